@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# The front door. Each target is one script in tools/, which says what it does;
+# this file only names them. A line with two hash signs is its help.
+
+# Given on the command line only: a stray ARGS in the environment is not meant.
+PREFIX = /usr/local
+ARGS =
+
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+.PHONY: help run test bench lint fmt install uninstall lock clean distclean
+
+help: ## show this list
+	@echo "usage: make TARGET"
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 14
+
+run: ## set up, then measure and report; ARGS="EXPERIMENT... [OPTION...]" chooses
+	@tools/run.sh $(or $(ARGS),scenarios coroutine-gantt)
+
+test: ## set up, then every test: native, sanitizers, arm64, Python
+	@tools/test.sh $(ARGS)
+
+bench: ## compare with other libraries; ARGS go to peers/bench.py
+	@tools/bench.sh $(ARGS)
+
+lint: ## check formats, types and licence lines
+	@tools/lint.sh
+
+fmt: ## apply the formatters
+	@tools/lint.sh --fix
+
+install: ## install libuthread and swtch into PREFIX (/usr/local)
+	@tools/install.sh "$(PREFIX)"
+
+uninstall: ## remove what install put into PREFIX
+	@tools/uninstall.sh "$(PREFIX)"
+
+lock: ## pin the Python packages anew; ARGS=--upgrade takes newer ones
+	@tools/lock.sh $(ARGS)
+
+clean: ## remove what was built
+	@rm -rf build build-asan build-arm64 build-bench build-install build-wheel
+	@rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@find swtch tests -name __pycache__ -prune -exec rm -rf {} +
+
+distclean: clean ## remove the Python environment too
+	@rm -rf .venv .setup.lock

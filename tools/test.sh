@@ -1,0 +1,84 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# test.sh [PART...]: set up and run all tests, or only these parts: native,
+# sanitize, arm64, python.
+#
+# Every part is run even when an earlier one failed, so one run shows all that
+# is broken; the exit status is 1 when any part failed. A set-up that fails
+# (packages, compiler) fails its part too.
+
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+# c_tests DIR SETUP [OPTION...]: test programs need not be part of ninja's
+# default target; `meson test` builds those that are not.
+c_tests() {
+	local dir=$1 setup=$2
+	shift 2
+	tools/compile.sh "$dir" "$@" || return
+	PATH="$VENV/bin:$PATH" meson test -C "$dir" --setup="$setup" \
+		--print-errorlogs
+}
+
+part_native() {
+	c_tests build native
+}
+
+part_sanitize() {
+	c_tests build-asan sanitize -Db_sanitize=address,undefined \
+		-Db_lundef=false
+}
+
+# The lab measures on the machine itself, so its probes are not cross-built.
+part_arm64() {
+	if [ "$(uname -m)" = aarch64 ]; then
+		note "this machine is arm64: the native tests covered it"
+		return 0
+	fi
+	c_tests build-arm64 emulated --cross-file=tools/aarch64.cross \
+		-Dprobes=false
+}
+
+part_python() {
+	tools/wheel.sh || return
+	"$VENV/bin/pytest" tests
+}
+
+title() {
+	case $1 in
+	native) echo "C tests, native" ;;
+	sanitize) echo "C tests, address and undefined behaviour sanitizers" ;;
+	arm64) echo "C tests, arm64 under qemu-user" ;;
+	python) echo "Python and end-to-end tests" ;;
+	*) die 2 "test.sh: no part '$1'; parts: native sanitize arm64 python" ;;
+	esac
+}
+
+parts=("$@")
+[ $# -gt 0 ] || parts=(native sanitize arm64 python)
+for part in "${parts[@]}"; do
+	title "$part" >/dev/null
+done
+
+tools/packages.sh build test
+tools/venv.sh run build test
+
+failed=()
+for part in "${parts[@]}"; do
+	printf '\n== %s\n' "$(title "$part")"
+	start=$SECONDS
+	# A subshell: a part that exits ends itself only. `set -e` is off in here.
+	if ("part_$part"); then
+		printf '== %s: passed in %d s\n' "$(title "$part")" $((SECONDS - start))
+	else
+		printf '== %s: FAILED after %d s\n' "$(title "$part")" \
+			$((SECONDS - start))
+		failed+=("$part")
+	fi
+done
+
+printf '\n'
+if [ ${#failed[@]} -gt 0 ]; then
+	die 1 "tests failed: ${failed[*]} (one part again: tools/test.sh PART)"
+fi
+note "all tests passed"
