@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an experiment is, and where to find them all.
+
+Every module of this package is one experiment and defines ``EXPERIMENT``; the
+registry is the folder itself, so a new experiment is one new file and nothing
+else changes. The experiment's name is the module's with ``-`` for ``_``.
+
+Invariants:
+
+- A definition knows *what* to run, never *how*: it turns a ``Setting`` into
+  trials and touches neither files nor processes.
+- Trials are a function of the setting alone: same setting, same trials.
+- Published figures live here as data beside the trials they belong to, each
+  with the table it comes from.
+
+Rejected: a registry dictionary (two places to edit), entry points (start-up
+time, and no third party has asked), definitions in TOML (the interesting part
+of a definition is the rule for what to do when the machine has fewer CPUs).
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from swtch.errors import RequestError, did_you_mean
+from swtch.records import Engine, Model, Published, Trial
+
+Policy = Literal["other", "batch", "fifo"]
+
+# (case, model or "model/model" for a ratio, metric), e.g. ("A", "pthread", "throughput_mops")
+PublishedKey = tuple[str, str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """What a definition may depend on. ``cpus`` are the allowed ones, best first."""
+
+    cpus: tuple[int, ...]
+    models: tuple[Model, ...]
+    policy: Policy = "batch"
+    engine: Engine = "native"
+    timeout_s: float = 60.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """One experiment. ``seconds`` estimates one invocation, for planning only."""
+
+    name: str
+    title: str
+    study: str
+    question: str
+    models: tuple[Model, ...]
+    seconds: float
+    trials: Callable[[Setting], tuple[Trial, ...]]
+    published: Mapping[PublishedKey, Published] = field(default_factory=dict)
+
+
+def names() -> tuple[str, ...]:
+    """All experiment names, without importing any."""
+    found = (module.name for module in pkgutil.iter_modules(__path__))
+    return tuple(sorted(name.replace("_", "-") for name in found))
+
+
+def get(name: str) -> Experiment:
+    """The experiment called `name`; raises RequestError if there is none."""
+    known = names()
+    if name not in known:
+        raise RequestError(
+            f"there is no experiment {name!r}.{did_you_mean(name, known)}"
+            f" 'swtch list' shows them all: {', '.join(known)}."
+        )
+    module = importlib.import_module(f"{__name__}.{name.replace('-', '_')}")
+    experiment = module.EXPERIMENT
+    assert isinstance(experiment, Experiment) and experiment.name == name
+    return experiment
+
+
+def every() -> tuple[Experiment, ...]:
+    """All experiments, by study and then by name."""
+    return tuple(sorted((get(name) for name in names()), key=lambda e: (e.study, e.name)))

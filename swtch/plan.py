@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From experiments to the complete list of invocations, before the first starts.
+
+The plan is made of *randomised complete blocks*: each block holds every trial
+of an experiment exactly once, in an order drawn anew for each block. Slow
+drifts of the machine (heat, neighbours, frequency) then fall on all trials
+alike instead of on whichever happened to be measured last.
+
+Invariants:
+
+- The plan is a function of (trials, repeats, seed) alone; ``seq`` is its index.
+- Block b of every experiment comes before block b+1 of any, so that a run cut
+  short still has about the same number of samples everywhere.
+
+Rejected: all repeats of one trial in a row (confounds trial with drift), one
+big shuffle (may leave a trial for the end), stopping early when intervals are
+narrow (the plan would no longer be known in advance, and a resumed run could
+not tell what is left).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import get_args
+
+from swtch import experiments
+from swtch.errors import RequestError, did_you_mean
+from swtch.experiments import Experiment, Setting
+from swtch.records import Invocation, Model, Trial
+
+REPEATS = 10
+REPEATS_QUICK = 5
+REPEATS_MAX = 10_000
+SEED_MAX = 2**63 - 1
+
+MODEL_NAMES: tuple[Model, ...] = get_args(Model)
+
+
+def parse_models(text: str) -> tuple[Model, ...]:
+    """`text` is comma-separated; order and doubles do not matter."""
+    asked = [word.strip() for word in text.split(",") if word.strip()]
+    if not asked:
+        raise RequestError(f"--models names no model; known are {', '.join(MODEL_NAMES)}.")
+    for word in asked:
+        if word not in MODEL_NAMES:
+            raise RequestError(
+                f"--models: there is no model {word!r}.{did_you_mean(word, MODEL_NAMES)}"
+                f" Known are {', '.join(MODEL_NAMES)}."
+            )
+    return tuple(model for model in MODEL_NAMES if model in asked)
+
+
+def choose(names: Sequence[str], models: tuple[Model, ...] | None) -> tuple[Experiment, ...]:
+    """The experiments to run: those named, or all that have one of `models`.
+
+    Every model must be of use to some experiment, and every experiment that
+    was named must have one of the models; anything else is a slip of the user.
+    """
+    chosen = tuple(experiments.get(name) for name in dict.fromkeys(names)) or experiments.every()
+    if models is None:
+        return chosen
+    for model in models:
+        if not any(model in experiment.models for experiment in chosen):
+            have = "; ".join(f"{e.name} has {', '.join(e.models)}" for e in chosen)
+            raise RequestError(f"--models: no experiment chosen has the model {model} ({have}).")
+    if not names:
+        return tuple(e for e in chosen if set(models) & set(e.models))
+    for experiment in chosen:
+        if not set(models) & set(experiment.models):
+            raise RequestError(
+                f"{experiment.name} has no model {' or '.join(models)};"
+                f" it has {', '.join(experiment.models)}."
+            )
+    return chosen
+
+
+def make_trials(chosen: Sequence[Experiment], setting: Setting) -> tuple[Trial, ...]:
+    """All trials of `chosen`, in definition order; ids are unique."""
+    trials = tuple(trial for experiment in chosen for trial in experiment.trials(setting))
+    assert len({trial.id for trial in trials}) == len(trials)
+    return trials
+
+
+def make_plan(trials: Sequence[Trial], repeats: int, seed: int) -> tuple[Invocation, ...]:
+    """`repeats` blocks of `trials`. Each experiment has its own stream of random
+    numbers, so running it alone gives the order it has in company."""
+    by_experiment: dict[str, list[Trial]] = {}
+    for trial in trials:
+        by_experiment.setdefault(trial.experiment, []).append(trial)
+    planned: list[Invocation] = []
+    for block in range(repeats):
+        for name, members in by_experiment.items():
+            rng = random.Random(f"{seed}/{name}/{block}")
+            order = list(members)
+            rng.shuffle(order)
+            for trial in order:
+                planned.append(
+                    Invocation(
+                        seq=len(planned),
+                        block=block,
+                        trial_id=trial.id,
+                        seed=rng.getrandbits(32),
+                    )
+                )
+    return tuple(planned)
+
+
+def estimate_seconds(chosen: Sequence[Experiment], setting: Setting, repeats: int) -> float:
+    """About how long it takes; the definitions' own guesses, good to a factor of two."""
+    return repeats * sum(e.seconds * len(e.trials(setting)) for e in chosen)

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What several test files share: the fake probe, small manifests, the command line."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from swtch import plan
+from swtch.experiments import Setting, get
+from swtch.records import Manifest, Trial
+
+FAKE_PROBE = Path(__file__).parent / "fake_probe.py"
+
+
+@pytest.fixture
+def probe_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a swtch-probe that is the fake one; the lab is pointed at it."""
+    folder = tmp_path / "probes"
+    folder.mkdir()
+    program = folder / "swtch-probe"
+    program.write_text(f"#!/bin/sh\nexec '{sys.executable}' -S -E '{FAKE_PROBE}'\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("SWTCH_PROBE_DIR", str(folder))
+    monkeypatch.setenv("FAKE_PROBE", "ok")
+    return folder
+
+
+@pytest.fixture
+def make_manifest() -> Callable[..., Manifest]:
+    """Makes a manifest of `scenarios` with two models on CPU 0."""
+
+    def make(repeats: int = 2, seed: int = 1, timeout_s: float = 30.0) -> Manifest:
+        setting = Setting(cpus=(0,), models=("pthread", "coroutine"), timeout_s=timeout_s)
+        trials: tuple[Trial, ...] = get("scenarios").trials(setting)
+        return Manifest(
+            run_id="test",
+            created="2026-01-01T00:00:00+00:00",
+            swtch_version="0",
+            command=("swtch", "run"),
+            seed=seed,
+            quick=False,
+            repeats=repeats,
+            experiments=("scenarios",),
+            models=("pthread", "coroutine"),
+            engine="native",
+            trials=trials,
+            plan=plan.make_plan(trials, repeats, seed),
+            environment={},
+        )
+
+    return make
+
+
+Swtch = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def swtch(tmp_path: Path) -> Swtch:
+    """Runs the command line in a process of its own, in an empty folder."""
+
+    def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        folder = tmp_path / "cwd"
+        folder.mkdir(exist_ok=True)
+        return subprocess.run(
+            [sys.executable, "-m", "swtch", *arguments],
+            cwd=folder,
+            env={**os.environ, **environment},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+
+    return run
+
+
+@pytest.fixture
+def one_line() -> Callable[[str], str]:
+    """Asserts that standard error is exactly one line for people, and gives it."""
+
+    def check(text: str) -> str:
+        lines = text.splitlines()
+        assert len(lines) == 1, text
+        assert "Traceback" not in text
+        assert lines[0].startswith("swtch: ")
+        return lines[0]
+
+    return check

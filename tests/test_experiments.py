@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Definitions and plan: what will be run, and in which order."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from swtch import experiments, plan
+from swtch.errors import RequestError
+from swtch.experiments import Setting, coroutine_gantt, scenarios
+from swtch.records import Trial
+
+ALL = plan.MODEL_NAMES
+
+
+def by_id(cpus: tuple[int, ...]) -> dict[str, Trial]:
+    chosen = experiments.every()
+    trials = plan.make_trials(chosen, Setting(cpus=cpus, models=ALL))
+    return {trial.id: trial for trial in trials}
+
+
+def test_registry_is_the_folder() -> None:
+    assert {"scenarios", "coroutine-gantt"} <= set(experiments.names())
+    for name in experiments.names():
+        assert experiments.get(name).name == name
+
+
+def test_unknown_experiment_suggests_the_nearest() -> None:
+    with pytest.raises(RequestError, match="Did you mean scenarios"):
+        experiments.get("scenaros")
+
+
+def test_scenarios_on_enough_cpus_are_the_studys() -> None:
+    trials = by_id((0, 1, 2, 3))
+    for case, cpus, intervention in (
+        ("A", [0, 1, 2, 3], "none"),
+        ("B1", [0, 1], "yield"),
+        ("B2", [0], "yield"),
+        ("C1", [0, 1], "sleep"),
+        ("C2", [0], "sleep"),
+    ):
+        trial = trials[f"scenarios/{case}/pthread"]
+        assert trial.note == ""
+        assert trial.probe["cpus"] == cpus
+        assert trial.probe["intervention"] == intervention
+        assert trial.probe["threads"] * trial.probe["iterations"] == 4_000_000
+        assert trial.probe["every"] == 10_000
+
+
+def test_fewer_cpus_are_said_and_counted() -> None:
+    trials = by_id((3, 5))
+    trial = trials["scenarios/A/uthread"]
+    assert trial.probe["cpus"] == [3, 5]
+    assert (trial.factors["cpus_asked"], trial.factors["cpus_used"]) == (4, 2)
+    assert "asks for 4 CPUs and 2 are allowed" in trial.note
+    assert trials["scenarios/B1/uthread"].note == ""
+
+
+@given(st.lists(st.integers(0, 200), min_size=1, max_size=8, unique=True))
+def test_note_exactly_when_cpus_differ(cpus: list[int]) -> None:
+    for trial in by_id(tuple(cpus)).values():
+        if trial.experiment != "scenarios":
+            continue
+        assert set(trial.probe["cpus"]) <= set(cpus)
+        assert trial.factors["cpus_used"] == len(trial.probe["cpus"])
+        assert bool(trial.note) == (trial.factors["cpus_asked"] != trial.factors["cpus_used"])
+        if trial.model in scenarios.ONE_CPU_MODELS:
+            assert trial.factors["cpus_used"] == 1
+
+
+def test_control_is_one_trial_twice() -> None:
+    trials = by_id((0, 1))
+    pair = [t for t in trials.values() if t.factors.get("control")]
+    assert [t.factors["control"] for t in pair] == ["a", "b"]
+    a, b = pair
+    assert a.probe == b.probe
+    assert {**a.factors, "control": None} == {**b.factors, "control": None}
+    assert a.id != b.id
+
+
+def test_gantt_slots_are_round_robin_of_the_work() -> None:
+    left = list(coroutine_gantt.WORK)
+    slots, finished = [], []
+    while any(left):
+        for task in range(len(left)):
+            if left[task]:
+                slots.append(task)
+                left[task] -= 1
+                if left[task] == 0:
+                    finished.append(task)
+    assert tuple(slots) == coroutine_gantt.SLOTS
+    assert tuple(finished) == coroutine_gantt.FINISHED
+
+
+def test_published_figures_agree_with_each_other() -> None:
+    """Table V is computed from III and IV, the CVs from mean and SD: a slip shows."""
+    published = experiments.get("scenarios").published
+
+    def figure(case: str, model: str, metric: str) -> float:
+        return published[case, model, metric].value
+
+    for case in ("A", "B1", "B2", "C1", "C2"):
+        pthread = figure(case, "pthread", "throughput_mops")
+        kthread = figure(case, "kthread", "throughput_mops")
+        gain = figure(case, "kthread/pthread", "throughput_gain")
+        assert 100 * (kthread / pthread - 1) == pytest.approx(gain, abs=0.06)
+        for model in ("pthread", "kthread"):
+            mean = published[case, model, "throughput_mops"]
+            assert mean.sd is not None
+            cv = figure(case, model, "throughput_cv")
+            assert 100 * mean.sd / mean.value == pytest.approx(cv, abs=0.1)
+    for model in ("pthread", "kthread"):
+        ratio = figure("B2", model, "throughput_mops") / figure("A", model, "throughput_mops")
+        assert ratio == pytest.approx(figure("B2/A", model, "throughput_ratio"), abs=0.01)
+
+
+def make(models: tuple[str, ...], repeats: int, seed: int) -> tuple:
+    chosen = experiments.every()
+    trials = plan.make_trials(chosen, Setting(cpus=(0, 1), models=models))
+    return trials, plan.make_plan(trials, repeats, seed)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    repeats=st.integers(1, 6),
+    seed=st.integers(0, 2**63 - 1),
+    models=st.sets(st.sampled_from(["pthread", "uthread", "coroutine"]), min_size=1),
+)
+def test_every_block_is_complete(repeats: int, seed: int, models: set[str]) -> None:
+    trials, planned = make(tuple(models), repeats, seed)
+    assert [invocation.seq for invocation in planned] == list(range(len(planned)))
+    assert planned == make(tuple(models), repeats, seed)[1]
+    count = Counter((invocation.block, invocation.trial_id) for invocation in planned)
+    assert count == {(block, trial.id): 1 for block in range(repeats) for trial in trials}
+    assert [i.block for i in planned] == sorted(i.block for i in planned)
+
+
+def test_order_depends_on_seed_and_block() -> None:
+    trials, planned = make(("pthread", "uthread"), 2, 1)
+    size = len(trials)
+    order = [invocation.trial_id for invocation in planned]
+    assert order[:size] != order[size:]
+    assert order != [i.trial_id for i in make(("pthread", "uthread"), 2, 2)[1]]
+    assert order[:size] != [trial.id for trial in trials]
+    assert len({invocation.seed for invocation in planned}) == len(planned)
+
+
+def test_an_experiment_alone_has_the_order_it_has_in_company() -> None:
+    def order(names: list[str]) -> list[str]:
+        trials = plan.make_trials(plan.choose(names, None), Setting(cpus=(0,), models=ALL))
+        planned = plan.make_plan(trials, 2, 3)
+        return [i.trial_id for i in planned if i.trial_id.startswith("scenarios")]
+
+    assert order(["scenarios"]) == order(["coroutine-gantt", "scenarios"])
+
+
+def test_choose_follows_models() -> None:
+    assert [e.name for e in plan.choose((), ("pthread",))] == ["scenarios"]
+    with pytest.raises(RequestError, match="coroutine-gantt has no model pthread"):
+        plan.choose(("scenarios", "coroutine-gantt"), ("pthread",))
+    with pytest.raises(RequestError, match="no experiment chosen has the model kthread"):
+        plan.choose((), ("kthread", "pthread"))
+
+
+def test_parse_models() -> None:
+    assert plan.parse_models("uthread, pthread,uthread") == ("pthread", "uthread")
+    with pytest.raises(RequestError, match="Did you mean coroutine"):
+        plan.parse_models("corutine")
+    with pytest.raises(RequestError, match="names no model"):
+        plan.parse_models(" ,")
