@@ -1,0 +1,295 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The run directory: what was measured, safe against any interruption.
+
+    manifest.json   written once, atomically, before the first invocation
+    samples.jsonl   one Sample a line, each flushed and fsynced before the next starts
+    logs/           raw output of failed invocations and the last good one of each trial
+
+Invariants:
+
+- A line of samples.jsonl is complete when it ends in a newline. Cut anywhere,
+  the file holds every earlier sample whole; only an incomplete last line is
+  lost, and the invocation it belonged to is simply not done yet.
+- A ``seq`` appears at most once and is one of the plan's.
+- One writer at a time: a flock on the directory itself, which needs no lock
+  file and vanishes with its process.
+
+Rejected: SQLite and Parquet for the samples (neither can be read, mended or
+diffed with a pager, and a run has thousands of lines, not millions); a lock
+file (survives a crash and then lies).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from swtch.errors import CannotError, CorruptError, os_error_text
+from swtch.records import SCHEMA, Manifest, Sample
+
+MANIFEST = "manifest.json"
+SAMPLES = "samples.jsonl"
+LOGS = "logs"
+
+T = TypeVar("T")
+
+
+class _Schema(msgspec.Struct):
+    schema: int
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """A run directory as read: ``cut_bytes`` counts an incomplete last line."""
+
+    path: Path
+    manifest: Manifest
+    samples: tuple[Sample, ...]
+    cut_bytes: int = 0
+
+    @property
+    def complete(self) -> bool:
+        """Every invocation of the plan has a sample."""
+        return len(self.samples) == len(self.manifest.plan)
+
+
+def load(path: Path) -> Run:
+    """Reads and validates `path`; raises CorruptError naming file, line and remedy."""
+    manifest = load_manifest(path)
+    samples, cut = load_samples(path, manifest)
+    return Run(path=path, manifest=manifest, samples=samples, cut_bytes=cut)
+
+
+def load_manifest(path: Path) -> Manifest:
+    """The manifest of the run directory `path`."""
+    file = path / MANIFEST
+    if not path.is_dir():
+        raise CorruptError(f"{path} is not a run directory: there is no such folder.")
+    try:
+        text = file.read_bytes()
+    except FileNotFoundError:
+        raise CorruptError(
+            f"{path} is not a run directory: it has no {MANIFEST};"
+            " give the folder that 'swtch run' named at its end."
+        ) from None
+    except OSError as error:
+        raise CorruptError(f"{file}: cannot be read: {os_error_text(error)}.") from None
+    try:
+        return _decode(text, Manifest)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise CorruptError(
+            f"{file}: not a manifest ({_at(error, text)});"
+            f" restore it from a copy: without the plan, {SAMPLES} cannot be understood."
+        ) from None
+    except _NewerSchemaError as error:
+        raise CorruptError(f"{file}: {error}") from None
+
+
+def load_samples(path: Path, manifest: Manifest) -> tuple[tuple[Sample, ...], int]:
+    """The complete samples and the number of bytes of an incomplete last line."""
+    file = path / SAMPLES
+    try:
+        text = file.read_bytes()
+    except FileNotFoundError:
+        return (), 0
+    except OSError as error:
+        raise CorruptError(f"{file}: cannot be read: {os_error_text(error)}.") from None
+    end = text.rfind(b"\n") + 1
+    planned = {invocation.seq: invocation.trial_id for invocation in manifest.plan}
+    first_line: dict[int, int] = {}
+    samples = []
+    for number, line in enumerate(text[:end].split(b"\n")[:-1], start=1):
+        where = f"{file}, line {number}"
+        try:
+            sample = _decode(line, Sample)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise CorruptError(
+                f"{where}: not a sample ({_at(error, line)}); delete that line,"
+                " and 'swtch run --resume' will measure it again."
+            ) from None
+        except _NewerSchemaError as error:
+            raise CorruptError(f"{where}: {error}") from None
+        if planned.get(sample.seq) != sample.trial_id:
+            raise CorruptError(
+                f"{where}: the plan has no invocation {sample.seq} of {sample.trial_id};"
+                " the line belongs to another run: delete it."
+            )
+        if sample.seq in first_line:
+            raise CorruptError(
+                f"{where}: invocation {sample.seq} was already given in line"
+                f" {first_line[sample.seq]}; delete one of the two."
+            )
+        first_line[sample.seq] = number
+        samples.append(sample)
+    return tuple(samples), len(text) - end
+
+
+class Writer:
+    """Exclusive use of a run directory for adding samples. A context manager."""
+
+    def __init__(self, path: Path, manifest: Manifest) -> None:
+        self.path = path
+        self.manifest = manifest
+        self.dropped_bytes = 0
+        self.samples: list[Sample] = []
+        self._lock = -1
+        self._file = -1
+
+    @classmethod
+    def create(cls, path: Path, manifest: Manifest) -> Writer:
+        """A new run in `path`, which must be absent or an empty folder."""
+        claim_folder(path)
+        writer = cls(path, manifest)
+        try:
+            writer._acquire()
+            (path / LOGS).mkdir()
+            write_atomically(path / MANIFEST, msgspec.json.format(msgspec.json.encode(manifest)))
+            writer._open()
+        except OSError as error:
+            writer.close()
+            raise CannotError(f"cannot write to {path}: {os_error_text(error)}.") from None
+        except BaseException:
+            writer.close()
+            raise
+        return writer
+
+    @classmethod
+    def resume(cls, path: Path) -> Writer:
+        """The run in `path` again. Drops an incomplete last line (``dropped_bytes``)."""
+        writer = cls(path, load_manifest(path))
+        try:
+            writer._acquire()
+            # Only under the lock: until then another process may still be adding.
+            samples, writer.dropped_bytes = load_samples(path, writer.manifest)
+            writer.samples = list(samples)
+            (path / LOGS).mkdir(exist_ok=True)
+            writer._open()
+            if writer.dropped_bytes:
+                os.ftruncate(writer._file, os.fstat(writer._file).st_size - writer.dropped_bytes)
+                os.fsync(writer._file)
+        except OSError as error:
+            writer.close()
+            raise CannotError(f"cannot write to {path}: {os_error_text(error)}.") from None
+        except BaseException:
+            writer.close()
+            raise
+        return writer
+
+    def add(self, sample: Sample) -> None:
+        """Appends `sample`; when this returns it is on the disk."""
+        data = msgspec.json.encode(sample) + b"\n"
+        try:
+            while data:
+                data = data[os.write(self._file, data) :]
+            os.fsync(self._file)
+        except OSError as error:
+            raise CannotError(
+                f"cannot add to {self.path / SAMPLES}: {os_error_text(error)}; what is there is"
+                f" whole. Mend that, then: swtch run --resume {self.path}"
+            ) from None
+        self.samples.append(sample)
+
+    def log(self, name: str, stdout: bytes, stderr: bytes) -> None:
+        """Keeps raw output as logs/`name`.stdout and .stderr; an old one is replaced."""
+        for suffix, data in (("stdout", stdout), ("stderr", stderr)):
+            file = self.path / LOGS / f"{name.replace('/', '_')}.{suffix}"
+            if data:
+                file.write_bytes(data)
+            else:
+                file.unlink(missing_ok=True)
+
+    def done(self) -> frozenset[int]:
+        """The invocations that have a sample, good or failed."""
+        return frozenset(sample.seq for sample in self.samples)
+
+    def close(self) -> None:
+        """Gives the directory free for others. May be called twice."""
+        for descriptor in (self._file, self._lock):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._file = self._lock = -1
+
+    def __enter__(self) -> Writer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _acquire(self) -> None:
+        self._lock = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise CannotError(
+                f"{self.path} is in use by another swtch; wait for it to end, or choose another."
+            ) from None
+
+    def _open(self) -> None:
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+        self._file = os.open(self.path / SAMPLES, flags, 0o644)
+        os.fsync(self._lock)
+
+
+def claim_folder(path: Path) -> None:
+    """Makes `path` and its parents; refuses a folder that holds anything."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        if any(path.iterdir()):
+            raise CannotError(
+                f"{path} exists and is not empty; choose another folder,"
+                f" or continue the run in it: swtch run --resume {path}"
+            )
+    except (FileExistsError, NotADirectoryError):
+        raise CannotError(f"{path} cannot be made: a part of it is a file.") from None
+    except OSError as error:
+        raise CannotError(
+            f"cannot make {path}: {os_error_text(error)}; choose another folder with --out."
+        ) from None
+    if not os.access(path, os.W_OK | os.X_OK):
+        raise CannotError(f"{path} is not writable; choose another folder with --out.")
+
+
+def write_atomically(file: Path, data: bytes) -> None:
+    """`file` holds either what it held before or all of `data`, also after a power cut."""
+    draft = file.with_name(file.name + ".tmp")
+    with draft.open("wb") as stream:
+        stream.write(data)
+        stream.flush()
+        os.fsync(stream.fileno())
+    draft.replace(file)
+    folder = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def failed(samples: Iterable[Sample]) -> int:
+    """How many of `samples` are failed invocations."""
+    return sum(sample.status == "failed" for sample in samples)
+
+
+class _NewerSchemaError(Exception):
+    pass
+
+
+def _decode(text: bytes, kind: type[T]) -> T:
+    # The schema first: a newer one may differ in every other field.
+    schema = msgspec.json.decode(text, type=_Schema).schema
+    if schema > SCHEMA:
+        raise _NewerSchemaError(
+            f"has schema {schema}, this swtch reads up to {SCHEMA};"
+            " use the version of swtch that wrote it, or a newer one."
+        )
+    return msgspec.json.decode(text, type=kind)
+
+
+def _at(error: Exception, text: bytes) -> str:
+    reason = str(error)
+    if not text.strip(b"\0 \n"):
+        return "empty, or filled with zero bytes by a crash of the machine"
+    return reason[0].lower() + reason[1:]

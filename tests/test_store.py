@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The run directory: cut anywhere, it loses at most the last line and doubles nothing."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from swtch import store
+from swtch.errors import CannotError, CorruptError
+from swtch.records import Manifest, Sample
+from swtch.store import Writer
+
+MakeManifest = Callable[..., Manifest]
+
+
+def sample_for(manifest: Manifest, seq: int, text: str = "") -> Sample:
+    invocation = manifest.plan[seq]
+    trial = next(t for t in manifest.trials if t.id == invocation.trial_id)
+    return Sample(
+        seq=seq,
+        experiment=trial.experiment,
+        trial_id=trial.id,
+        model=trial.model,
+        engine="native",
+        factors=trial.factors,
+        block=invocation.block,
+        seed=invocation.seed,
+        started="",
+        elapsed_ns=1,
+        status="ok",
+        values={"wall_ns": seq + 1},
+        detail={"text": text},
+    )
+
+
+@pytest.fixture
+def run_dir(tmp_path: Path, make_manifest: MakeManifest) -> Path:
+    """A run with every sample of its plan."""
+    manifest = make_manifest(repeats=1)
+    path = tmp_path / "run"
+    with Writer.create(path, manifest) as writer:
+        for seq in range(len(manifest.plan)):
+            writer.add(sample_for(manifest, seq, "line\nbreak \u2028 ü"))
+    return path
+
+
+def test_what_was_written_is_read(run_dir: Path, make_manifest: MakeManifest) -> None:
+    run = store.load(run_dir)
+    assert run.manifest == make_manifest(repeats=1)
+    assert run.complete
+    assert [s.seq for s in run.samples] == list(range(len(run.manifest.plan)))
+    assert run.samples[0] == sample_for(run.manifest, 0, "line\nbreak \u2028 ü")
+
+
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(data=st.data())
+def test_cut_at_any_byte_and_resumed_loses_and_doubles_nothing(
+    run_dir: Path, data: st.DataObject
+) -> None:
+    file = run_dir / store.SAMPLES
+    whole = file.read_bytes()
+    try:
+        cut = data.draw(st.integers(0, len(whole)))
+        file.write_bytes(whole[:cut])
+        kept = whole[:cut].count(b"\n")
+        before = store.load(run_dir)
+        assert len(before.samples) == kept
+        assert before.cut_bytes == cut - (whole[:cut].rfind(b"\n") + 1)
+        with Writer.resume(run_dir) as writer:
+            assert writer.dropped_bytes == before.cut_bytes
+            assert writer.done() == frozenset(range(kept))
+            for invocation in writer.manifest.plan:
+                if invocation.seq not in writer.done():
+                    text = "line\nbreak \u2028 ü"
+                    writer.add(sample_for(writer.manifest, invocation.seq, text))
+        assert file.read_bytes() == whole
+    finally:
+        file.write_bytes(whole)
+
+
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(data=st.data())
+def test_a_damaged_byte_is_noticed_or_harmless(run_dir: Path, data: st.DataObject) -> None:
+    """Never another exception than CorruptError, and never a doubled invocation."""
+    file = run_dir / store.SAMPLES
+    whole = file.read_bytes()
+    try:
+        position = data.draw(st.integers(0, len(whole) - 1))
+        byte = data.draw(st.binary(min_size=1, max_size=1))
+        file.write_bytes(whole[:position] + byte + whole[position + 1 :])
+        try:
+            run = store.load(run_dir)
+        except CorruptError as error:
+            assert str(file) in str(error)
+        else:
+            assert len({s.seq for s in run.samples}) == len(run.samples)
+    finally:
+        file.write_bytes(whole)
+
+
+def edit(file: Path, number: int, line: bytes) -> None:
+    lines = file.read_bytes().split(b"\n")
+    lines[number - 1] = line
+    file.write_bytes(b"\n".join(lines))
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        (b"{]", "line 2: not a sample (json is malformed"),
+        (b"", "line 2: not a sample (empty"),
+        (b"\0" * 40, "filled with zero bytes by a crash"),
+        (b'{"schema":9}', "line 2: has schema 9, this swtch reads up to 1"),
+        (b'{"schema":1}', "line 2: not a sample (object missing required field"),
+        (b'\xff{"schema":1}', "line 2: not a sample"),
+    ],
+)
+def test_a_bad_line_is_named(run_dir: Path, line: bytes, says: str) -> None:
+    file = run_dir / store.SAMPLES
+    edit(file, 2, line)
+    with pytest.raises(CorruptError) as caught:
+        store.load(run_dir)
+    assert str(file) in str(caught.value)
+    assert says.lower() in str(caught.value).lower()
+    with pytest.raises(CorruptError):
+        Writer.resume(run_dir)
+
+
+def test_a_doubled_line_names_both(run_dir: Path) -> None:
+    file = run_dir / store.SAMPLES
+    lines = file.read_bytes().split(b"\n")
+    edit(file, 4, lines[1])
+    with pytest.raises(CorruptError, match=r"line 4: invocation 1 was already given in line 2"):
+        store.load(run_dir)
+
+
+def test_a_line_of_another_run_is_refused(run_dir: Path) -> None:
+    stranger = msgspec.structs.replace(store.load(run_dir).samples[0], seq=999)
+    with (run_dir / store.SAMPLES).open("ab") as file:
+        file.write(msgspec.json.encode(stranger) + b"\n")
+    with pytest.raises(CorruptError, match="the plan has no invocation 999"):
+        store.load(run_dir)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (b"", "not a manifest (empty"),
+        (b'{"schema":1', "not a manifest (input data was truncated"),
+        (b'{"schema":2,"x":1}', "has schema 2, this swtch reads up to 1"),
+        (b"[]", "not a manifest (expected `object`"),
+    ],
+)
+def test_a_bad_manifest_is_named(run_dir: Path, text: bytes, says: str) -> None:
+    (run_dir / store.MANIFEST).write_bytes(text)
+    with pytest.raises(CorruptError) as caught:
+        store.load(run_dir)
+    assert says in str(caught.value)
+    assert store.MANIFEST in str(caught.value)
+
+
+def test_not_a_run(tmp_path: Path) -> None:
+    with pytest.raises(CorruptError, match="there is no such folder"):
+        store.load(tmp_path / "absent")
+    with pytest.raises(CorruptError, match=r"it has no manifest\.json"):
+        store.load(tmp_path)
+
+
+def test_a_folder_that_holds_anything_is_refused(
+    tmp_path: Path, make_manifest: MakeManifest
+) -> None:
+    (tmp_path / "mine").write_text("keep me")
+    with pytest.raises(CannotError, match="exists and is not empty"):
+        Writer.create(tmp_path, make_manifest())
+    assert [file.name for file in tmp_path.iterdir()] == ["mine"]
+    with pytest.raises(CannotError, match="a part of it is a file"):
+        Writer.create(tmp_path / "mine" / "run", make_manifest())
+
+
+def test_two_writers_exclude_each_other(run_dir: Path) -> None:
+    program = (
+        "import sys, pathlib\n"
+        "from swtch.store import Writer\n"
+        "from swtch.errors import CannotError\n"
+        "try:\n    Writer.resume(pathlib.Path(sys.argv[1]))\n"
+        "except CannotError as error:\n    print(error)\n    sys.exit(3)\n"
+    )
+
+    def other() -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-c", program, str(run_dir)],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+            capture_output=True,
+            text=True,
+        )
+
+    with Writer.resume(run_dir):
+        refused = other()
+    assert refused.returncode == 3
+    assert "is in use by another swtch" in refused.stdout
+    assert other().returncode == 0
+
+
+def test_each_sample_is_on_disk_when_add_returns(
+    tmp_path: Path, make_manifest: MakeManifest
+) -> None:
+    manifest = make_manifest()
+    with Writer.create(tmp_path / "run", manifest) as writer:
+        for seq in range(3):
+            writer.add(sample_for(manifest, seq))
+            assert len(store.load(tmp_path / "run").samples) == seq + 1
+
+
+def test_a_full_disk_is_one_line_and_what_is_there_stays(
+    run_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = run_dir / store.SAMPLES
+    lines = file.read_bytes().split(b"\n")
+    file.write_bytes(b"\n".join(lines[:3]) + b"\n")
+    with Writer.resume(run_dir) as writer, monkeypatch.context() as patch:
+        writing = os.write
+        calls = iter([10])
+
+        def full(descriptor: int, data: bytes) -> int:
+            for count in calls:
+                return writing(descriptor, data[:count])
+            raise OSError(28, "No space left on device")
+
+        patch.setattr(os, "write", full)
+        with pytest.raises(CannotError, match="no space left on device.*swtch run --resume"):
+            writer.add(sample_for(writer.manifest, 3))
+    run = store.load(run_dir)
+    assert [s.seq for s in run.samples] == [0, 1, 2]
+    assert run.cut_bytes == 10
+
+
+def test_write_atomically_leaves_no_draft(tmp_path: Path) -> None:
+    file = tmp_path / "a.json"
+    store.write_atomically(file, b"one")
+    store.write_atomically(file, b"two")
+    assert file.read_bytes() == b"two"
+    assert [f.name for f in tmp_path.iterdir()] == ["a.json"]
+
+
+def test_log_replaces_and_removes(tmp_path: Path, make_manifest: MakeManifest) -> None:
+    with Writer.create(tmp_path / "run", make_manifest()) as writer:
+        writer.log("a/b.good", b"out", b"err")
+        writer.log("a/b.good", b"out2", b"")
+        logs = tmp_path / "run" / "logs"
+        assert {f.name: f.read_bytes() for f in logs.iterdir()} == {"a_b.good.stdout": b"out2"}
