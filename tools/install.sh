@@ -38,8 +38,7 @@ PATH="$VENV/bin:$PATH" quietly "installing libuthread into $prefix" \
 dist=$(mktemp -d)
 trap 'rm -rf "$dist"' EXIT
 tools/wheel.sh "$dist"
-python=$(find_python) ||
-	die 3 "no Python 3.11 or newer with venv; install one and set PYTHON=PATH"
+python=$(find_python)
 make_environment() {
 	rm -rf "$venv" &&
 		"$python" -m venv "$venv" &&

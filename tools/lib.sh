@@ -66,14 +66,15 @@ PY
 # The newest minor version of Python 3 for which all pinned wheels exist.
 PYTHON_TESTED_MINOR=14
 
-# find_python: print the interpreter the environments are made with. PYTHON
-# overrides. The first python3 on PATH is preferred, because that is what the
+# find_python: print the interpreter the environments are made with, or say that
+# there is none and fail. PYTHON overrides. The first python3 on PATH is preferred, because that is what the
 # user chose (pyenv included); versions without wheels come last.
 find_python() {
 	local max candidate
 	if [ -n "${PYTHON:-}" ]; then
-		usable_python "$PYTHON"
-		return
+		usable_python "$PYTHON" && return
+		die 3 "PYTHON=$PYTHON is not a Python 3.11 or newer with venv;" \
+			"set it to one, or unset it"
 	fi
 	for max in "$PYTHON_TESTED_MINOR" ''; do
 		for candidate in python3 /usr/bin/python3 python3.14 python3.13 \
@@ -81,7 +82,7 @@ find_python() {
 			usable_python "$candidate" "$max" && return
 		done
 	done
-	return 1
+	die 3 "no Python 3.11 or newer with venv; install one and set PYTHON=PATH"
 }
 
 # lock: one set-up at a time in this tree; the lock goes with the process.
@@ -91,6 +92,17 @@ lock() {
 	flock -n 9 && return
 	note "waiting for another set-up in this tree to end"
 	flock 9
+}
+
+# build_key [OPTION...]: what a build folder depends on besides the sources. A
+# folder with another key is made anew: Meson would silently keep the old
+# settings, and refuses a folder of another Meson version.
+build_key() {
+	{
+		printf '%s\n' "$ROOT" "${CC:-}" "${CXX:-}" "${CFLAGS:-}" \
+			"${CXXFLAGS:-}" "${LDFLAGS:-}" "$@"
+		cat requirements/build.txt
+	} | sha256sum | cut -d ' ' -f 1
 }
 
 # checksum [PATH...]: one checksum over names and contents, folders recursively.

@@ -12,7 +12,7 @@
 
 UV_VERSION=0.13.8
 
-python=$(find_python) || die 3 "no Python 3.11 or newer; set PYTHON=PATH"
+python=$(find_python)
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 fetch_uv() {

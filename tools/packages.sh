@@ -34,8 +34,13 @@ missing() {
 		compiles "${CC:-gcc}" c stdio.h || echo gcc libc6-dev
 		compiles "${CXX:-g++}" c++ atomic || echo g++
 		# A current environment proves its interpreter, and costs less.
-		"$VENV/bin/python" -c "" 2>/dev/null || find_python >/dev/null ||
-			echo python3 python3-venv
+		if "$VENV/bin/python" -c "" 2>/dev/null; then
+			:
+		elif [ -n "${PYTHON:-}" ]; then
+			find_python >/dev/null
+		else
+			(find_python) >/dev/null 2>&1 || echo python3 python3-venv
+		fi
 		;;
 	test)
 		if cross_wanted; then

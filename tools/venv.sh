@@ -38,8 +38,7 @@ is_whole() {
 
 make_venv() {
 	local python
-	python=$(find_python) ||
-		die 3 "no Python 3.11 or newer with venv; install one and set PYTHON=PATH"
+	python=$(find_python)
 	rm -rf "$VENV"
 	quietly "making .venv with $python" "$python" -m venv "$VENV" ||
 		die 1 "$python -m venv failed (see above)"

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # wheel.sh [DIR]: build the Python package with its probes as a wheel, and
-# install it into .venv (and print nothing else). With DIR, leave the wheel in
+# install it into .venv (and say nothing on standard output). With DIR, leave the wheel in
 # DIR instead.
 #
 # Not an editable install: what runs is what a user would have, and the tree
@@ -18,7 +18,7 @@ out=${1:-}
 sources() {
 	local path
 	for path in libuthread workloads probes swtch meson.build meson.options \
-		pyproject.toml requirements/build.txt; do
+		pyproject.toml; do
 		[ ! -e "$path" ] || printf '%s\n' "$path"
 	done
 }
@@ -38,11 +38,18 @@ install_wheel() {
 
 lock
 mapfile -t paths < <(sources)
-sum=$(checksum "${paths[@]}")
+key=$(build_key wheel)
+sum="$(checksum "${paths[@]}") $key"
 if [ -z "$out" ] && [ -f "$stamp" ] && [ "$(<"$stamp")" = "$sum" ]; then
 	exit 0
 fi
 
+if [ ! -f build-wheel/swtch-key ] ||
+	[ "$(<build-wheel/swtch-key)" != "$key" ]; then
+	rm -rf build-wheel
+	mkdir build-wheel
+	printf '%s\n' "$key" >build-wheel/swtch-key
+fi
 dist=$(mktemp -d)
 trap 'rm -rf "$dist"' EXIT
 quietly "building the Python package and its probes" build_wheel "$dist" ||
