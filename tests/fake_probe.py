@@ -12,13 +12,15 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
+from typing import Any
 
 
 def say(**record: object) -> None:
     print(json.dumps({"schema": 1, **record}), flush=True)
 
 
-def mode_for(trial: dict) -> str:
+def mode_for(trial: dict[str, Any]) -> str:
     told = os.environ.get("FAKE_PROBE", "ok")
     if "=" not in told:
         return told
@@ -29,7 +31,7 @@ def mode_for(trial: dict) -> str:
     return "ok"
 
 
-def scenario(trial: dict) -> dict:
+def scenario(trial: dict[str, Any]) -> dict[str, Any]:
     expected = trial["threads"] * trial["iterations"]
     user_space = trial["model"] != "pthread"
     counters = ("nvcsw", "nivcsw", "utime_ns", "stime_ns", "cpu_ns")
@@ -62,9 +64,10 @@ def scenario(trial: dict) -> dict:
     }
 
 
-def gantt(trial: dict) -> dict:
+def gantt(trial: dict[str, Any]) -> dict[str, Any]:
     left = list(trial["work"])
-    slots, finished = [], []
+    slots: list[dict[str, int]] = []
+    finished: list[int] = []
     while any(left):
         for task, work in enumerate(left):
             if work:
@@ -90,7 +93,7 @@ def main() -> int:
     mode = mode_for(trial)
     log = os.environ.get("FAKE_LOG")
     if log:
-        with open(log, "a") as file:
+        with Path(log).open("a") as file:
             file.write(f"{os.getpid()} {len(os.environ.get('SWTCH_PAD', ''))}\n")
     if mode == "silent":
         return 0
@@ -117,8 +120,7 @@ def main() -> int:
             print("x" * 65536, flush=True)
     if mode == "grandchild":
         child = subprocess.Popen(["sleep", "1000"])
-        with open(os.environ["FAKE_LOG"] + ".child", "w") as file:
-            file.write(str(child.pid))
+        Path(os.environ["FAKE_LOG"] + ".child").write_text(str(child.pid))
     sample = {"kind": "sample", "model": trial["model"]}
     sample |= scenario(trial) if trial["probe"] == "scenario" else gantt(trial)
     if mode == "model":

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from swtch import experiments, plan
 from swtch.errors import RequestError
 from swtch.experiments import Setting, coroutine_gantt, scenarios
-from swtch.records import Trial
+from swtch.records import Invocation, Model, Trial
 
 ALL = plan.MODEL_NAMES
 
@@ -118,7 +118,9 @@ def test_published_figures_agree_with_each_other() -> None:
         assert ratio == pytest.approx(figure("B2/A", model, "throughput_ratio"), abs=0.01)
 
 
-def make(models: tuple[str, ...], repeats: int, seed: int) -> tuple:
+def make(
+    models: tuple[Model, ...], repeats: int, seed: int
+) -> tuple[tuple[Trial, ...], tuple[Invocation, ...]]:
     chosen = experiments.every()
     trials = plan.make_trials(chosen, Setting(cpus=(0, 1), models=models))
     return trials, plan.make_plan(trials, repeats, seed)
@@ -130,7 +132,7 @@ def make(models: tuple[str, ...], repeats: int, seed: int) -> tuple:
     seed=st.integers(0, 2**63 - 1),
     models=st.sets(st.sampled_from(["pthread", "uthread", "coroutine"]), min_size=1),
 )
-def test_every_block_is_complete(repeats: int, seed: int, models: set[str]) -> None:
+def test_every_block_is_complete(repeats: int, seed: int, models: set[Model]) -> None:
     trials, planned = make(tuple(models), repeats, seed)
     assert [invocation.seq for invocation in planned] == list(range(len(planned)))
     assert planned == make(tuple(models), repeats, seed)[1]

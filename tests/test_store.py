@@ -240,7 +240,7 @@ def test_a_full_disk_is_one_line_and_what_is_there_stays(
             raise OSError(28, "No space left on device")
 
         patch.setattr(os, "write", full)
-        with pytest.raises(CannotError, match="no space left on device.*swtch run --resume"):
+        with pytest.raises(CannotError, match=r"no space left on device.*swtch run --resume"):
             writer.add(sample_for(writer.manifest, 3))
     run = store.load(run_dir)
     assert [s.seq for s in run.samples] == [0, 1, 2]

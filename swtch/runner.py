@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Carries out what is left of a plan: one invocation after the other, in order.
+
+Invariants:
+
+- Every invocation that was started and not interrupted has exactly one sample
+  on disk before the next one starts.
+- A trial that failed three times in a row is given up: its remaining
+  invocations are marked failed without running, so that one broken probe does
+  not cost an hour of time limits.
+- SIGINT and SIGTERM end the running probe and then the loop. The interrupted
+  invocation leaves no sample; a resumed run does it again.
+
+Signals set a flag and end the probe, nothing else: an exception raised at an
+arbitrary bytecode could tear a sample. Rejected: running probes in parallel
+(they would disturb each other), retrying a failed invocation at once (hides
+that it failed).
+"""
+
+from __future__ import annotations
+
+import signal
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+
+from swtch.engines import Engine, Outcome
+from swtch.progress import Progress
+from swtch.records import Invocation, Sample, Trial
+from swtch.store import Writer
+
+GIVE_UP_AFTER = 3
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a run ended: ``failed`` counts the whole run, also what was there before."""
+
+    done: int
+    failed: int
+    interrupted: bool
+
+
+class Runner:
+    """Runs the plan in `writer` with `engine`. Use once."""
+
+    def __init__(self, writer: Writer, engine: Engine, progress: Progress) -> None:
+        self._writer = writer
+        self._engine = engine
+        self._progress = progress
+        self._interrupted = False
+        self._failures: Counter[str] = Counter()
+
+    def run(self) -> Ending:
+        """Does what has no sample yet."""
+        manifest = self._writer.manifest
+        trials = {trial.id: trial for trial in manifest.trials}
+        done = self._writer.done()
+        left = [invocation for invocation in manifest.plan if invocation.seq not in done]
+        with self._signals(), self._progress.running(len(manifest.plan), len(done)):
+            for invocation in left:
+                outcome = self._perform(trials[invocation.trial_id], invocation)
+                if self._interrupted:
+                    break
+                self._keep(outcome)
+        samples = self._writer.samples
+        return Ending(
+            done=len(samples),
+            failed=sum(sample.status == "failed" for sample in samples),
+            interrupted=self._interrupted,
+        )
+
+    def _perform(self, trial: Trial, invocation: Invocation) -> Outcome:
+        if self._failures[trial.id] < GIVE_UP_AFTER:
+            return self._engine.perform(trial, invocation)
+        return Outcome(sample=_given_up(trial, invocation), stdout=b"", stderr=b"")
+
+    def _keep(self, outcome: Outcome) -> None:
+        sample = outcome.sample
+        self._writer.add(sample)
+        if sample.status == "ok":
+            self._failures[sample.trial_id] = 0
+            self._writer.log(f"{sample.trial_id}.good", outcome.stdout, outcome.stderr)
+        else:
+            self._failures[sample.trial_id] += 1
+            if outcome.stdout or outcome.stderr:
+                name = f"{sample.trial_id}.failed-{sample.seq:05d}"
+                self._writer.log(name, outcome.stdout, outcome.stderr)
+        self._progress.advance(sample)
+
+    @contextmanager
+    def _signals(self) -> Iterator[None]:
+        def interrupt(_number: int, _frame: FrameType | None) -> None:
+            self._interrupted = True
+            self._engine.stop()
+
+        before = {number: signal.signal(number, interrupt) for number in _SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+def _given_up(trial: Trial, invocation: Invocation) -> Sample:
+    return Sample(
+        seq=invocation.seq,
+        experiment=trial.experiment,
+        trial_id=trial.id,
+        model=trial.model,
+        engine=trial.engine,
+        factors=trial.factors,
+        block=invocation.block,
+        seed=invocation.seed,
+        started="",
+        elapsed_ns=0,
+        status="failed",
+        error=f"given up after {GIVE_UP_AFTER} failures",
+    )
