@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line: what can be said, and how every failure leaves.
+
+This file only declares commands and options; the work is in ``commands``,
+imported when a command runs, because `swtch --help` must not wait for rich,
+numpy or scipy.
+
+Invariants:
+
+- Data goes to standard output, everything for people to standard error.
+- Every expected failure is one line on standard error and an exit code of the
+  table in docs/architecture.md; nothing a user can do gives a traceback.
+
+Rejected: click's standalone mode (prints a usage block around each error, and
+turns a closed pipe into status 1).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from swtch import __version__
+from swtch.errors import EXIT_CANNOT, EXIT_INTERRUPTED, EXIT_PIPE, LabError, os_error_text
+
+FOLDER = click.Path(path_type=Path)
+TABULAR = click.Choice(["table", "json", "csv", "md"])
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command; gives its exit code and never raises for what users can do."""
+    try:
+        code = _run_command(sys.argv[1:] if argv is None else list(argv))
+        sys.stdout.flush()
+        return code
+    except LabError as error:
+        return _fail(str(error), error.exit_code)
+    except click.ClickException as error:
+        return _fail(_one_line(error), error.exit_code)
+    except (KeyboardInterrupt, click.Abort):
+        return _fail("interrupted.", EXIT_INTERRUPTED)
+    except BrokenPipeError:
+        # Python flushes once more at exit; give it a place where that works.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _fail(
+            "standard output was closed before everything was written;"
+            " runs and reports on disk are whole.",
+            EXIT_PIPE,
+        )
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        return _fail(f"{where}{os_error_text(error)}.", EXIT_CANNOT)
+
+
+def _run_command(arguments: list[str]) -> int:
+    try:
+        with cli.make_context("swtch", arguments) as context:
+            return int(cli.invoke(context) or 0)
+    except click.exceptions.Exit as leave:
+        return leave.exit_code
+
+
+def _one_line(error: click.ClickException) -> str:
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context else "swtch"
+    text = " ".join(error.format_message().split())
+    if isinstance(error, click.UsageError):
+        return f"{text} See '{command} --help'."
+    return text
+
+
+def _fail(line: str, code: int) -> int:
+    print(f"swtch: {line}", file=sys.stderr)
+    return code
+
+
+@click.group(no_args_is_help=False, invoke_without_command=True)
+@click.version_option(__version__, prog_name="swtch")
+@click.pass_context
+def cli(context: click.Context) -> None:
+    """Measure what it costs to switch threads on this machine, and why.
+
+    'swtch run' measures everything and writes a report; 'swtch doctor' says
+    beforehand what this machine can measure and what disturbs it.
+    """
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+
+
+@cli.command("list")
+@click.option("--format", "form", type=TABULAR, default="table", help="How to print.")
+def list_command(form: str) -> int:
+    """Show every experiment: its study, models, question, trials and time."""
+    from swtch.commands import listing
+
+    return listing.show(form)
+
+
+@cli.command("doctor")
+@click.option("--format", "form", type=click.Choice(["table", "json"]), default="table")
+def doctor_command(form: str) -> int:
+    """Show what this machine can measure, what disturbs it, and how to mend it."""
+    from swtch.commands import examine
+
+    return examine.show(form)
+
+
+@cli.command("run")
+@click.argument("experiments", nargs=-1, metavar="[EXPERIMENT]...")
+@click.option("--quick", is_flag=True, help="Fewer repeats of the same work.")
+@click.option("--models", metavar="A,B", help="Only these models.")
+@click.option(
+    "--repeats", type=click.IntRange(1, 10_000), help="Invocations per trial (10; quick: 5)."
+)
+@click.option(
+    "--seed", type=click.IntRange(0, 2**63 - 1), help="Seed of the order; drawn when not given."
+)
+@click.option("--out", type=FOLDER, metavar="DIR", help="Run directory (new below swtch-runs).")
+@click.option("--resume", type=FOLDER, metavar="DIR", help="Continue the interrupted run in DIR.")
+@click.option(
+    "--policy",
+    type=click.Choice(["other", "batch", "fifo"]),
+    help="Scheduling policy of what is measured (batch).",
+)
+@click.option("--engine", type=click.Choice(["native"]), help="Where trials run (native).")
+@click.option(
+    "--time-limit",
+    type=click.FloatRange(0.1, 86_400),
+    metavar="SECONDS",
+    help="Longest time of one invocation (60).",
+)
+@click.option("--format", "form", type=TABULAR, default="table", help="How to print the result.")
+@click.option("--no-report", is_flag=True, help="Measure only: no table, no report files.")
+@click.option("--quiet", is_flag=True, help="No progress on standard error.")
+def run_command(
+    experiments: tuple[str, ...],
+    quick: bool,
+    models: str | None,
+    repeats: int | None,
+    seed: int | None,
+    out: Path | None,
+    resume: Path | None,
+    policy: str | None,
+    engine: str | None,
+    time_limit: float | None,
+    form: str,
+    no_report: bool,
+    quiet: bool,
+) -> int:
+    """Measure: all experiments, or those named.
+
+    Ctrl-C keeps what was measured and says how to continue.
+    """
+    from swtch.commands import run
+
+    planning = (experiments, quick, models, repeats, seed, out, policy, engine, time_limit)
+    if resume is not None:
+        if any(planning):
+            raise click.UsageError(
+                "--resume continues the plan as it was made; give only --format, --no-report"
+                " or --quiet with it."
+            )
+        return run.resume(resume, form=form, report=not no_report, quiet=quiet)
+    request = run.Request(
+        experiments=experiments,
+        quick=quick,
+        models=models,
+        repeats=repeats,
+        seed=seed,
+        out=out,
+        policy=policy or "batch",
+        time_limit_s=time_limit or 60.0,
+        form=form,
+        report=not no_report,
+        quiet=quiet,
+    )
+    return run.start(request)
+
+
+@cli.command("report")
+@click.argument("run", type=FOLDER, metavar="RUN")
+@click.option(
+    "--format", "forms", default="html,md,json", metavar="A,B", help="Any of html, md, json."
+)
+@click.option("-o", "--out", type=FOLDER, metavar="DIR", help="Where to write (the run itself).")
+def report_command(run: Path, forms: str, out: Path | None) -> int:
+    """Write the report of the run directory RUN again."""
+    from swtch.commands import results
+
+    return results.write_report(run, forms, out)
+
+
+@cli.command("show")
+@click.argument("run", type=FOLDER, metavar="RUN")
+@click.option("--format", "form", type=TABULAR, default="table", help="How to print.")
+def show_command(run: Path, form: str) -> int:
+    """Print the tables and charts of the run directory RUN."""
+    from swtch.commands import results
+
+    return results.show(run, form)

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows of text on standard output: as a table, JSON, CSV or Markdown."""
+
+from __future__ import annotations
+
+import csv
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+WIDTH = 110
+
+Row = Mapping[str, Any]
+
+
+def console() -> Console:
+    """Standard output for rich; of a fixed width where there is no terminal to ask."""
+    from rich.console import Console
+
+    class PipeAwareConsole(Console):
+        def on_broken_pipe(self) -> None:
+            # rich would leave with status 1; cli.main knows the right one.
+            raise BrokenPipeError
+
+    fixed = None if sys.stdout.isatty() or os.environ.get("COLUMNS") else WIDTH
+    return PipeAwareConsole(width=fixed)
+
+
+def print_json(value: Any) -> None:
+    """`value` as indented JSON."""
+    sys.stdout.write(msgspec.json.format(msgspec.json.encode(value)).decode() + "\n")
+
+
+def print_csv(rows: Sequence[Row]) -> None:
+    """`rows` with the union of their keys as columns, in order of appearance."""
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    writer = csv.DictWriter(sys.stdout, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+
+
+def print_markdown(rows: Sequence[Row], columns: Mapping[str, str]) -> None:
+    """`rows` as a Markdown table; `columns` maps keys to headings."""
+    print("| " + " | ".join(columns.values()) + " |")
+    print("|" + "---|" * len(columns))
+    for row in rows:
+        cells = (_text(row[key]).replace("|", "\\|") for key in columns)
+        print("| " + " | ".join(cells) + " |")
+
+
+def print_table(
+    rows: Sequence[Row], columns: Mapping[str, str], styles: Mapping[str, str] | None = None
+) -> None:
+    """`rows` as a table; `styles` maps a cell's text to a colour."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading in columns.values():
+        table.add_column(heading, overflow="fold")
+    for row in rows:
+        cells = (_text(row[key]) for key in columns)
+        table.add_row(*(Text(cell, style=(styles or {}).get(cell, "")) for cell in cells))
+    console().print(table)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(str, value))
+    return "" if value is None else str(value)

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`swtch show` and `swtch report`: a run directory as text or as files.
+
+Both validate the directory first, so that what is corrupt is named by file and
+line instead of surfacing somewhere inside the analysis.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from swtch import store
+from swtch.commands import output
+from swtch.errors import EXIT_OK, CannotError, RequestError, did_you_mean, os_error_text
+
+REPORT_FORMATS = ("html", "md", "json")
+
+
+def show(path: Path, form: str) -> int:
+    """Prints the run in `path`."""
+    _validated(path)
+    emit(path, form)
+    return EXIT_OK
+
+
+def write_report(path: Path, forms: str, out: Path | None) -> int:
+    """Writes the report files of the run in `path`, into `out` if given."""
+    chosen = _formats(forms)
+    _validated(path)
+    for file in write(path, chosen, out):
+        print(file)
+    return EXIT_OK
+
+
+def emit(path: Path, form: str) -> None:
+    """The results of the run in `path` on standard output."""
+    from swtch import report
+
+    if form == "json":
+        output.print_json(report.as_json(path))
+    elif form == "csv":
+        output.print_csv(_sample_rows(store.load(path)))
+    elif form == "md":
+        (file,) = report.write(path, ("md",))
+        sys.stdout.write(file.read_text())
+    else:
+        from swtch.report import terminal
+
+        terminal.print_run(path, output.console())
+
+
+def write(path: Path, formats: Sequence[str], out: Path | None = None) -> list[Path]:
+    """Report files of the run in `path`; they are made there and moved to `out`."""
+    from swtch import report
+
+    try:
+        if out is not None:
+            out.mkdir(parents=True, exist_ok=True)
+        files = report.write(path, tuple(formats))
+        if out is None or out.resolve() == path.resolve():
+            return files
+        return [Path(shutil.copy(file, out / file.name)) for file in files]
+    except OSError as error:
+        where = error.filename or out or path
+        raise CannotError(
+            f"cannot write the report to {where}: {os_error_text(error)};"
+            f" choose another folder: swtch report {path} -o DIR"
+        ) from None
+
+
+def _formats(forms: str) -> tuple[str, ...]:
+    chosen = tuple(dict.fromkeys(word.strip() for word in forms.split(",") if word.strip()))
+    for word in chosen:
+        if word not in REPORT_FORMATS:
+            raise RequestError(
+                f"--format: a report cannot be {word!r}.{did_you_mean(word, REPORT_FORMATS)}"
+                f" Any of {', '.join(REPORT_FORMATS)} can be given, with commas between."
+            )
+    if not chosen:
+        raise RequestError(f"--format names nothing; give any of {', '.join(REPORT_FORMATS)}.")
+    return chosen
+
+
+def _validated(path: Path) -> store.Run:
+    run = store.load(path)
+    if not run.complete:
+        cut = ", and an incomplete last line is left out" if run.cut_bytes else ""
+        print(
+            f"swtch: this run is not complete: {len(run.samples)} of {len(run.manifest.plan)}"
+            f" invocations{cut}. To continue it: swtch run --resume {path}",
+            file=sys.stderr,
+        )
+    return run
+
+
+def _sample_rows(run: store.Run) -> list[dict[str, Any]]:
+    """One row per sample. Columns without a clash of names: factors and values are flat."""
+    return [
+        {
+            "seq": sample.seq,
+            "block": sample.block,
+            "experiment": sample.experiment,
+            "trial": sample.trial_id,
+            "model": sample.model,
+            "engine": sample.engine,
+            **sample.factors,
+            "status": sample.status,
+            "error": sample.error,
+            "elapsed_ns": sample.elapsed_ns,
+            "steal_ns": sample.steal_ns,
+            "interrupts": sample.interrupts,
+            **sample.values,
+        }
+        for sample in run.samples
+    ]

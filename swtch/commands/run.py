@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`swtch run`: plan, measure, report; or continue what was interrupted.
+
+Everything that can be refused is refused before the first file is made: an
+unknown name, no CPU, a missing probe, a policy this user may not set.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+import secrets
+import shlex
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from swtch import __version__, doctor_try, environment, plan
+from swtch.commands import results
+from swtch.engines.native import NativeEngine
+from swtch.errors import (
+    EXIT_INTERRUPTED,
+    EXIT_OK,
+    EXIT_SOME_FAILED,
+    CannotError,
+)
+from swtch.experiments import Policy, Setting
+from swtch.progress import Progress, duration
+from swtch.records import Manifest
+from swtch.runner import Runner
+from swtch.store import Writer
+
+RUNS = Path("swtch-runs")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """The options of a new run, as given."""
+
+    experiments: tuple[str, ...]
+    quick: bool
+    models: str | None
+    repeats: int | None
+    seed: int | None
+    out: Path | None
+    policy: str
+    time_limit_s: float
+    form: str
+    report: bool
+    quiet: bool
+
+
+def start(request: Request) -> int:
+    """A new run from `request`, to its end."""
+    models = plan.parse_models(request.models) if request.models is not None else None
+    chosen = plan.choose(request.experiments, models)
+    setting = Setting(
+        cpus=environment.allowed_cpus(),
+        models=models or plan.MODEL_NAMES,
+        policy=cast(Policy, request.policy),
+        timeout_s=request.time_limit_s,
+    )
+    engine = NativeEngine()
+    _check_policy(setting.policy)
+    repeats = request.repeats or (plan.REPEATS_QUICK if request.quick else plan.REPEATS)
+    seed = request.seed if request.seed is not None else secrets.randbits(32)
+    trials = plan.make_trials(chosen, setting)
+
+    now = datetime.datetime.now(datetime.UTC)
+    run_id = f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
+    manifest = Manifest(
+        run_id=run_id,
+        created=now.isoformat(timespec="seconds"),
+        swtch_version=__version__,
+        command=tuple(sys.argv),
+        seed=seed,
+        quick=request.quick,
+        repeats=repeats,
+        experiments=tuple(experiment.name for experiment in chosen),
+        models=tuple(dict.fromkeys(trial.model for trial in trials)),
+        engine=engine.name,
+        trials=trials,
+        plan=plan.make_plan(trials, repeats, seed),
+        environment={**environment.collect(), "engine": engine.describe()},
+    )
+    progress = Progress(quiet=request.quiet)
+    with Writer.create(request.out or RUNS / run_id, manifest) as writer:
+        seconds = plan.estimate_seconds(chosen, setting, repeats)
+        progress.say(
+            f"run {run_id}: {len(trials)} trials x {repeats} repeats ="
+            f" {len(manifest.plan)} invocations, about {duration(seconds)}; seed {seed}"
+        )
+        fewer = sum(bool(trial.note) for trial in trials)
+        if fewer:
+            progress.say(
+                f"{fewer} of {len(trials)} trials use fewer CPUs than the study did;"
+                " the report says which and why"
+            )
+        return _measure(writer, engine, progress, request.form, request.report)
+
+
+def resume(path: Path, *, form: str, report: bool, quiet: bool) -> int:
+    """Does what the run in `path` has no sample of yet."""
+    progress = Progress(quiet=quiet)
+    with Writer.resume(path) as writer:
+        manifest = writer.manifest
+        if writer.dropped_bytes:
+            progress.warn(
+                f"dropped an incomplete last line of {writer.dropped_bytes} bytes;"
+                " its invocation is done again"
+            )
+        left = len(manifest.plan) - len(writer.samples)
+        if left == 0:
+            progress.say("nothing is left to do: every invocation has its sample")
+        else:
+            progress.say(f"run {manifest.run_id}: {left} of {len(manifest.plan)} are left")
+        engine = NativeEngine()
+        _check_same_machine(manifest, engine, progress)
+        return _measure(writer, engine, progress, form, report)
+
+
+def _measure(
+    writer: Writer, engine: NativeEngine, progress: Progress, form: str, report: bool
+) -> int:
+    ending = Runner(writer, engine, progress).run()
+    total = len(writer.manifest.plan)
+    if ending.interrupted:
+        progress.warn(
+            f"interrupted: {ending.done} of {total} invocations are kept. To continue:"
+            f" swtch run --resume {shlex.quote(str(writer.path))}"
+        )
+        return EXIT_INTERRUPTED
+    if report:
+        files = results.write(writer.path, results.REPORT_FORMATS)
+        results.emit(writer.path, form)
+        sys.stdout.flush()
+        for file in files:
+            progress.say(f"report: {file}")
+    else:
+        progress.say(f"samples: {writer.path}")
+    if ending.failed:
+        progress.warn(
+            f"swtch: {ending.failed} of {total} invocations failed; what was measured is kept."
+            f" Raw output: {writer.path / 'logs'}"
+        )
+        return EXIT_SOME_FAILED
+    return EXIT_OK
+
+
+def _check_policy(policy: Policy) -> None:
+    number, priority = {
+        "other": (os.SCHED_OTHER, 0),
+        "batch": (os.SCHED_BATCH, 0),
+        "fifo": (os.SCHED_FIFO, 1),
+    }[policy]
+    answer = doctor_try.policy(number, priority)
+    if answer != "yes":
+        raise CannotError(
+            f"--policy {policy} is {answer} here; use --policy other, or see"
+            " 'scheduling policies' in 'swtch doctor' for how to permit it."
+        )
+
+
+def _check_same_machine(manifest: Manifest, engine: NativeEngine, progress: Progress) -> None:
+    """Refuses what cannot work, and says what makes old and new samples unlike."""
+    needed = {cpu for trial in manifest.trials for cpu in trial.probe.get("cpus", ())}
+    missing = needed - set(environment.allowed_cpus())
+    if missing:
+        raise CannotError(
+            f"the run uses CPU {', '.join(map(str, sorted(missing)))}, which is not allowed now;"
+            " resume where it is, or start a new run."
+        )
+    for what, before, now in _identity(manifest.environment, engine):
+        if before != now:
+            progress.warn(
+                f"{what} is not the one this run began with ({before}, now {now});"
+                " old and new samples may differ for that reason alone"
+            )
+
+
+def _identity(facts: dict[str, Any], engine: NativeEngine) -> list[tuple[str, Any, Any]]:
+    now = {**environment.collect(steal_s=0), "engine": engine.describe()}
+    paths = (
+        ("the kernel", "kernel", "release"),
+        ("the CPU", "cpu", "model"),
+        ("the probe program", "engine", "sha256"),
+    )
+    return [
+        (what, facts.get(room, {}).get(key), now.get(room, {}).get(key))
+        for what, room, key in paths
+    ]
