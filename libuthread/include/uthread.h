@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * uthread.h - user threads for C and C++, shaped like pthreads.
+ *
+ * Porting is a rename: uthread_create() is pthread_create() with another
+ * kind of thread behind it. uthreads are scheduled in user space, M of them
+ * on N workers (kernel threads). No init call is needed; the first
+ * uthread_create() starts the workers. Every function may be called from a
+ * uthread and from any plain pthread (main included); a pthread that has to
+ * wait sleeps on a futex.
+ *
+ * Errors: functions return 0 or an error number as pthreads do, and never
+ * touch errno. A broken invariant (a corrupt object, unlock of a lock nobody
+ * holds in a way that cannot be reported) ends the process with one line.
+ *
+ * Times are CLOCK_MONOTONIC: deadlines are absolute `struct timespec`,
+ * durations are nanoseconds.
+ *
+ * Each uthread has its own libc TLS block by default (errno, malloc caches,
+ * C++ exception state, thread_local). UTHREAD_TLS_SHARED is the light mode:
+ * the thread uses the TLS of whatever worker runs it, so a thread_local
+ * value, or errno, does not survive a switch.
+ *
+ * Environment, read once when the workers start:
+ *   UTHREAD_WORKERS=N        1..1024, default: CPUs allowed to the process
+ *   UTHREAD_STACK_SIZE=BYTES default stack (K, M suffixes), default 256K
+ *   UTHREAD_TLS=own|shared   default TLS mode
+ *   UTHREAD_PIN=1            worker i runs only on the i-th allowed CPU
+ *   UTHREAD_GUARD=auto|madvise|mprotect   how stacks are guarded
+ * A value that makes no sense is reported in one line and the default used.
+ */
+#ifndef UTHREAD_H
+#define UTHREAD_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+
+#define UTHREAD_VERSION "0.1.0"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- threads ---------------------------------------------------------- */
+
+/* A handle. Valid until the thread is joined, or ends if it is detached. */
+typedef struct uthread *uthread_t;
+
+enum {
+	UTHREAD_CREATE_JOINABLE = 0,
+	UTHREAD_CREATE_DETACHED = 1,
+};
+
+enum uthread_tls {
+	UTHREAD_TLS_DEFAULT = 0, /* own where possible, or UTHREAD_TLS */
+	UTHREAD_TLS_OWN = 1, /* a TLS block of its own */
+	UTHREAD_TLS_SHARED = 2, /* the worker's TLS block */
+};
+
+#define UTHREAD_STACK_MIN 16384u /* bytes, smallest accepted stack */
+#define UTHREAD_NAME_MAX 16 /* bytes, terminating NUL included */
+#define UTHREAD_WORKER_ANY (-1)
+
+typedef struct uthread_attr {
+	uint64_t _u[8];
+} uthread_attr_t;
+
+/* Defaults: default stack, joinable, no name, default TLS, any worker. */
+int uthread_attr_init(uthread_attr_t *attr);
+int uthread_attr_destroy(uthread_attr_t *attr);
+/* Usable bytes; rounded up. EINVAL below UTHREAD_STACK_MIN or above 1 GiB. */
+int uthread_attr_setstacksize(uthread_attr_t *attr, size_t bytes);
+int uthread_attr_getstacksize(const uthread_attr_t *attr, size_t *bytes);
+int uthread_attr_setdetachstate(uthread_attr_t *attr, int state);
+int uthread_attr_getdetachstate(const uthread_attr_t *attr, int *state);
+/* Copied; ERANGE when longer than UTHREAD_NAME_MAX - 1. */
+int uthread_attr_setname(uthread_attr_t *attr, const char *name);
+int uthread_attr_getname(const uthread_attr_t *attr, char *buf, size_t len);
+int uthread_attr_settls(uthread_attr_t *attr, enum uthread_tls mode);
+int uthread_attr_gettls(const uthread_attr_t *attr, enum uthread_tls *mode);
+/* Run only on this worker (0..uthread_workers()-1), or UTHREAD_WORKER_ANY.
+ * A number out of range is found by uthread_create(): EINVAL. */
+int uthread_attr_setworker(uthread_attr_t *attr, int worker);
+int uthread_attr_getworker(const uthread_attr_t *attr, int *worker);
+
+/*
+ * Start fn(arg) as a new uthread; attr may be NULL. *thread is set before
+ * the thread can run. EAGAIN: no memory, no guard or no worker to be had.
+ * EINVAL: bad attributes. ENOTSUP: UTHREAD_TLS_OWN asked where the libc or
+ * CPU cannot do it.
+ */
+int uthread_create(uthread_t *thread, const uthread_attr_t *attr,
+		   void *(*fn)(void *), void *arg);
+/* Wait for the end; the handle is gone afterwards. value may be NULL.
+ * EDEADLK: itself, or two that join each other. EINVAL: detached or already
+ * being joined. */
+int uthread_join(uthread_t thread, void **value);
+/* As join, but ETIMEDOUT once CLOCK_MONOTONIC reaches the deadline. */
+int uthread_timedjoin(uthread_t thread, void **value,
+		      const struct timespec *deadline);
+/* EBUSY while it is running. */
+int uthread_tryjoin(uthread_t thread, void **value);
+/* EINVAL: already detached or being joined. */
+int uthread_detach(uthread_t thread);
+/* End the calling uthread. C++ destructors of its frames, then key
+ * destructors and TLS destructors run. Outside a uthread: abort. */
+#ifdef __cplusplus
+[[noreturn]] void uthread_exit(void *value);
+#else
+_Noreturn void uthread_exit(void *value);
+#endif
+/* The calling uthread, NULL in a plain pthread. */
+uthread_t uthread_self(void);
+int uthread_equal(uthread_t a, uthread_t b);
+/* Let others run on this worker. In a plain pthread: sched_yield(). */
+int uthread_yield(void);
+/* Sleep at least ns nanoseconds. */
+int uthread_sleep(uint64_t ns);
+int uthread_sleep_until(const struct timespec *deadline);
+int uthread_setname(uthread_t thread, const char *name);
+int uthread_getname(uthread_t thread, char *buf, size_t len);
+/* A number unique among live uthreads; what gettid() would be. 0 for NULL. */
+uint32_t uthread_id(uthread_t thread);
+/* Lowest address and usable size of a thread's stack. */
+int uthread_getstack(uthread_t thread, void **low, size_t *bytes);
+/* The TLS mode the thread really has. */
+int uthread_gettls(uthread_t thread, enum uthread_tls *mode);
+/* The worker that runs the caller now, -1 in a plain pthread. */
+int uthread_worker(void);
+
+/* ---- the runtime ------------------------------------------------------ */
+
+struct uthread_config {
+	size_t size; /* sizeof(struct uthread_config), for growth */
+	int workers; /* 0: default */
+	int pin; /* 1: worker i only on cpus[i mod ncpus] */
+	const int *cpus; /* NULL: the CPUs allowed to the process, in order */
+	int ncpus;
+	size_t stack_size; /* 0: default */
+	enum uthread_tls tls;
+};
+
+/* Optional. Start the workers with this configuration (NULL: environment
+ * and defaults; a zero field means the same). EBUSY once they run. */
+int uthread_init(const struct uthread_config *config);
+/* How many workers run (starts them when none does), or -1: cannot start. */
+int uthread_workers(void);
+/* The kernel's thread id of worker w, 0 when there is no such worker. */
+int uthread_worker_tid(int worker);
+
+struct uthread_stats {
+	uint64_t created; /* uthreads created so far */
+	uint64_t live; /* not yet ended */
+	uint64_t switches; /* exchanges of one uthread for another or for idle */
+	uint64_t yields; /* calls of uthread_yield */
+	uint64_t parks; /* times a uthread waited for something */
+	uint64_t steals; /* uthreads taken from another worker */
+	uint64_t idles; /* times a worker went to sleep */
+	uint64_t stacks; /* stacks that exist, in use or pooled */
+	uint64_t stack_reuses; /* creates served from a pool */
+	uint64_t tls_blocks; /* TLS blocks that exist */
+	uint32_t workers;
+	uint32_t own_tls; /* 1: own TLS works here */
+	uint32_t guard; /* 1: MADV_GUARD_INSTALL, 2: mprotect */
+	uint32_t reserved;
+};
+
+/* size: sizeof(struct uthread_stats) of the caller. Approximate while
+ * threads run. */
+int uthread_stats(struct uthread_stats *stats, size_t size);
+/* Why own TLS is off, or "" when it is on. Static storage. */
+const char *uthread_tls_reason(void);
+
+/* ---- mutex ------------------------------------------------------------ */
+
+enum {
+	UTHREAD_MUTEX_NORMAL = 0,
+	UTHREAD_MUTEX_RECURSIVE = 1,
+	UTHREAD_MUTEX_ERRORCHECK = 2,
+};
+
+typedef struct uthread_mutexattr {
+	int _kind;
+} uthread_mutexattr_t;
+
+typedef struct uthread_mutex {
+	uint32_t _state; /* 0 free, 1 held, 2 held and somebody may wait */
+	uint32_t _kind;
+	uint32_t _lock;
+	uint32_t _depth;
+	void *_owner;
+	void *_head;
+	void *_tail;
+	void *_reserved;
+} uthread_mutex_t;
+
+#define UTHREAD_MUTEX_INITIALIZER { 0, UTHREAD_MUTEX_NORMAL, 0, 0, 0, 0, 0, 0 }
+#define UTHREAD_RECURSIVE_MUTEX_INITIALIZER \
+	{ 0, UTHREAD_MUTEX_RECURSIVE, 0, 0, 0, 0, 0, 0 }
+#define UTHREAD_ERRORCHECK_MUTEX_INITIALIZER \
+	{ 0, UTHREAD_MUTEX_ERRORCHECK, 0, 0, 0, 0, 0, 0 }
+
+int uthread_mutexattr_init(uthread_mutexattr_t *attr);
+int uthread_mutexattr_destroy(uthread_mutexattr_t *attr);
+int uthread_mutexattr_settype(uthread_mutexattr_t *attr, int kind);
+int uthread_mutexattr_gettype(const uthread_mutexattr_t *attr, int *kind);
+int uthread_mutex_init(uthread_mutex_t *mutex, const uthread_mutexattr_t *attr);
+/* EBUSY while it is held. */
+int uthread_mutex_destroy(uthread_mutex_t *mutex);
+/* EDEADLK (errorcheck): the caller holds it. */
+int uthread_mutex_lock(uthread_mutex_t *mutex);
+/* EBUSY: held. */
+int uthread_mutex_trylock(uthread_mutex_t *mutex);
+/* ETIMEDOUT at the deadline; EINVAL for a malformed one. */
+int uthread_mutex_timedlock(uthread_mutex_t *mutex,
+			    const struct timespec *deadline);
+/* EPERM (recursive, errorcheck): the caller does not hold it. */
+int uthread_mutex_unlock(uthread_mutex_t *mutex);
+
+/* ---- condition variable ------------------------------------------------ */
+
+typedef struct uthread_cond {
+	uint32_t _lock;
+	uint32_t _reserved0;
+	void *_head;
+	void *_tail;
+	void *_reserved;
+} uthread_cond_t;
+
+#define UTHREAD_COND_INITIALIZER { 0, 0, 0, 0, 0 }
+
+int uthread_cond_init(uthread_cond_t *cond, const void *attr);
+/* EBUSY while somebody waits. */
+int uthread_cond_destroy(uthread_cond_t *cond);
+/* The caller holds the mutex; it holds it again on return. EPERM as
+ * unlock. No spurious wake-ups, but test the condition all the same. */
+int uthread_cond_wait(uthread_cond_t *cond, uthread_mutex_t *mutex);
+int uthread_cond_timedwait(uthread_cond_t *cond, uthread_mutex_t *mutex,
+			   const struct timespec *deadline);
+int uthread_cond_signal(uthread_cond_t *cond);
+int uthread_cond_broadcast(uthread_cond_t *cond);
+
+/* ---- barrier ------------------------------------------------------------ */
+
+#define UTHREAD_BARRIER_SERIAL_THREAD (-1)
+
+typedef struct uthread_barrier {
+	uint32_t _lock;
+	uint32_t _count;
+	uint32_t _arrived;
+	uint32_t _round;
+	void *_head;
+	void *_tail;
+	void *_reserved;
+} uthread_barrier_t;
+
+/* EINVAL: count is 0. */
+int uthread_barrier_init(uthread_barrier_t *barrier, const void *attr,
+			 unsigned count);
+/* EBUSY while somebody waits. */
+int uthread_barrier_destroy(uthread_barrier_t *barrier);
+/* UTHREAD_BARRIER_SERIAL_THREAD in one of the threads, 0 in the others. */
+int uthread_barrier_wait(uthread_barrier_t *barrier);
+
+/* ---- semaphore ----------------------------------------------------------- */
+
+#define UTHREAD_SEM_VALUE_MAX 0x7fffffffu
+
+typedef struct uthread_sem {
+	uint32_t _lock;
+	uint32_t _value;
+	void *_head;
+	void *_tail;
+	void *_reserved;
+} uthread_sem_t;
+
+#define UTHREAD_SEM_INITIALIZER(value) { 0, (value), 0, 0, 0 }
+
+/* EINVAL above UTHREAD_SEM_VALUE_MAX. */
+int uthread_sem_init(uthread_sem_t *sem, unsigned value);
+/* EBUSY while somebody waits. */
+int uthread_sem_destroy(uthread_sem_t *sem);
+int uthread_sem_wait(uthread_sem_t *sem);
+/* EAGAIN: the value is 0. */
+int uthread_sem_trywait(uthread_sem_t *sem);
+int uthread_sem_timedwait(uthread_sem_t *sem, const struct timespec *deadline);
+/* EOVERFLOW: the value is at its maximum. First come, first served. */
+int uthread_sem_post(uthread_sem_t *sem);
+int uthread_sem_getvalue(uthread_sem_t *sem, int *value);
+
+/* ---- once, keys ----------------------------------------------------------- */
+
+typedef struct uthread_once {
+	uint32_t _state;
+	uint32_t _lock;
+	void *_head;
+	void *_tail;
+} uthread_once_t;
+
+#define UTHREAD_ONCE_INIT { 0, 0, 0, 0 }
+
+int uthread_once(uthread_once_t *once, void (*fn)(void));
+
+#define UTHREAD_KEYS_MAX 256
+#define UTHREAD_DESTRUCTOR_ITERATIONS 4
+
+typedef uint32_t uthread_key_t;
+
+/* EAGAIN: all UTHREAD_KEYS_MAX are in use. The destructor runs at the end
+ * of each uthread whose value is not NULL. */
+int uthread_key_create(uthread_key_t *key, void (*destructor)(void *));
+/* EINVAL: no such key. Destructors are not run. */
+int uthread_key_delete(uthread_key_t key);
+/* In a plain pthread the value belongs to that pthread (no destructor). */
+int uthread_setspecific(uthread_key_t key, const void *value);
+void *uthread_getspecific(uthread_key_t key);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* UTHREAD_H */

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * internal.h - the nouns of the runtime and who may touch what.
+ *
+ *	uthread   one user thread; lives at the top of its own stack slot
+ *	worker    a kernel thread that runs uthreads; its own stack holds the
+ *		  base context, the scheduler loop that runs when there is
+ *		  nothing to switch to directly
+ *	carrier   the worker as libc sees it: its pthread and TLS block
+ *	waiter    somebody (uthread or plain pthread) waiting for an event
+ *
+ * States of a uthread, seen from outside:
+ *
+ *	RUNNING   a worker runs it                       busy = 1
+ *	READY     in exactly one queue (runq, inbox, global)
+ *	PARKED    in no queue; one waker will call sched_ready() once
+ *	DEAD      ended; waits for its joiner or is back in a pool
+ *
+ * A uthread leaves RUNNING by putting itself in its new place first and
+ * switching away second; `ctx.busy` (context.h) bridges the gap.
+ */
+#ifndef UTHREAD_INTERNAL_H
+#define UTHREAD_INTERNAL_H
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "arch.h"
+#include "context.h"
+#include "spin.h"
+#include "uthread.h"
+
+#define CACHE_LINE 64
+#define WORKERS_MAX 1024
+#define STACK_CLASS_MIN 15 /* log2 of the smallest slot, 32 KiB */
+#define STACK_CLASS_MAX 31 /* log2 of the largest slot, 2 GiB */
+#define STACK_CLASSES (STACK_CLASS_MAX - STACK_CLASS_MIN + 1)
+#define STACK_SLOT_DEFAULT (256u << 10)
+/* Of a slot, not stack: guard, struct uthread, TLS block, colour. A program
+ * with a larger TLS gets larger slots (stack_class()). */
+#define STACK_OVERHEAD (16u << 10)
+#define UTHREAD_STACK_LIMIT (1ul << 30)
+
+enum {
+	UT_OWN_TLS = 1, /* runs with a TLS block of its own */
+	UT_TLS_BLOCK = 2, /* its slot holds one */
+};
+
+struct waiter;
+struct keyblock;
+
+struct uthread {
+	/* Zone 1: what a switch touches; owner: the worker that runs it,
+	 * or whoever took it out of a queue. */
+	struct context ctx;
+	struct worker *worker; /* who runs it, or ran it last; the same as in
+				* its own TLS block, where it has one */
+	struct uthread *next; /* guarded by the queue it is in */
+	int32_t bound; /* worker index, or UTHREAD_WORKER_ANY */
+	uint32_t flags;
+	void *san_fake; /* ASan's fake stack while parked */
+
+	/* Zone 2: life and death. */
+	void *(*fn)(void *);
+	void *arg;
+	void *value; /* written before `join` becomes JOIN_DONE */
+	uintptr_t join; /* JOIN_* or a struct waiter *; atomic */
+	struct keyblock **keys; /* private to the uthread */
+
+	/* Zone 3: immutable while it lives. */
+	char *slot; /* lowest address; the guard is here */
+	char *stack_low; /* lowest usable address */
+	char *stack_top; /* end of the usable stack */
+	uintptr_t tcb; /* its TLS block's thread pointer, 0: none */
+	uint32_t id; /* unique; outside the kernel's thread ids */
+	uint8_t class; /* log2 of the slot size */
+	uint8_t colour;
+	char name[UTHREAD_NAME_MAX];
+};
+
+/* Values of uthread.join that are not a waiter. */
+#define JOIN_NONE ((uintptr_t)0)
+#define JOIN_DONE ((uintptr_t)1)
+#define JOIN_DETACHED ((uintptr_t)2)
+
+struct uthread_list {
+	struct uthread *head;
+	struct uthread *tail;
+};
+
+static inline void list_push(struct uthread_list *l, struct uthread *ut)
+{
+	ut->next = NULL;
+	if (l->head)
+		l->tail->next = ut;
+	else
+		l->head = ut;
+	l->tail = ut;
+}
+
+static inline struct uthread *list_pop(struct uthread_list *l)
+{
+	struct uthread *ut = l->head;
+
+	if (ut)
+		l->head = ut->next;
+	return ut;
+}
+
+struct worker_stats {
+	uint64_t created, ended, switches, yields, parks, steals, idles, reuses;
+};
+
+struct pool {
+	struct uthread *head;
+	uint32_t count;
+};
+
+struct worker {
+	/* Private to the worker. */
+	struct context base;
+	uintptr_t tp; /* the carrier's thread pointer */
+	struct here *tls; /* &uthread_here of the carrier */
+	struct uthread *handoff; /* for the base loop: run this next */
+	uint32_t tick;
+	uint32_t rng;
+	struct worker_stats stats; /* others read it, relaxed */
+	struct pool pool[STACK_CLASSES][2]; /* [class][own TLS] */
+	const void *san_low; /* the base context's stack, for ASan */
+	size_t san_size;
+	void *san_fake;
+	void *altstack;
+
+	/* Guarded by `bias`. */
+	struct bias bias __attribute__((aligned(CACHE_LINE)));
+	struct uthread_list rq;
+	uint32_t count; /* in rq; racy reads allowed */
+	uint32_t bound_count; /* of these, bound here: not to be stolen */
+
+	/* Guarded by inbox_lock: ready uthreads bound here, put by others. */
+	uint32_t inbox_lock __attribute__((aligned(CACHE_LINE)));
+	uint32_t inbox_count; /* racy reads allowed */
+	struct uthread_list inbox;
+
+	/* Guarded by rt.idle_lock. */
+	struct worker *idle_next, *idle_prev;
+	bool idle;
+	uint32_t wake; /* futex: 1 wakes the sleeper */
+
+	/* Immutable after start. */
+	int index;
+	int cpu; /* -1: not pinned */
+	pid_t tid;
+	pthread_t pthread;
+};
+
+struct runtime {
+	/* Immutable once `started` is 1 (release; readers acquire). */
+	uint32_t started;
+	int nworkers;
+	struct worker **workers;
+	size_t stack_slot;
+	enum uthread_tls tls; /* never DEFAULT */
+
+	/* Guarded by global_lock: ready uthreads put by plain pthreads. */
+	uint32_t global_lock __attribute__((aligned(CACHE_LINE)));
+	uint32_t global_count; /* racy reads allowed */
+	struct uthread_list global;
+
+	/* Guarded by idle_lock; the counts may be read without it. */
+	uint32_t idle_lock __attribute__((aligned(CACHE_LINE)));
+	uint32_t nidle;
+	uint32_t nspinning; /* atomic: workers awake and looking for work */
+	struct worker *idle_head;
+	struct worker *timekeeper; /* sleeps until the next deadline */
+
+	uint64_t pthread_created; /* atomic: creates by plain pthreads */
+};
+
+extern struct runtime rt;
+
+/*
+ * Who runs on this TLS block. On a uthread's own block: itself, and the
+ * worker that runs it. On a carrier's: the shared-TLS uthread that runs, or
+ * NULL, and the worker. On a plain pthread's: NULL, NULL. Read it with
+ * uthread_current() and worker_current() only; two words side by side, so
+ * that a yield does not have to load one to find the other.
+ */
+struct here {
+	struct uthread *self;
+	struct worker *worker;
+};
+
+extern __thread struct here uthread_here
+	__attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+static inline struct uthread *uthread_current(void)
+{
+	return ARCH_TLS_READ(uthread_here, 0);
+}
+
+static inline struct worker *worker_current(void)
+{
+	return ARCH_TLS_READ(uthread_here, 8);
+}
+
+#define STAT_INC(field) store_relaxed(&(field), (field) + 1)
+
+/* ---- panic.c ---- */
+/* One line on standard error, then abort(). Async-signal-safe. */
+__attribute__((noreturn, format(printf, 1, 2))) void ut_panic(const char *fmt,
+							      ...);
+__attribute__((format(printf, 1, 2))) void ut_warn(const char *fmt, ...);
+
+/* ---- config.c ---- */
+struct config {
+	int workers;
+	int pin;
+	int ncpus;
+	int *cpus; /* malloced */
+	size_t stack_slot;
+	enum uthread_tls tls;
+};
+
+int config_load(struct config *c, const struct uthread_config *user);
+/* The slot size that leaves `usable` bytes of stack. */
+size_t config_slot_of(size_t usable);
+
+/* ---- worker.c ---- */
+int runtime_start(const struct uthread_config *user);
+static inline int runtime_ensure(void)
+{
+	return likely(load_acquire(&rt.started)) ? 0 : runtime_start(NULL);
+}
+/* In the child of a fork: nothing runs but the caller. */
+void runtime_forked(struct uthread *me);
+
+/* ---- sched.c ---- */
+void sched_loop(struct worker *w) __attribute__((noreturn));
+/* Make a parked or new uthread ready. Called once per park. */
+void sched_ready(struct uthread *ut);
+/* Leave the processor; the caller is (or will be) in some waker's hands. */
+void sched_park(struct uthread *me, bool timed);
+/* Leave it for good: me->join says who frees it. */
+void sched_exit(struct uthread *me) __attribute__((noreturn));
+void sched_wake_for_timer(void);
+
+/* ---- stack.c ---- */
+int stack_setup(void);
+/* A slot of 1 << class bytes with a struct uthread at its top, from the
+ * worker's pool (w may be NULL), the global pool or new. NULL: no memory. */
+struct uthread *stack_get(struct worker *w, unsigned class, bool own);
+/* log2 of the slot for that many usable bytes (0: the default). */
+unsigned stack_class(size_t usable, bool own);
+/* Give back. The slot may still be in use until ctx.busy is 0. */
+void stack_put(struct worker *w, struct uthread *ut);
+int stack_guard_kind(void);
+size_t stack_page(void);
+uint64_t stack_count(void);
+/* Call fn for every uthread slot that exists. */
+void stack_each(void (*fn)(struct uthread *ut, void *arg), void *arg);
+void stack_forked(void);
+
+/* ---- tls.c ---- */
+void tls_setup(void); /* on the first carrier */
+const char *tls_reason(void); /* "" : own TLS works */
+/* Bytes a TLS block needs in a slot, alignment slack included. */
+size_t tls_bytes(void);
+/* Make the TLS block that ends at or below `limit`; returns its lowest
+ * address, NULL when memory is short. Sets ut->tcb. */
+char *tls_make(struct uthread *ut, char *limit);
+/* First and last thing on the uthread's own TLS: what libc does at the start
+ * of a thread, and the destructors it runs at the end. */
+void tls_begin(void);
+void tls_end(void);
+/* Bring a used block back to the state of a new thread's. */
+void tls_reset(struct uthread *ut);
+/* Modules came or went: bring every block up to date. */
+void tls_refresh(void);
+uint64_t tls_count(void);
+
+/* ---- compat.c ---- */
+void compat_setup(void); /* once a pthread exists */
+void compat_fork_setup(void);
+void compat_run_pthread_keys(void);
+
+/* ---- overflow.c ---- */
+void overflow_setup(void);
+int overflow_worker_setup(struct worker *w);
+
+/* ---- key.c ---- */
+void keys_end(struct uthread *ut);
+
+#endif

@@ -1,0 +1,565 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sched.c - who runs next.
+ *
+ * Each worker has a first-in-first-out run queue of its own. A uthread that
+ * stops running picks the next one itself and switches to it directly; only
+ * when its queue is empty does it switch to the worker's base context,
+ * which looks further: the inbox (uthreads bound here, put by others), the
+ * global queue (put by plain pthreads), due deadlines, other workers'
+ * queues, and at last sleep.
+ *
+ * Invariants:
+ *  - A uthread is in at most one queue, and in one exactly while READY.
+ *  - It puts itself into its new place (queue, or some waker's hands) before
+ *    it has left its stack. Whoever takes it out waits for ctx.busy == 0.
+ *    It never waits for another context while on its own stack: two that
+ *    wait for each other would wait for ever. The base context waits.
+ *  - Every READY uthread is seen by some worker that is awake: who adds one
+ *    wakes a sleeper unless somebody is already looking (rt.nspinning), and
+ *    who goes to sleep looks again after it has said so. The fence between
+ *    "added" and "is anybody asleep?" is the light one on the fast side and
+ *    membarrier on the side that goes to sleep.
+ *  - Every FAIR_TICKS switches the inbox, the global queue and the deadlines
+ *    are looked at first, so that a queue that never empties starves nobody.
+ *
+ * Rejected: one global queue (a lock on every switch); going through the
+ * base context on every switch (two switches and two TLS exchanges instead
+ * of one); LIFO slots for the last readied thread (unfair without ticks).
+ */
+#include "internal.h"
+#include "san.h"
+#include "tls.h"
+#include "waiter.h"
+
+#define FAIR_TICKS 61
+#define STEAL_MAX 64
+#define SPIN_ROUNDS 48
+
+struct runtime rt;
+
+__thread struct here uthread_here
+	__attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+/* ---- the exchange itself ---- */
+
+/* `next` is ours and its context is free: make it run here. */
+static inline void adopt(struct worker *w, struct uthread *next)
+{
+	next->ctx.busy = 1;
+	if (unlikely(next->worker != w)) {
+		next->worker = w;
+		if (next->flags & UT_TLS_BLOCK)
+			tls_of(next)->worker = w;
+	}
+	if (!(next->flags & UT_OWN_TLS)) {
+		next->ctx.tp = w->tp;
+		w->tls->self = next;
+	}
+	STAT_INC(w->stats.switches);
+}
+
+static inline void exchange(struct uthread *me, struct uthread *next)
+{
+	san_switch_start(&me->san_fake, next->stack_low,
+			 (size_t)(next->stack_top - next->stack_low));
+	context_switch(&me->ctx, &next->ctx);
+	san_switch_finish(me->san_fake);
+}
+
+static inline void exchange_base(struct worker *w, struct uthread *me)
+{
+	w->tls->self = NULL;
+	san_switch_start(&me->san_fake, w->san_low, w->san_size);
+	context_switch(&me->ctx, &w->base);
+	san_switch_finish(me->san_fake);
+}
+
+/* Leave `me` for `next`, or for the base context when there is none. */
+static inline void leave(struct worker *w, struct uthread *me,
+			 struct uthread *next)
+{
+	if (likely(next && !load_acquire(&next->ctx.busy))) {
+		adopt(w, next);
+		exchange(me, next);
+	} else {
+		w->handoff = next; /* still on its way off a stack */
+		exchange_base(w, me);
+	}
+}
+
+/* ---- run queue ---- */
+
+/* Under the bias lock. */
+static inline void rq_push(struct worker *w, struct uthread *ut)
+{
+	list_push(&w->rq, ut);
+	store_relaxed(&w->count, w->count + 1);
+	w->bound_count += ut->bound >= 0;
+}
+
+static inline struct uthread *rq_pop(struct worker *w)
+{
+	struct uthread *ut = list_pop(&w->rq);
+
+	if (ut) {
+		store_relaxed(&w->count, w->count - 1);
+		w->bound_count -= ut->bound >= 0;
+	}
+	return ut;
+}
+
+static inline struct uthread *local_pop(struct worker *w)
+{
+	struct uthread *ut;
+
+	bias_lock(&w->bias);
+	ut = rq_pop(w);
+	bias_unlock(&w->bias);
+	return ut;
+}
+
+static void local_push(struct worker *w, struct uthread *ut)
+{
+	bias_lock(&w->bias);
+	rq_push(w, ut);
+	bias_unlock(&w->bias);
+}
+
+static void local_push_all(struct worker *w, struct uthread_list *l)
+{
+	struct uthread *ut;
+
+	bias_lock(&w->bias);
+	while ((ut = list_pop(l)))
+		rq_push(w, ut);
+	bias_unlock(&w->bias);
+}
+
+/* ---- sleeping and waking workers ---- */
+
+/* Under idle_lock. */
+static void idle_remove(struct worker *w)
+{
+	if (!w->idle)
+		return;
+	w->idle = false;
+	if (w->idle_prev)
+		w->idle_prev->idle_next = w->idle_next;
+	else
+		rt.idle_head = w->idle_next;
+	if (w->idle_next)
+		w->idle_next->idle_prev = w->idle_prev;
+	store_relaxed(&rt.nidle, rt.nidle - 1);
+	if (rt.timekeeper == w)
+		rt.timekeeper = NULL;
+}
+
+static void idle_wake(struct worker *w)
+{
+	store_release(&w->wake, 1);
+	futex_wake(&w->wake, 1);
+}
+
+/* Wake one sleeper; which one does not matter. */
+static void wake_some(void)
+{
+	struct worker *w;
+
+	spin_lock(&rt.idle_lock);
+	w = rt.idle_head;
+	/* The timekeeper last: the other sleepers have no time-out. */
+	if (w && w == rt.timekeeper && w->idle_next)
+		w = w->idle_next;
+	if (w)
+		idle_remove(w);
+	spin_unlock(&rt.idle_lock);
+	if (w)
+		idle_wake(w);
+}
+
+static void wake_this(struct worker *w)
+{
+	bool was;
+
+	spin_lock(&rt.idle_lock);
+	was = w->idle;
+	idle_remove(w);
+	spin_unlock(&rt.idle_lock);
+	if (was)
+		idle_wake(w);
+}
+
+/* Work that any worker may do was added: see that somebody comes. */
+static inline void poke(void)
+{
+	bias_light_fence(); /* pairs with the heavy fence in go_idle() */
+	if (unlikely(load_relaxed(&rt.nidle)) && !load_relaxed(&rt.nspinning))
+		wake_some();
+}
+
+/* A deadline was set by somebody who keeps its worker busy: somebody must
+ * be asleep with the right time-out. */
+void sched_wake_for_timer(void)
+{
+	struct worker *w;
+
+	bias_light_fence(); /* pairs with the heavy fence in go_idle() */
+	if (!load_relaxed(&rt.nidle) || load_relaxed(&rt.nspinning))
+		return;
+	spin_lock(&rt.idle_lock);
+	w = rt.timekeeper ? rt.timekeeper : rt.idle_head;
+	if (w)
+		idle_remove(w);
+	spin_unlock(&rt.idle_lock);
+	if (w)
+		idle_wake(w);
+}
+
+/* ---- making ready ---- */
+
+static void inbox_push(struct worker *w, struct uthread *ut)
+{
+	spin_lock(&w->inbox_lock);
+	list_push(&w->inbox, ut);
+	store_relaxed(&w->inbox_count, w->inbox_count + 1);
+	spin_unlock(&w->inbox_lock);
+	full_fence(); /* pairs with the heavy fence in go_idle() */
+	if (load_relaxed(&w->idle))
+		wake_this(w);
+}
+
+static void global_push(struct uthread *ut)
+{
+	spin_lock(&rt.global_lock);
+	list_push(&rt.global, ut);
+	store_relaxed(&rt.global_count, rt.global_count + 1);
+	spin_unlock(&rt.global_lock);
+	full_fence(); /* a plain pthread may lack the membarrier pairing */
+	if (load_relaxed(&rt.nidle) && !load_relaxed(&rt.nspinning))
+		wake_some();
+}
+
+static void ready_from(struct worker *w, struct uthread *ut)
+{
+	if (ut->bound >= 0 && (!w || ut->bound != w->index)) {
+		inbox_push(rt.workers[ut->bound], ut);
+	} else if (w) {
+		local_push(w, ut);
+		if (ut->bound < 0)
+			poke();
+	} else {
+		global_push(ut);
+	}
+}
+
+void sched_ready(struct uthread *ut)
+{
+	ready_from(worker_current(), ut);
+}
+
+/* ---- looking for work ---- */
+
+static bool inbox_drain(struct worker *w)
+{
+	struct uthread_list l;
+
+	if (!load_relaxed(&w->inbox_count))
+		return false;
+	spin_lock(&w->inbox_lock);
+	l = w->inbox;
+	w->inbox.head = NULL;
+	store_relaxed(&w->inbox_count, 0);
+	spin_unlock(&w->inbox_lock);
+	local_push_all(w, &l);
+	return true;
+}
+
+/* A fair share of the global queue. */
+static bool global_take(struct worker *w)
+{
+	struct uthread_list l = { 0 };
+	struct uthread *ut;
+	uint32_t n;
+
+	if (!load_relaxed(&rt.global_count))
+		return false;
+	spin_lock(&rt.global_lock);
+	n = rt.global_count / (uint32_t)rt.nworkers + 1;
+	if (n > 2 * STEAL_MAX)
+		n = 2 * STEAL_MAX;
+	while (n-- && (ut = list_pop(&rt.global))) {
+		store_relaxed(&rt.global_count, rt.global_count - 1);
+		list_push(&l, ut);
+	}
+	spin_unlock(&rt.global_lock);
+	if (!l.head)
+		return false;
+	local_push_all(w, &l);
+	return true;
+}
+
+/* Everything but the run queue; true: the run queue has something new. */
+static bool look_around(struct worker *w)
+{
+	bool found = inbox_drain(w);
+
+	found |= global_take(w);
+	if (timer_due())
+		found |= timer_run(now_ns());
+	return found;
+}
+
+static inline bool around_waits(const struct worker *w)
+{
+	return load_relaxed(&w->inbox_count) | load_relaxed(&rt.global_count);
+}
+
+/* Half of what `v` has, but only what may move and has left its stack. */
+static bool steal_from(struct worker *w, struct worker *v)
+{
+	struct uthread_list l = { 0 };
+	struct uthread *ut, *prev = NULL, *next;
+	uint32_t want, got = 0, seen = 0;
+
+	if (load_relaxed(&v->count) <= load_relaxed(&v->bound_count))
+		return false;
+	if (!bias_remote_trylock(&v->bias))
+		return false;
+	want = (v->count - v->bound_count + 1) / 2;
+	if (want > STEAL_MAX)
+		want = STEAL_MAX;
+	for (ut = v->rq.head; ut && got < want && seen < 4 * STEAL_MAX;
+	     ut = next, seen++) {
+		next = ut->next;
+		if (ut->bound >= 0 || load_acquire(&ut->ctx.busy)) {
+			prev = ut;
+			continue;
+		}
+		if (prev)
+			prev->next = next;
+		else
+			v->rq.head = next;
+		if (!next)
+			v->rq.tail = prev;
+		list_push(&l, ut);
+		got++;
+	}
+	store_relaxed(&v->count, v->count - got);
+	bias_remote_unlock(&v->bias);
+	if (!got)
+		return false;
+	store_relaxed(&w->stats.steals, w->stats.steals + got);
+	local_push_all(w, &l);
+	return true;
+}
+
+static bool steal(struct worker *w)
+{
+	uint32_t n = (uint32_t)rt.nworkers, start, i;
+
+	if (n < 2)
+		return false;
+	w->rng ^= w->rng << 13;
+	w->rng ^= w->rng >> 17;
+	w->rng ^= w->rng << 5;
+	start = w->rng % n;
+	for (i = 0; i < n; i++) {
+		struct worker *v = rt.workers[(start + i) % n];
+
+		if (v != w && steal_from(w, v))
+			return true;
+	}
+	return false;
+}
+
+/* Somewhere a uthread is ready that any worker may run? */
+static bool anything_to_steal(void)
+{
+	int i;
+
+	for (i = 0; i < rt.nworkers; i++) {
+		const struct worker *v = rt.workers[i];
+
+		if (load_relaxed(&v->count) > load_relaxed(&v->bound_count))
+			return true;
+	}
+	return load_relaxed(&rt.global_count) != 0;
+}
+
+/* Anything a worker that goes to sleep would miss? */
+static bool anything_left(const struct worker *w)
+{
+	return around_waits(w) || timer_due() || load_relaxed(&w->count) ||
+	       anything_to_steal();
+}
+
+static void go_idle(struct worker *w)
+{
+	uint64_t deadline;
+
+	store_relaxed(&w->wake, 0);
+	spin_lock(&rt.idle_lock);
+	w->idle = true;
+	w->idle_prev = NULL;
+	w->idle_next = rt.idle_head;
+	if (rt.idle_head)
+		rt.idle_head->idle_prev = w;
+	rt.idle_head = w;
+	store_relaxed(&rt.nidle, rt.nidle + 1);
+	spin_unlock(&rt.idle_lock);
+
+	bias_heavy_fence(); /* pairs with poke(): now look once more */
+	if (anything_left(w)) {
+		spin_lock(&rt.idle_lock);
+		idle_remove(w);
+		spin_unlock(&rt.idle_lock);
+		return;
+	}
+	/* The last to sleep knows the earliest deadline best: an earlier
+	 * sleeper may have looked before it was set. */
+	spin_lock(&rt.idle_lock);
+	if (w->idle && load_relaxed(&timer_next) != NO_DEADLINE)
+		rt.timekeeper = w;
+	spin_unlock(&rt.idle_lock);
+	STAT_INC(w->stats.idles);
+	while (!load_acquire(&w->wake)) {
+		deadline = load_relaxed(&rt.timekeeper) == w ?
+				   load_relaxed(&timer_next) :
+				   NO_DEADLINE;
+		if (futex_wait(&w->wake, 0, deadline) == ETIMEDOUT)
+			break;
+	}
+	spin_lock(&rt.idle_lock);
+	idle_remove(w);
+	spin_unlock(&rt.idle_lock);
+}
+
+/* Runs on the base context: the next uthread, sleeping until there is one. */
+static struct uthread *find_work(struct worker *w)
+{
+	struct uthread *ut;
+	unsigned round;
+
+	for (;;) {
+		look_around(w);
+		ut = local_pop(w);
+		if (ut)
+			return ut;
+		/*
+		 * Look for a little while before sleeping: a wake-up costs
+		 * more than that, and who adds work need not wake anybody
+		 * meanwhile.
+		 */
+		__atomic_fetch_add(&rt.nspinning, 1, __ATOMIC_SEQ_CST);
+		for (round = 0; round < SPIN_ROUNDS; round++) {
+			if (steal(w) || look_around(w) ||
+			    load_relaxed(&w->count))
+				break;
+			for (int i = 0; i < 16; i++)
+				arch_pause();
+		}
+		/*
+		 * The last one to stop looking may have been the reason why
+		 * nobody was woken: if there is more, pass it on.
+		 */
+		if (__atomic_sub_fetch(&rt.nspinning, 1, __ATOMIC_SEQ_CST) ==
+			    0 &&
+		    round < SPIN_ROUNDS && load_relaxed(&rt.nidle)) {
+			bias_heavy_fence(); /* pairs with poke() */
+			if (anything_to_steal())
+				wake_some();
+		}
+		if (round == SPIN_ROUNDS)
+			go_idle(w);
+	}
+}
+
+void sched_loop(struct worker *w)
+{
+	struct uthread *next;
+	unsigned n;
+
+	for (;;) {
+		next = w->handoff;
+		w->handoff = NULL;
+		if (!next)
+			next = find_work(w);
+		for (n = 0; load_acquire(&next->ctx.busy);)
+			spin_pause(&n);
+		adopt(w, next);
+		san_switch_start(&w->san_fake, next->stack_low,
+				 (size_t)(next->stack_top - next->stack_low));
+		context_switch(&w->base, &next->ctx);
+		san_switch_finish(w->san_fake);
+	}
+}
+
+/* ---- what a running uthread does ---- */
+
+void sched_park(struct uthread *me, bool timed)
+{
+	struct worker *w = me->worker;
+	struct uthread *next;
+
+	STAT_INC(w->stats.parks);
+	if (unlikely(++w->tick % FAIR_TICKS == 0))
+		look_around(w);
+	next = local_pop(w);
+	if (unlikely(next == me))
+		return; /* already woken, and back at the head */
+	if (timed && next)
+		sched_wake_for_timer(); /* this worker stays busy */
+	leave(w, me, next);
+}
+
+int uthread_yield(void)
+{
+	struct uthread *me = uthread_current(), *next;
+	struct worker *w = worker_current();
+
+	if (unlikely(!me)) {
+		sched_yield();
+		return 0;
+	}
+	STAT_INC(w->stats.yields);
+	if (unlikely(++w->tick % FAIR_TICKS == 0 || around_waits(w)))
+		look_around(w);
+	bias_lock(&w->bias);
+	next = rq_pop(w);
+	if (!next) {
+		bias_unlock(&w->bias);
+		return 0;
+	}
+	rq_push(w, me);
+	bias_unlock(&w->bias);
+	if (me->bound < 0)
+		poke();
+	leave(w, me, next);
+	return 0;
+}
+
+void sched_exit(struct uthread *me)
+{
+	struct worker *w = me->worker;
+	struct uthread *next = local_pop(w);
+#if UTHREAD_ASAN
+	/* NULL: this stack's fake frames go with it. */
+	const bool direct = next && !load_acquire(&next->ctx.busy);
+
+	san_switch_start(NULL, direct ? next->stack_low : w->san_low,
+			 direct ? (size_t)(next->stack_top - next->stack_low) :
+				  w->san_size);
+	if (direct) {
+		adopt(w, next);
+		context_switch(&me->ctx, &next->ctx);
+	} else {
+		w->tls->self = NULL;
+		w->handoff = next;
+		context_switch(&me->ctx, &w->base);
+	}
+#else
+	leave(w, me, next);
+#endif
+	ut_panic("an ended uthread was resumed");
+}

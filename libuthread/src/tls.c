@@ -1,0 +1,530 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tls.c - a libc TLS block of its own for every uthread.
+ *
+ * glibc keys errno, malloc's caches, C++ exception state, stdio lock owners
+ * and every thread_local variable to the thread pointer. A switch that
+ * exchanges the thread pointer too makes all of that belong to the uthread.
+ * The block is built with the functions glibc itself uses for pthreads:
+ *
+ *   _dl_get_tls_static_info  how large and how aligned
+ *   _dl_allocate_tls         dtv and the initial image of every module
+ *   _thread_db_*             where struct pthread keeps its fields (these
+ *                            symbols exist for debuggers)
+ *   __call_tls_dtors         C++ thread_local destructors
+ *
+ * They are private, so they are looked up at run time, never linked, and
+ * what they say is proved on a real pthread (the first worker) before it is
+ * used; a check that fails turns own TLS off with its reason.
+ *
+ * What a fake struct pthread needs, and what breaks without it:
+ *
+ *   self pointers     pthread_self(), every lock
+ *   tid               unique and outside the kernel's range: 0 makes rwlocks
+ *                     hang and recursive mutexes let two in
+ *   guards (x86-64)   equal to the process's, or every canary aborts
+ *   list node         linked to itself: fork's child unlinks it
+ *   robust list head  linked to itself: robust mutexes insert there
+ *   specific[0]       pthread_setspecific()
+ *   __resp            the resolver's state, in struct pthread
+ *   ctype tables      null until __ctype_init(): scanf and printf crash
+ *   rseq cpu_id       "registration failed", or sched_getcpu() says 0
+ *
+ * A pooled block is reset to what a new thread would see, module by module.
+ * libc's own variables stay, on purpose: the malloc cache is warm and owned;
+ * errno and the locale are reset by hand.
+ *
+ * Rejected: calling _dl_allocate_tls_init() at each reuse (it takes the
+ * loader's lock and drops malloc's cache), copying the carrier's block at
+ * each switch (4 KB a switch), a patched libc.
+ */
+#include <dlfcn.h>
+#include <link.h>
+#include <locale.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#include "internal.h"
+#include "san.h"
+#include "tls.h"
+
+struct tls_layout tls_layout;
+
+/* One module with a PT_TLS segment. */
+struct module {
+	size_t modid;
+	ptrdiff_t off; /* from the thread pointer; static modules */
+	bool is_static;
+	bool keep; /* libc's own: survives reuse */
+	const void *image;
+	size_t filesz, memsz;
+};
+
+/* Immutable once published; replaced as a whole (the old one leaks, it may
+ * be in use; it happens once per dlopen). */
+struct modules {
+	size_t n;
+	struct module m[];
+};
+
+static const char *reason = "the runtime has not started";
+static struct modules *modules; /* atomic */
+static uint32_t tls_lock; /* guards building and refreshing blocks */
+static uint64_t nblocks;
+
+static void *(*dl_allocate_tls)(void *);
+static void (*call_tls_dtors)(void);
+static void (*ctype_init)(void);
+
+const char *tls_reason(void)
+{
+	return reason;
+}
+
+uint64_t tls_count(void)
+{
+	return load_relaxed(&nblocks);
+}
+
+/* ---- modules ---- */
+
+struct scan {
+	struct modules *list;
+	size_t room;
+	uintptr_t tp;
+	const char *errno_addr;
+};
+
+static bool in_static_area(uintptr_t tp, uintptr_t addr)
+{
+#if defined(__x86_64__)
+	return addr < tp && addr >= tp - tls_layout.static_size;
+#else
+	return addr >= tp && addr < tp + tls_layout.static_size;
+#endif
+}
+
+static int scan_module(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	struct scan *sc = arg;
+	uintptr_t data;
+	struct module *m;
+	int i;
+
+	if (size < offsetof(struct dl_phdr_info, dlpi_tls_data) +
+			   sizeof(info->dlpi_tls_data))
+		return 0;
+	for (i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *ph = &info->dlpi_phdr[i];
+
+		if (ph->p_type != PT_TLS || !ph->p_memsz)
+			continue;
+		if (sc->list->n == sc->room)
+			return 1; /* grown and tried again */
+		m = &sc->list->m[sc->list->n++];
+		data = (uintptr_t)info->dlpi_tls_data;
+		m->modid = info->dlpi_tls_modid;
+		m->image = (const void *)(info->dlpi_addr + ph->p_vaddr);
+		m->filesz = ph->p_filesz;
+		m->memsz = ph->p_memsz;
+		m->is_static = data && in_static_area(sc->tp, data);
+		m->off = (ptrdiff_t)(data - sc->tp);
+		m->keep = m->is_static && sc->errno_addr >= (char *)data &&
+			  sc->errno_addr < (char *)data + m->memsz;
+	}
+	return 0;
+}
+
+/* Runs on a carrier's TLS. */
+static struct modules *scan_modules(void)
+{
+	struct scan sc = { .room = 32,
+			   .tp = arch_tp(),
+			   .errno_addr = (char *)&errno };
+
+	for (;; sc.room *= 2) {
+		sc.list = malloc(sizeof(*sc.list) +
+				 sc.room * sizeof(sc.list->m[0]));
+		if (!sc.list)
+			return NULL;
+		sc.list->n = 0;
+		if (!dl_iterate_phdr(scan_module, &sc))
+			return sc.list;
+		free(sc.list);
+	}
+}
+
+static void module_init(const struct module *m, void *block)
+{
+	memcpy(block, m->image, m->filesz);
+	memset((char *)block + m->filesz, 0, m->memsz - m->filesz);
+}
+
+/* The dtv entry of a dynamic module, NULL where it has no block yet. */
+static void *dtv_block(uintptr_t tp, size_t modid)
+{
+	struct entry {
+		void *val;
+		void *to_free;
+	} *dtv;
+
+#if defined(__x86_64__)
+	dtv = *(struct entry **)(tp + 8);
+#else
+	dtv = *(struct entry **)tp;
+#endif
+	if (modid > (uintptr_t)dtv[-1].val || dtv[modid].val == (void *)-1l ||
+	    !dtv[modid].to_free)
+		return NULL;
+	return dtv[modid].val;
+}
+
+/* ---- building a block ---- */
+
+static inline char *pd_of(uintptr_t tp)
+{
+	return (char *)tp - tls_layout.pd_before_tp;
+}
+
+size_t tls_bytes(void)
+{
+	return tls_layout.static_size + tls_layout.pthread_size +
+	       2 * tls_layout.align;
+}
+
+/* Fill in the fake struct pthread. Everything not named is zero, as in a
+ * new pthread. */
+static void fill_pthread(uintptr_t tp, uint32_t id)
+{
+	const struct tls_layout *l = &tls_layout;
+	char *pd = pd_of(tp);
+	void **node;
+
+#if defined(__x86_64__)
+	/* tcbhead_t: tcb, dtv (set by the loader), self, then the words
+	 * every thread has alike: multiple_threads, sysinfo, guards,
+	 * feature_1. */
+	((uintptr_t *)tp)[0] = tp;
+	((uintptr_t *)tp)[2] = tp;
+	memcpy((char *)tp + 0x18, l->header, sizeof(l->header));
+#endif
+	*(pid_t *)(pd + l->tid_off) = (pid_t)id;
+	node = (void **)(pd + l->list_off);
+	node[0] = node[1] = node;
+	if (l->robust_off) {
+		node = (void **)(pd + l->robust_off);
+		node[0] = node;
+		node[1] = (void *)l->futex_offset;
+		node[2] = NULL;
+		node[-1] = node; /* robust_prev */
+	}
+	if (l->specific_off)
+		*(void **)(pd + l->specific_off) =
+			pd + l->specific_off - SPECIFIC_1STBLOCK;
+	if (l->resp_off)
+		*(void **)(tp + (uintptr_t)l->resp_off) = pd + l->res_off;
+	if (l->rseq_off) {
+		uint32_t *rseq = (uint32_t *)(tp + (uintptr_t)l->rseq_off);
+
+		rseq[0] = 0;
+		rseq[1] = (uint32_t)-2; /* RSEQ_CPU_ID_REGISTRATION_FAILED */
+	}
+}
+
+/* The block that ends at or below `limit`; returns its thread pointer. */
+static uintptr_t build(char *limit, uint32_t id, char **low)
+{
+	const struct tls_layout *l = &tls_layout;
+	uintptr_t mask = ~(uintptr_t)(l->align - 1), tp;
+
+#if defined(__x86_64__)
+	tp = ((uintptr_t)limit - l->pthread_size) & mask;
+	*low = (char *)(tp + l->pthread_size - l->static_size);
+#else
+	tp = ((uintptr_t)limit - l->static_size) & mask;
+	*low = (char *)tp - l->pthread_size;
+#endif
+	*low = (char *)((uintptr_t)*low & ~(uintptr_t)63);
+	if (!dl_allocate_tls((void *)tp))
+		return 0;
+	fill_pthread(tp, id);
+	return tp;
+}
+
+char *tls_make(struct uthread *ut, char *limit)
+{
+	char *low;
+
+	ut->tcb = build(limit, ut->id, &low);
+	if (!ut->tcb)
+		return NULL;
+	tls_of(ut)->self = ut;
+	tls_of(ut)->worker = ut->worker;
+	__atomic_fetch_add(&nblocks, 1, __ATOMIC_RELAXED);
+	return low;
+}
+
+/* ---- begin, end and reuse ---- */
+
+/* Runs on the uthread's own TLS: as a new pthread, it starts in the global
+ * locale as that is now. */
+void tls_begin(void)
+{
+	ctype_init();
+}
+
+/* Runs on the uthread's own TLS. */
+void tls_end(void)
+{
+	call_tls_dtors();
+	compat_run_pthread_keys();
+	if (uselocale((locale_t)0) != LC_GLOBAL_LOCALE)
+		uselocale(LC_GLOBAL_LOCALE);
+}
+
+void tls_reset(struct uthread *ut)
+{
+	const struct tls_layout *l = &tls_layout;
+	const struct modules *list = load_acquire(&modules);
+	char *pd = pd_of(ut->tcb);
+	size_t i;
+
+	for (i = 0; i < list->n; i++) {
+		const struct module *m = &list->m[i];
+		void *block;
+
+		if (m->keep)
+			continue;
+		block = m->is_static ? (char *)ut->tcb + m->off :
+				       dtv_block(ut->tcb, m->modid);
+		if (block)
+			module_init(m, block);
+	}
+	tls_of(ut)->self = ut;
+	tls_of(ut)->worker = ut->worker;
+	*(int *)(ut->tcb + (uintptr_t)l->errno_off) = 0;
+	/* Values of keys without a destructor would shine through. */
+	if (l->specific_off && pd[l->specific_off + SPECIFIC_USED]) {
+		void ***level1 = (void ***)(pd + l->specific_off);
+
+		memset(pd + l->specific_off - SPECIFIC_1STBLOCK, 0,
+		       SPECIFIC_1STBLOCK);
+		for (i = 1; i < SPECIFIC_LEVEL1; i++)
+			if (level1[i])
+				memset(level1[i], 0, SPECIFIC_1STBLOCK);
+		pd[l->specific_off + SPECIFIC_USED] = 0;
+	}
+}
+
+/* ---- modules that come and go ---- */
+
+struct refresh {
+	const struct modules *old, *new;
+};
+
+static bool known(const struct modules *list, const struct module *m)
+{
+	size_t i;
+
+	for (i = 0; i < list->n; i++)
+		if (list->m[i].modid == m->modid &&
+		    list->m[i].image == m->image &&
+		    list->m[i].is_static == m->is_static)
+			return true;
+	return false;
+}
+
+/* glibc initialises a new module's static TLS in the threads on its list;
+ * ours are not on it. */
+static void refresh_block(struct uthread *ut, void *arg)
+{
+	const struct refresh *r = arg;
+	size_t i;
+
+	if (!(ut->flags & UT_TLS_BLOCK))
+		return;
+	for (i = 0; i < r->new->n; i++)
+		if (r->new->m[i].is_static && !known(r->old, &r->new->m[i]))
+			module_init(&r->new->m[i],
+				    (char *)ut->tcb + r->new->m[i].off);
+}
+
+void tls_refresh(void)
+{
+	struct uthread *me = uthread_current();
+	bool away = me && (me->flags & UT_OWN_TLS);
+	struct refresh r;
+
+	if (*reason)
+		return;
+	/*
+	 * The scan asks where the modules' blocks lie in this thread, and
+	 * only a thread on glibc's list has all of them: use the carrier's
+	 * TLS meanwhile.
+	 */
+	if (away)
+		arch_set_tp(me->worker->tp);
+	spin_lock(&tls_lock);
+	r.old = modules;
+	r.new = scan_modules();
+	if (r.new) {
+		stack_each(refresh_block, &r);
+		store_release(&modules, (struct modules *)r.new);
+	}
+	spin_unlock(&tls_lock);
+	if (away)
+		arch_set_tp(me->tcb);
+	if (!r.new)
+		ut_warn("no memory after dlopen: thread-local variables of the new library start as zero");
+}
+
+/* ---- finding and proving the layout ---- */
+
+/* {bits, elements, offset} of a field of struct pthread. */
+static bool db_field(const char *name, size_t *off)
+{
+	const uint32_t *d = dlsym(RTLD_DEFAULT, name);
+
+	if (!d)
+		return false;
+	*off = d[2];
+	return true;
+}
+
+static const char *find_symbols(void)
+{
+	struct tls_layout *l = &tls_layout;
+	void (*static_info)(size_t *, size_t *);
+	const uint32_t *size;
+
+	*(void **)&static_info = dlsym(RTLD_DEFAULT, "_dl_get_tls_static_info");
+	*(void **)&dl_allocate_tls = dlsym(RTLD_DEFAULT, "_dl_allocate_tls");
+	*(void **)&call_tls_dtors = dlsym(RTLD_DEFAULT, "__call_tls_dtors");
+	*(void **)&ctype_init = dlsym(RTLD_DEFAULT, "__ctype_init");
+	size = dlsym(RTLD_DEFAULT, "_thread_db_sizeof_pthread");
+	if (!dlsym(RTLD_DEFAULT, "gnu_get_libc_version"))
+		return "the libc is not a shared glibc";
+	if (!static_info || !dl_allocate_tls || !call_tls_dtors ||
+	    !ctype_init || !size)
+		return "this glibc lacks the symbols needed";
+	static_info(&l->static_size, &l->align);
+	l->pthread_size = *size;
+	if (l->align < 64)
+		l->align = 64;
+	if (l->align > 4096 || l->static_size > (1u << 20) ||
+	    l->pthread_size > 16384)
+		return "this program's static TLS is too large";
+#if defined(__x86_64__)
+	l->pd_before_tp = 0;
+#else
+	l->pd_before_tp = l->pthread_size;
+#endif
+	if (!db_field("_thread_db_pthread_tid", &l->tid_off) ||
+	    !db_field("_thread_db_pthread_list", &l->list_off) ||
+	    !db_field("_thread_db_pthread_specific", &l->specific_off))
+		return "this glibc lacks the symbols needed";
+	return NULL;
+}
+
+/* On a real pthread: is everything where we think it is? */
+static const char *prove_layout(void)
+{
+	struct tls_layout *l = &tls_layout;
+	uintptr_t tp = arch_tp();
+	char *pd = pd_of(tp), *head = NULL;
+	const ptrdiff_t *rseq;
+	void **node, **resp;
+	size_t len = 0;
+
+	if ((uintptr_t)pthread_self() != (uintptr_t)pd)
+		return "struct pthread is not where it should be";
+	if (*(pid_t *)(pd + l->tid_off) != (pid_t)syscall(SYS_gettid))
+		return "the thread id is not where it should be";
+	node = (void **)(pd + l->list_off);
+	if (((void ***)node)[0][1] != node || ((void ***)node)[1][0] != node)
+		return "the thread list is not where it should be";
+	if (*(void **)(pd + l->specific_off) !=
+	    pd + l->specific_off - SPECIFIC_1STBLOCK)
+		return "thread-specific data is not where it should be";
+	if (!syscall(SYS_get_robust_list, 0, &head, &len) && head > pd &&
+	    head < pd + l->pthread_size) {
+		l->robust_off = (size_t)(head - pd);
+		l->futex_offset = ((uintptr_t *)head)[1];
+		if (((void **)head)[-1] != head)
+			return "the robust list is not where it should be";
+	}
+	resp = dlsym(RTLD_DEFAULT, "__resp");
+	if (resp && *(char **)resp > pd &&
+	    *(char **)resp < pd + l->pthread_size) {
+		l->resp_off = (ptrdiff_t)((uintptr_t)resp - tp);
+		l->res_off = (size_t)(*(char **)resp - pd);
+	}
+	rseq = dlsym(RTLD_DEFAULT, "__rseq_offset");
+	if (rseq && *rseq)
+		l->rseq_off = *rseq;
+	l->errno_off = (ptrdiff_t)((uintptr_t)&errno - tp);
+	l->self_off = (ptrdiff_t)((uintptr_t)&uthread_here - tp);
+#if defined(__x86_64__)
+	memcpy(l->header, (char *)tp + 0x18, sizeof(l->header));
+#endif
+	return NULL;
+}
+
+/* Use a block once, on this very thread, for what breaks first. Returns
+ * what it found rather than reporting: no stdio on a block under test. */
+__attribute__((noinline)) static const char *try_block(uintptr_t tp)
+{
+	pthread_mutex_t m = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
+	uintptr_t carrier = arch_tp();
+	const char *bad = NULL;
+	void *p;
+
+	arch_set_tp(tp);
+	barrier();
+	if ((uintptr_t)pthread_self() != (uintptr_t)pd_of(tp))
+		bad = "pthread_self() did not follow the thread pointer";
+	else if (pthread_mutex_lock(&m) || pthread_mutex_unlock(&m))
+		bad = "an error-checking mutex failed";
+	p = malloc(100);
+	free(p);
+	barrier();
+	arch_set_tp(carrier);
+	return bad;
+}
+
+static const char *self_test(void)
+{
+	static char block[1 << 16] __attribute__((aligned(4096)));
+	char *low;
+	uintptr_t tp;
+
+	if (tls_bytes() > sizeof(block))
+		return NULL; /* unusual size; the layout checks must do */
+	tp = build(block + sizeof(block), 1u << 22, &low);
+	if (!tp)
+		return "no memory for a TLS block";
+	return try_block(tp);
+}
+
+void tls_setup(void)
+{
+	const char *bad = NULL;
+
+	if (UTHREAD_ASAN)
+		bad = "AddressSanitizer keeps its thread record in the kernel thread's TLS";
+	if (!bad)
+		bad = arch_tp_unwritable();
+	if (!bad)
+		bad = find_symbols();
+	if (!bad)
+		bad = prove_layout();
+	if (!bad) {
+		modules = scan_modules();
+		if (!modules)
+			bad = "no memory";
+	}
+	if (!bad)
+		bad = self_test();
+	reason = bad ? bad : "";
+}

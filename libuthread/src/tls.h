@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tls.h - where glibc keeps things; found and proved by tls.c at start. */
+#ifndef UTHREAD_TLS_H
+#define UTHREAD_TLS_H
+
+#include "internal.h"
+
+/* Of struct pthread: 32 key_data of two words lie before specific[32], and
+ * the flag specific_used behind it. */
+#define SPECIFIC_LEVEL1 32
+#define SPECIFIC_1STBLOCK (32 * 2 * sizeof(void *))
+#define SPECIFIC_USED (SPECIFIC_LEVEL1 * sizeof(void *))
+
+struct tls_layout {
+	size_t static_size, align, pthread_size;
+	size_t pd_before_tp; /* struct pthread's start below the TP */
+	/* From struct pthread's start; 0: not there. */
+	size_t tid_off, list_off, specific_off, robust_off, res_off;
+	/* From the thread pointer; 0: not there. */
+	ptrdiff_t resp_off, rseq_off, errno_off, self_off;
+	uintptr_t futex_offset;
+	unsigned char header[0x50 - 0x18]; /* x86-64: equal in all threads */
+};
+
+extern struct tls_layout tls_layout;
+
+/* The runtime's own words in a uthread's TLS block. */
+static inline struct here *tls_of(const struct uthread *ut)
+{
+	return (struct here *)(ut->tcb + (uintptr_t)tls_layout.self_off);
+}
+
+/* What pthread_self() says on the uthread's own TLS block. */
+static inline pthread_t tls_pthread(const struct uthread *ut)
+{
+	return (pthread_t)(ut->tcb - tls_layout.pd_before_tp);
+}
+
+#endif

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * worker.c - starting the workers, and what is left of them after a fork.
+ *
+ * The first worker is started alone and proves the TLS layout, because that
+ * needs a real pthread; the others follow. All are detached and live as
+ * long as the process.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#include "internal.h"
+#include "san.h"
+#include "waiter.h"
+
+static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
+
+struct start {
+	struct worker *w;
+	uint32_t ready; /* futex: 1 started, 2 failed */
+};
+
+static void *worker_main(void *arg)
+{
+	struct start *st = arg;
+	struct worker *w = st->w;
+	cpu_set_t *set;
+	size_t bytes;
+	char name[UTHREAD_NAME_MAX];
+
+	w->tp = arch_tp();
+	w->base.tp = w->tp;
+	w->base.busy = 1;
+	w->tls = &uthread_here;
+	w->tls->worker = w;
+	w->tid = (pid_t)syscall(SYS_gettid);
+	w->pthread = pthread_self();
+	snprintf(name, sizeof(name), "uthread/%d", w->index);
+	pthread_setname_np(w->pthread, name);
+	if (w->cpu >= 0) {
+		bytes = CPU_ALLOC_SIZE((size_t)w->cpu + 1);
+		set = CPU_ALLOC((size_t)w->cpu + 1);
+		if (set) {
+			CPU_ZERO_S(bytes, set);
+			CPU_SET_S((size_t)w->cpu, bytes, set);
+			if (pthread_setaffinity_np(w->pthread, bytes, set))
+				ut_warn("worker %d: CPU %d is not to be had; it runs anywhere",
+					w->index, w->cpu);
+			CPU_FREE(set);
+		}
+	}
+#if UTHREAD_ASAN
+	pthread_attr_t attr;
+	void *low;
+
+	if (!pthread_getattr_np(w->pthread, &attr)) {
+		pthread_attr_getstack(&attr, &low, &w->san_size);
+		w->san_low = low;
+		pthread_attr_destroy(&attr);
+	}
+#endif
+	if (w->index == 0)
+		tls_setup();
+	store_release(&st->ready,
+		      overflow_worker_setup(w) ? 2 : 1); /* pairs: start_one */
+	futex_wake(&st->ready, 1);
+	if (load_relaxed(&st->ready) == 2)
+		return NULL;
+	/* Wait for the others: rt is complete once it is published. */
+	while (!load_acquire(&rt.started))
+		futex_wait(&rt.started, 0, NO_DEADLINE);
+	sched_loop(w);
+}
+
+static int start_one(struct worker *w)
+{
+	struct start st = { .w = w };
+	sigset_t all, old;
+	pthread_attr_t attr;
+	pthread_t t;
+	int err;
+
+	/* Signals go to the program's own threads by default, so that its
+	 * handlers do not run on small stacks. */
+	sigfillset(&all);
+	sigdelset(&all, SIGSEGV);
+	sigdelset(&all, SIGBUS);
+	sigdelset(&all, SIGFPE);
+	sigdelset(&all, SIGILL);
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	pthread_sigmask(SIG_BLOCK, &all, &old);
+	err = pthread_create(&t, &attr, worker_main, &st);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	pthread_attr_destroy(&attr);
+	if (err)
+		return EAGAIN;
+	while (!load_acquire(&st.ready))
+		futex_wait(&st.ready, 0, NO_DEADLINE);
+	return st.ready == 1 ? 0 : EAGAIN;
+}
+
+static struct worker *worker_new(const struct config *c, int i)
+{
+	struct worker *w = NULL;
+
+	if (posix_memalign((void **)&w, CACHE_LINE, sizeof(*w)))
+		return NULL;
+	memset(w, 0, sizeof(*w));
+	w->index = i;
+	w->cpu = c->pin ? c->cpus[i % c->ncpus] : -1;
+	w->rng = 2463534242u + (uint32_t)i * 7919u;
+	return w;
+}
+
+/* Under start_lock. Workers that did start stay parked when a later one
+ * cannot: the runtime then has fewer of them, at least one. */
+static int start_locked(const struct uthread_config *user)
+{
+	struct config c;
+	int err, i;
+
+	err = config_load(&c, user);
+	if (err)
+		return err;
+	err = EAGAIN;
+	rt.workers = calloc((size_t)c.workers, sizeof(rt.workers[0]));
+	if (!rt.workers)
+		goto out;
+	bias_setup();
+	err = stack_setup();
+	if (err)
+		goto out;
+	rt.stack_slot = c.stack_slot;
+	overflow_setup();
+	for (i = 0; i < c.workers; i++) {
+		rt.workers[i] = worker_new(&c, i);
+		if (!rt.workers[i] || start_one(rt.workers[i])) {
+			free(rt.workers[i]);
+			break;
+		}
+	}
+	if (!i)
+		goto out;
+	if (i < c.workers)
+		ut_warn("only %d of %d workers could be started", i, c.workers);
+	rt.nworkers = i;
+	if (!c.tls)
+		c.tls = *tls_reason() ? UTHREAD_TLS_SHARED : UTHREAD_TLS_OWN;
+	if (c.tls == UTHREAD_TLS_OWN && *tls_reason()) {
+		ut_warn("own TLS is not possible: %s; uthreads share their worker's",
+			tls_reason());
+		c.tls = UTHREAD_TLS_SHARED;
+	}
+	rt.tls = c.tls;
+	compat_setup();
+	compat_fork_setup();
+	err = 0;
+	store_release(&rt.started, 1); /* pairs: runtime_ensure, worker_main */
+	futex_wake(&rt.started, c.workers);
+out:
+	free(c.cpus);
+	return err;
+}
+
+int runtime_start(const struct uthread_config *user)
+{
+	int err = 0;
+
+	pthread_mutex_lock(&start_lock);
+	if (!rt.started)
+		err = start_locked(user);
+	else if (user)
+		err = EBUSY;
+	pthread_mutex_unlock(&start_lock);
+	return err;
+}
+
+int uthread_init(const struct uthread_config *config)
+{
+	static const struct uthread_config defaults = {
+		.size = sizeof(defaults)
+	};
+
+	return runtime_start(config ? config : &defaults);
+}
+
+int uthread_workers(void)
+{
+	return runtime_ensure() ? -1 : rt.nworkers;
+}
+
+int uthread_worker_tid(int worker)
+{
+	if (!load_acquire(&rt.started) || worker < 0 || worker >= rt.nworkers)
+		return 0;
+	return (int)rt.workers[worker]->tid;
+}
+
+/*
+ * In the child only the caller exists. A uthread goes on with its worker as
+ * the only one; after a fork by a plain pthread the runtime starts afresh
+ * at the next create. Other uthreads are gone, as other pthreads are.
+ */
+void runtime_forked(struct uthread *me)
+{
+	struct worker *w;
+
+	pthread_mutex_init(&start_lock, NULL);
+	stack_forked();
+	timer_forked();
+	rt.global_lock = rt.idle_lock = 0;
+	rt.global.head = NULL;
+	rt.global_count = 0;
+	rt.nidle = rt.nspinning = 0;
+	rt.idle_head = rt.timekeeper = NULL;
+	if (!me) {
+		rt.started = 0;
+		rt.nworkers = 0;
+		rt.workers = NULL;
+		return;
+	}
+	w = me->worker;
+	w->bias.owner = w->bias.remote = 0;
+	w->rq.head = NULL;
+	w->count = w->bound_count = 0;
+	w->inbox_lock = w->inbox_count = 0;
+	w->inbox.head = NULL;
+	w->idle = false;
+	w->handoff = NULL;
+	w->index = 0;
+	w->tid = (pid_t)syscall(SYS_gettid);
+	if (me->bound >= 0)
+		me->bound = 0;
+	rt.workers[0] = w;
+	rt.nworkers = 1;
+	bias_setup();
+}

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * harness.h - the C test harness: each TEST runs in a forked child with a
+ * time limit, so that a crash or a hang is a failed test and not the end.
+ *
+ *	TEST(yield_returns) { CHECK(uthread_yield() == 0); }
+ *	TEST_DIES(overflow, SIGSEGV, "stack overflow") { recurse(); }
+ *	TEST_MAIN()
+ *
+ * `prog` runs all, `prog NAME...` those whose name contains NAME. Exit 0 all
+ * passed, 1 some failed, 77 all skipped. TEST_DIES passes when the child is
+ * ended by that signal (0: by a non-zero exit status) and its standard error
+ * contains the text. SKIP("why") ends a test as skipped.
+ */
+#ifndef UTHREAD_TEST_HARNESS_H
+#define UTHREAD_TEST_HARNESS_H
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifdef NDEBUG
+#error "tests must not be built with NDEBUG"
+#endif
+
+#define HARNESS_SKIP 77
+#ifndef TEST_TIMEOUT_S
+#define TEST_TIMEOUT_S 60
+#endif
+
+struct test {
+	const char *name;
+	void (*fn)(void);
+	int signal; /* -1: must pass */
+	const char *text;
+	struct test *next;
+};
+
+static struct test *harness_first, **harness_last = &harness_first;
+
+#define HARNESS_ADD(n, sig, txt)                                           \
+	static void test_##n(void);                                        \
+	static struct test test_rec_##n = { #n, test_##n, sig, txt, NULL };\
+	__attribute__((constructor)) static void test_add_##n(void)        \
+	{                                                                  \
+		*harness_last = &test_rec_##n;                             \
+		harness_last = &test_rec_##n.next;                         \
+	}                                                                  \
+	static void test_##n(void)
+
+#define TEST(n) HARNESS_ADD(n, -1, NULL)
+#define TEST_DIES(n, sig, txt) HARNESS_ADD(n, sig, txt)
+
+#define CHECK(cond)                                                        \
+	do {                                                               \
+		if (!(cond)) {                                             \
+			fprintf(stderr, "%s:%d: failed: %s\n", __FILE__,   \
+				__LINE__, #cond);                          \
+			_exit(1);                                          \
+		}                                                          \
+	} while (0)
+
+#define CHECK_EQ(a, b)                                                     \
+	do {                                                               \
+		long long a_ = (long long)(a), b_ = (long long)(b);        \
+		if (a_ != b_) {                                            \
+			fprintf(stderr, "%s:%d: %s is %lld, not %lld\n",   \
+				__FILE__, __LINE__, #a, a_, b_);           \
+			_exit(1);                                          \
+		}                                                          \
+	} while (0)
+
+#define SKIP(why)                                                          \
+	do {                                                               \
+		fprintf(stderr, "skipped: %s\n", why);                     \
+		_exit(HARNESS_SKIP);                                       \
+	} while (0)
+
+static inline double harness_now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* Run one test; returns 0 passed, 1 failed, HARNESS_SKIP skipped. */
+static inline int harness_run(struct test *t)
+{
+	static char err[1 << 16];
+	size_t len = 0;
+	double end = harness_now() + TEST_TIMEOUT_S;
+	int p[2], status = 0, verdict, hung = 0;
+	pid_t pid;
+
+	if (pipe(p))
+		return 1;
+	fflush(NULL);
+	pid = fork();
+	if (pid == 0) {
+		setpgid(0, 0);
+		dup2(p[1], 2);
+		close(p[0]);
+		close(p[1]);
+		t->fn();
+		fflush(NULL);
+		_exit(0);
+	}
+	close(p[1]);
+	for (;;) {
+		struct pollfd pf = { .fd = p[0], .events = POLLIN };
+		double left = end - harness_now();
+		ssize_t n;
+
+		if (left <= 0) {
+			hung = 1;
+			break;
+		}
+		if (poll(&pf, 1, (int)(left * 1e3) + 1) <= 0)
+			continue;
+		n = read(p[0], err + len, sizeof(err) - 1 - len);
+		if (n <= 0)
+			break;
+		len += (size_t)n;
+		if (len == sizeof(err) - 1)
+			len = sizeof(err) / 2;
+	}
+	if (hung)
+		kill(-pid, SIGKILL);
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	close(p[0]);
+	err[len] = 0;
+	if (hung)
+		verdict = 1;
+	else if (WIFEXITED(status) && WEXITSTATUS(status) == HARNESS_SKIP)
+		verdict = HARNESS_SKIP;
+	else if (t->signal < 0)
+		verdict = !(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	else if (t->signal == 0)
+		verdict = !(WIFEXITED(status) && WEXITSTATUS(status) != 0 &&
+			    strstr(err, t->text));
+	else
+		verdict = !(((WIFSIGNALED(status) &&
+			      WTERMSIG(status) == t->signal) ||
+			     (WIFEXITED(status) &&
+			      WEXITSTATUS(status) == 128 + t->signal)) &&
+			    strstr(err, t->text));
+	printf("%s %s\n",
+	       verdict == 0 ? "ok  " : verdict == 1 ? "FAIL" : "skip", t->name);
+	if (verdict) {
+		if (hung)
+			printf("     no end within %d s\n", TEST_TIMEOUT_S);
+		else if (WIFSIGNALED(status))
+			printf("     ended by signal %d\n", WTERMSIG(status));
+		else
+			printf("     exit status %d\n", WEXITSTATUS(status));
+		printf("%s", err);
+	}
+	fflush(stdout);
+	return verdict;
+}
+
+#define TEST_MAIN()                                                        \
+	int main(int argc, char **argv)                                    \
+	{                                                                  \
+		int ran = 0, failed = 0, skipped = 0, i;                   \
+		for (struct test *t = harness_first; t; t = t->next) {     \
+			int want = argc < 2, v;                            \
+			for (i = 1; i < argc; i++)                         \
+				want |= strstr(t->name, argv[i]) != NULL;  \
+			if (!want)                                         \
+				continue;                                  \
+			v = harness_run(t);                                \
+			ran++;                                             \
+			failed += v == 1;                                  \
+			skipped += v == HARNESS_SKIP;                      \
+		}                                                          \
+		printf("%d passed, %d failed, %d skipped\n",               \
+		       ran - failed - skipped, failed, skipped);           \
+		if (failed || !ran)                                        \
+			return 1;                                          \
+		return skipped == ran ? HARNESS_SKIP : 0;                  \
+	}
+
+#endif

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The types that cross the lab's boundaries, one per arrow of the data flow.
+
+    Trial -> Invocation -> (probe) -> Sample -> Finding -> Verdict
+
+All are immutable msgspec structs. What is written to disk carries ``schema``;
+a reader accepts its own schema and older ones and refuses newer ones. Field
+names end in their unit (``_ns``, ``_bytes``); counts have no suffix.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+SCHEMA = 1
+
+Scalar = int | float | str | bool | None
+Model = Literal["kthread", "process", "pthread", "uthread", "coroutine", "ucontext"]
+Engine = Literal["native", "vm", "exact"]
+VerdictName = Literal["holds", "differs", "cannot tell", "not measurable here"]
+
+
+class Trial(msgspec.Struct, frozen=True, kw_only=True):
+    """One configuration of one experiment: what `engine` shall run with `model`.
+
+    ``id`` is unique in a run and readable: ``scenarios/A/pthread``.
+    ``factors`` are what analysis groups by (scenario, cpus asked, cpus used, ...);
+    ``probe`` is the JSON object the probe reads (docs/architecture.md).
+    ``note`` says in one sentence what was done instead, when the machine
+    cannot do what the study did; empty otherwise.
+    """
+
+    id: str
+    experiment: str
+    model: Model
+    engine: Engine
+    factors: dict[str, Scalar]
+    probe: dict[str, Any]
+    note: str = ""
+    timeout_s: float = 60.0
+
+
+class Invocation(msgspec.Struct, frozen=True, kw_only=True):
+    """One process start of a trial: the unit of statistics.
+
+    ``seq`` is the position in the plan and the key by which a resumed run
+    knows what is done. ``block`` is the randomised block it belongs to.
+    """
+
+    seq: int
+    block: int
+    trial_id: str
+    seed: int
+
+
+class ThreadRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """One thread of a sample. Counters are null where the kernel does not
+    know the thread (uthread, coroutine, ucontext)."""
+
+    index: int
+    pid: int
+    tid: int
+    cpu: int
+    cpu_end: int | None = None
+    start_ns: int
+    end_ns: int
+    nvcsw: int | None = None
+    nivcsw: int | None = None
+    utime_ns: int | None = None
+    stime_ns: int | None = None
+    cpu_ns: int | None = None
+
+
+class CarrierRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """One kernel thread that carried user-space threads during a sample."""
+
+    index: int
+    tid: int
+    cpu: int
+    nvcsw: int
+    nivcsw: int
+    utime_ns: int
+    stime_ns: int
+    cpu_ns: int
+
+
+class Sample(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of samples.jsonl: what one invocation gave, good or failed.
+
+    ``values`` are the scalar results of the probe, unit in the name.
+    ``detail`` keeps what only one experiment reads (the Gantt slots).
+    ``steal_ns`` and ``interrupts`` are machine-wide deltas over the invocation.
+    A failed invocation has ``status`` "failed", ``error`` one clear line, and
+    no values; it still counts as done for resuming.
+    """
+
+    schema: int = SCHEMA
+    seq: int
+    experiment: str
+    trial_id: str
+    model: Model
+    engine: Engine
+    factors: dict[str, Scalar]
+    block: int
+    seed: int
+    started: str
+    elapsed_ns: int
+    status: Literal["ok", "failed"]
+    error: str = ""
+    values: dict[str, float | int] = {}
+    threads: tuple[ThreadRecord, ...] = ()
+    carriers: tuple[CarrierRecord, ...] = ()
+    detail: dict[str, Any] = {}
+    steal_ns: int | None = None
+    interrupts: int | None = None
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """manifest.json: everything needed to understand and to resume a run.
+
+    ``trials`` and ``plan`` are complete before the first invocation starts.
+    ``environment`` is what `swtch doctor` found, in full.
+    """
+
+    schema: int = SCHEMA
+    run_id: str
+    created: str
+    swtch_version: str
+    command: tuple[str, ...]
+    seed: int
+    quick: bool
+    repeats: int
+    experiments: tuple[str, ...]
+    models: tuple[Model, ...]
+    engine: Engine
+    trials: tuple[Trial, ...]
+    plan: tuple[Invocation, ...]
+    environment: dict[str, Any]
+
+
+class Interval(msgspec.Struct, frozen=True, kw_only=True):
+    """An estimate with its confidence interval over invocations.
+
+    ``method`` is "BCa", "constant" (all samples equal) or "percentile"
+    (BCa undefined); ``n`` is the number of invocations.
+    """
+
+    estimate: float
+    low: float
+    high: float
+    level: float = 0.95
+    n: int
+    unit: str
+    method: str = "BCa"
+
+
+class Published(msgspec.Struct, frozen=True, kw_only=True):
+    """One published figure with the table it comes from."""
+
+    value: float
+    sd: float | None = None
+    unit: str
+    source: str
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one claim on this machine.
+
+    ``here`` is None when it is not measurable here, and ``why`` then says why.
+    ``published`` is text: what the study says, in its own figures.
+    """
+
+    claim: str
+    study: str
+    text: str
+    published: str
+    here: Interval | None
+    engine: Engine
+    verdict: VerdictName
+    why: str
+    threshold: float | None = None
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """What analysis says of one trial: intervals by metric, and its gates.
+
+    ``gates`` counts samples marked, by gate name. ``dispersion`` holds plain
+    mean, SD (Bessel) and CV by metric, as the studies print them.
+    """
+
+    trial: Trial
+    n: int
+    failed: int
+    intervals: dict[str, Interval]
+    dispersion: dict[str, dict[str, float]]
+    gates: dict[str, int]
+    errors: tuple[str, ...] = ()
