@@ -16,6 +16,11 @@ c_tests() {
 	local dir=$1 setup=$2
 	shift 2
 	tools/compile.sh "$dir" "$@" || return
+	# A suite that got lost is not a suite that passes.
+	if [ -z "$(PATH="$VENV/bin:$PATH" meson test -C "$dir" --list 2>/dev/null)" ]; then
+		note "error: no tests are defined in $dir; see libuthread/tests/meson.build"
+		return 1
+	fi
 	PATH="$VENV/bin:$PATH" meson test -C "$dir" --setup="$setup" \
 		--print-errorlogs
 }
