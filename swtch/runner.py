@@ -8,7 +8,7 @@ Invariants:
 - A trial that failed three times in a row is given up: its remaining
   invocations are marked failed without running, so that one broken probe does
   not cost an hour of time limits.
-- SIGINT and SIGTERM end the running probe and then the loop. The interrupted
+- SIGINT, SIGTERM and SIGHUP end the running probe and then the loop. The interrupted
   invocation leaves no sample; a resumed run does it again.
 
 Signals set a flag and end the probe, nothing else: an exception raised at an
@@ -96,15 +96,15 @@ class Runner:
             self._interrupted = True
             self._engine.stop()
 
-        before = {number: signal.signal(number, interrupt) for number in _SIGNALS}
+        numbers = [signal.SIGINT, signal.SIGTERM]
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup is respected
+            numbers.append(signal.SIGHUP)
+        before = {number: signal.signal(number, interrupt) for number in numbers}
         try:
             yield
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
-
-
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def _given_up(trial: Trial, invocation: Invocation) -> Sample:

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -285,6 +287,30 @@ def test_interrupted_and_resumed_does_each_invocation_once(
     again = swtch("run", "--resume", "here", "--no-report")
     assert again.returncode == 0
     assert "nothing is left to do" in again.stderr
+
+
+def test_progress_on_a_terminal_is_a_bar_and_data_stays_on_stdout(
+    probe_dir: Path, tmp_path: Path
+) -> None:
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "swtch", *SMALL, "scenarios"],
+        cwd=tmp_path,
+        env={**os.environ, "TERM": "xterm", "FAKE_PROBE": "sleep=error"},
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        text=True,
+    )
+    os.close(theirs)
+    said = b""
+    with contextlib.suppress(OSError):  # EIO: the other side has closed
+        while chunk := os.read(ours, 4096):
+            said += chunk
+    os.close(ours)
+    assert process.communicate() == ("", None)
+    assert process.returncode == 4
+    assert b"6/6" in said
+    assert b"failed: scenarios/C1/ucontext: probe reports: CPU 9 is not allowed" in said
 
 
 def test_resume_says_that_the_probe_changed(probe_dir: Path, swtch: Swtch) -> None:

@@ -261,7 +261,7 @@ def test_a_success_forgives_failures_before_it(
     assert ending.failed == 4 * len(manifest.trials)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_keeps_what_is_done_and_restores_handlers(
     number: signal.Signals,
     probe_dir: Path,

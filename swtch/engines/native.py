@@ -156,6 +156,7 @@ class NativeEngine:
             os.lseek(files[0], 0, os.SEEK_SET)
             process = self._start(files, invocation.seed)
             try:
+                self._bound(process.pid, trial.timeout_s)
                 self._stay_away(trial.probe.get("cpus", ()))
                 timely = _wait(process.pid, trial.timeout_s)
             finally:
@@ -187,7 +188,6 @@ class NativeEngine:
                 stdout=files[1],
                 stderr=files[2],
                 env=environment,
-                cwd="/",
                 start_new_session=True,
             )
         except OSError as error:
@@ -196,9 +196,15 @@ class NativeEngine:
         if self._is_stopped():
             # The signal came while the process was being made: the handler could not know it.
             _end_group(process.pid)
-        with contextlib.suppress(ProcessLookupError):
-            resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (OUTPUT_MAX, OUTPUT_MAX))
         return process
+
+    def _bound(self, pid: int, timeout_s: float) -> None:
+        # The kernel's bounds hold also when this process is killed and cannot
+        # end the probe: it fills no memory with output and spins no CPU for ever.
+        cpu_s = int(timeout_s * len(self._allowed)) + 2
+        with contextlib.suppress(ProcessLookupError, PermissionError, ValueError):
+            resource.prlimit(pid, resource.RLIMIT_FSIZE, (OUTPUT_MAX, OUTPUT_MAX))
+            resource.prlimit(pid, resource.RLIMIT_CPU, (cpu_s, cpu_s))
 
     def _is_stopped(self) -> bool:
         # A call, because a signal handler changes it between any two lines.
