@@ -13,11 +13,14 @@ import signal
 import subprocess
 import sys
 import time
+import types
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import swtch as swtch_package
 from swtch import cli, store
 
 Swtch = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -307,10 +310,92 @@ def test_progress_on_a_terminal_is_a_bar_and_data_stays_on_stdout(
         while chunk := os.read(ours, 4096):
             said += chunk
     os.close(ours)
-    assert process.communicate() == ("", None)
+    assert process.communicate()[0] == ""
     assert process.returncode == 4
     assert b"6/6" in said
     assert b"failed: scenarios/C1/ucontext: probe reports: CPU 9 is not allowed" in said
+
+
+class FakeReport(types.ModuleType):
+    """Stands in for swtch.report, whose own tests are elsewhere: who calls it, and how."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__("swtch.report")
+        self.calls: list[tuple[str, ...]] = []
+        self.terminal = types.SimpleNamespace(print_run=self.print_run)
+        monkeypatch.setitem(sys.modules, "swtch.report", self)
+        monkeypatch.setattr(swtch_package, "report", self, raising=False)
+
+    def write(self, path: Path, formats: tuple[str, ...]) -> list[Path]:
+        self.calls.append(formats)
+        files = [path / f"report.{form}" for form in formats]
+        for file in files:
+            file.write_text(f"# {file.name}\n")
+        return files
+
+    def as_json(self, path: Path) -> dict[str, int]:
+        return {"samples": len(store.load(path).samples)}
+
+    def print_run(self, path: Path, console: Any) -> None:
+        console.print(f"the table of {path.name}")
+
+
+@pytest.fixture
+def reporting(probe_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeReport:
+    monkeypatch.chdir(tmp_path)
+    return FakeReport(monkeypatch)
+
+
+RUN = [word for word in SMALL if word != "--no-report"] + ["coroutine-gantt", "--out", "here"]
+
+
+@pytest.mark.parametrize(
+    ("form", "printed"),
+    [
+        ("table", "the table of here\n"),
+        ("json", '{\n  "samples": 4\n}\n'),
+        ("md", "# report.md\n"),
+    ],
+)
+def test_run_writes_the_report_and_prints_the_result(
+    form: str, printed: str, reporting: FakeReport, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main([*RUN, "--format", form]) == 0
+    said = capsys.readouterr()
+    assert said.out == printed
+    assert said.err.splitlines()[-3:] == [
+        f"report: here/report.{suffix}" for suffix in ("html", "md", "json")
+    ]
+    assert cli.main(["show", "here", "--format", form]) == 0
+    assert capsys.readouterr().out == printed
+
+
+def test_report_writes_what_is_asked_for_where_it_is_asked_for(
+    reporting: FakeReport, capsys: pytest.CaptureFixture[str], one_line: OneLine
+) -> None:
+    assert cli.main([*RUN, "--no-report", "--quiet"]) == 0
+    assert reporting.calls == []
+    assert cli.main(["report", "here", "--format", "md,html,md", "-o", "there/deep"]) == 0
+    said = capsys.readouterr()
+    assert said.out.splitlines() == ["there/deep/report.md", "there/deep/report.html"]
+    assert said.err == ""
+    assert Path("there/deep/report.md").read_text() == "# report.md\n"
+    assert cli.main(["report", "here", "-o", "/dev/null/x"]) == 3
+    assert "cannot write the report to /dev/null/x" in one_line(capsys.readouterr().err)
+
+
+def test_an_incomplete_run_is_shown_and_said_to_be_so(
+    reporting: FakeReport, capsys: pytest.CaptureFixture[str], one_line: OneLine
+) -> None:
+    assert cli.main([*RUN, "--no-report", "--quiet"]) == 0
+    samples = Path("here/samples.jsonl")
+    samples.write_bytes(samples.read_bytes()[:-9])
+    assert cli.main(["show", "here"]) == 0
+    said = capsys.readouterr()
+    assert said.out == "the table of here\n"
+    line = one_line(said.err)
+    assert "3 of 4 invocations, and an incomplete last line is left out" in line
+    assert "swtch run --resume here" in line
 
 
 def test_resume_says_that_the_probe_changed(probe_dir: Path, swtch: Swtch) -> None:

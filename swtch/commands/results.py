@@ -54,7 +54,7 @@ def emit(path: Path, form: str) -> None:
 
 
 def write(path: Path, formats: Sequence[str], out: Path | None = None) -> list[Path]:
-    """Report files of the run in `path`; they are made there and moved to `out`."""
+    """Report files of the run in `path`; they are made there and copied to `out`."""
     from swtch import report
 
     try:
