@@ -215,13 +215,25 @@ def test_two_writers_exclude_each_other(run_dir: Path) -> None:
 
 
 def test_each_sample_is_on_disk_when_add_returns(
-    tmp_path: Path, make_manifest: MakeManifest
+    tmp_path: Path, make_manifest: MakeManifest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     manifest = make_manifest()
+    file = tmp_path / "run" / store.SAMPLES
+    synced: list[int] = []
+    fsync = os.fsync
+
+    def spy(descriptor: int) -> None:
+        fsync(descriptor)
+        if os.fstat(descriptor).st_ino == file.stat().st_ino:
+            synced.append(os.fstat(descriptor).st_size)
+
     with Writer.create(tmp_path / "run", manifest) as writer:
+        monkeypatch.setattr(os, "fsync", spy)
         for seq in range(3):
             writer.add(sample_for(manifest, seq))
             assert len(store.load(tmp_path / "run").samples) == seq + 1
+            assert len(synced) == seq + 1
+            assert synced[-1] == file.stat().st_size
 
 
 def test_a_full_disk_is_one_line_and_what_is_there_stays(
