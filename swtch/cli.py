@@ -157,9 +157,9 @@ def run_command(
     """
     from swtch.commands import run
 
-    planning = (experiments, quick, models, repeats, seed, out, policy, engine, time_limit)
+    planning = (models, repeats, seed, out, policy, engine, time_limit)
     if resume is not None:
-        if any(planning):
+        if experiments or quick or any(option is not None for option in planning):
             raise click.UsageError(
                 "--resume continues the plan as it was made; give only --format, --no-report"
                 " or --quiet with it."

@@ -73,7 +73,7 @@ def start(request: Request) -> int:
         run_id=run_id,
         created=now.isoformat(timespec="seconds"),
         swtch_version=__version__,
-        command=tuple(sys.argv),
+        command=("swtch", *sys.argv[1:]),
         seed=seed,
         quick=request.quick,
         repeats=repeats,

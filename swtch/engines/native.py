@@ -62,10 +62,10 @@ def find_probe() -> Path:
     if told:
         candidates = [Path(told) / PROBE]
     else:
-        package = Path(str(resources.files("swtch")))
+        checkout = Path(__file__).parents[2]
         candidates = [
-            package / "_bin" / PROBE,
-            package.parent / "build" / "probes" / PROBE,
+            Path(str(resources.files("swtch") / "_bin" / PROBE)),
+            checkout / "build" / "probes" / PROBE,
         ]
     for candidate in candidates:
         if candidate.is_file() and os.access(candidate, os.X_OK):
