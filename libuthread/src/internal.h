@@ -126,7 +126,8 @@ struct worker {
 	uintptr_t tp; /* the carrier's thread pointer */
 	struct here *tls; /* &uthread_here of the carrier */
 	struct uthread *handoff; /* for the base loop: run this next */
-	uint32_t tick;
+	uint32_t tick; /* switches asked for; others read it, relaxed */
+	uint32_t *seen_tick; /* what we saw of the others', by index */
 	uint32_t rng;
 	struct worker_stats stats; /* others read it, relaxed */
 	struct pool pool[STACK_CLASSES][2]; /* [class][own TLS] */
@@ -150,6 +151,7 @@ struct worker {
 	struct worker *idle_next, *idle_prev;
 	bool idle;
 	uint32_t wake; /* futex: 1 wakes the sleeper */
+	bool napping; /* atomic: asleep for a moment, not in the idle list */
 
 	/* Immutable after start. */
 	int index;
@@ -165,6 +167,7 @@ struct runtime {
 	struct worker **workers;
 	size_t stack_slot;
 	enum uthread_tls tls; /* never DEFAULT */
+	uint8_t default_class[2]; /* stack_class(0, own) */
 
 	/* Guarded by global_lock: ready uthreads put by plain pthreads. */
 	uint32_t global_lock __attribute__((aligned(CACHE_LINE)));
@@ -258,6 +261,8 @@ struct uthread *stack_get(struct worker *w, unsigned class, bool own);
 unsigned stack_class(size_t usable, bool own);
 /* Give back. The slot may still be in use until ctx.busy is 0. */
 void stack_put(struct worker *w, struct uthread *ut);
+/* Wait until nobody runs on its stack any more. */
+void stack_wait_left(struct uthread *ut);
 int stack_guard_kind(void);
 size_t stack_page(void);
 uint64_t stack_count(void);

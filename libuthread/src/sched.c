@@ -20,6 +20,13 @@
  *    who goes to sleep looks again after it has said so. The fence between
  *    "added" and "is anybody asleep?" is the light one on the fast side and
  *    membarrier on the side that goes to sleep.
+ *  - A worker that finds nothing while others are busy switching naps: it
+ *    sleeps for NAP_NS, counted in rt.nspinning, so that nobody pays for
+ *    waking it and it looks again by itself. Without that, a thread that
+ *    creates and joins in a loop would pay a futex wake-up each time.
+ *  - Stealing takes what waits while its worker computes, or half of a
+ *    backlog. A single waiting uthread of a worker that switches briskly is
+ *    left alone: it runs there sooner than it could here.
  *  - Every FAIR_TICKS switches the inbox, the global queue and the deadlines
  *    are looked at first, so that a queue that never empties starves nobody.
  *
@@ -34,7 +41,10 @@
 
 #define FAIR_TICKS 61
 #define STEAL_MAX 64
-#define SPIN_ROUNDS 48
+#define LOOK_ROUNDS 6 /* times a worker looks before it sleeps or naps */
+#define LOOK_NS 1000 /* from one look to the next */
+#define NAP_NS 100000
+#define BRISK 2 /* switches in LOOK_NS: no use in stealing the one waiting */
 
 struct runtime rt;
 
@@ -224,8 +234,10 @@ static void inbox_push(struct worker *w, struct uthread *ut)
 	list_push(&w->inbox, ut);
 	store_relaxed(&w->inbox_count, w->inbox_count + 1);
 	spin_unlock(&w->inbox_lock);
-	full_fence(); /* pairs with the heavy fence in go_idle() */
-	if (load_relaxed(&w->idle))
+	full_fence(); /* pairs with the heavy fence in go_idle(), nap() */
+	if (load_relaxed(&w->napping))
+		idle_wake(w);
+	else if (load_relaxed(&w->idle))
 		wake_this(w);
 }
 
@@ -322,8 +334,6 @@ static bool steal_from(struct worker *w, struct worker *v)
 	struct uthread *ut, *prev = NULL, *next;
 	uint32_t want, got = 0, seen = 0;
 
-	if (load_relaxed(&v->count) <= load_relaxed(&v->bound_count))
-		return false;
 	if (!bias_remote_trylock(&v->bias))
 		return false;
 	want = (v->count - v->bound_count + 1) / 2;
@@ -354,12 +364,22 @@ static bool steal_from(struct worker *w, struct worker *v)
 	return true;
 }
 
-static bool steal(struct worker *w)
+/* Uthreads of `v` that may move. */
+static inline uint32_t stealable(const struct worker *v)
 {
-	uint32_t n = (uint32_t)rt.nworkers, start, i;
+	uint32_t n = load_relaxed(&v->count), b = load_relaxed(&v->bound_count);
 
-	if (n < 2)
-		return false;
+	return n > b ? n - b : 0;
+}
+
+/*
+ * Look at every other worker once. *active: somebody switches or has
+ * something, so looking again soon is worth it.
+ */
+static bool steal(struct worker *w, bool *active)
+{
+	uint32_t n = (uint32_t)rt.nworkers, start, i, ticks, moved, waiting;
+
 	w->rng ^= w->rng << 13;
 	w->rng ^= w->rng >> 17;
 	w->rng ^= w->rng << 5;
@@ -367,7 +387,16 @@ static bool steal(struct worker *w)
 	for (i = 0; i < n; i++) {
 		struct worker *v = rt.workers[(start + i) % n];
 
-		if (v != w && steal_from(w, v))
+		if (v == w)
+			continue;
+		ticks = load_relaxed(&v->tick);
+		moved = ticks - w->seen_tick[v->index];
+		w->seen_tick[v->index] = ticks;
+		waiting = stealable(v);
+		*active |= waiting || moved;
+		if (!waiting || (waiting == 1 && moved > BRISK))
+			continue;
+		if (steal_from(w, v))
 			return true;
 	}
 	return false;
@@ -378,12 +407,9 @@ static bool anything_to_steal(void)
 {
 	int i;
 
-	for (i = 0; i < rt.nworkers; i++) {
-		const struct worker *v = rt.workers[i];
-
-		if (load_relaxed(&v->count) > load_relaxed(&v->bound_count))
+	for (i = 0; i < rt.nworkers; i++)
+		if (stealable(rt.workers[i]))
 			return true;
-	}
 	return load_relaxed(&rt.global_count) != 0;
 }
 
@@ -435,42 +461,68 @@ static void go_idle(struct worker *w)
 	spin_unlock(&rt.idle_lock);
 }
 
+/* Sleep for NAP_NS, or until a deadline or something for the inbox. */
+static void nap(struct worker *w)
+{
+	uint64_t until = now_ns() + NAP_NS, due = load_relaxed(&timer_next);
+
+	store_relaxed(&w->wake, 0);
+	store_relaxed(&w->napping, true);
+	full_fence(); /* pairs with the fence in inbox_push() */
+	if (!load_relaxed(&w->inbox_count))
+		futex_wait(&w->wake, 0, due < until ? due : until);
+	store_relaxed(&w->napping, false);
+}
+
+/*
+ * Look for work for a little while; true: the run queue has some. A wake-up
+ * costs more than that, and who adds work need not wake anybody meanwhile.
+ */
+static bool look(struct worker *w)
+{
+	bool found = false, active;
+	uint64_t next;
+	int round;
+
+	if (rt.nworkers == 1)
+		return false;
+	__atomic_fetch_add(&rt.nspinning, 1, __ATOMIC_SEQ_CST);
+	do {
+		active = false;
+		for (round = 0; round < LOOK_ROUNDS && !found; round++) {
+			next = now_ns() + LOOK_NS;
+			found = steal(w, &active) || look_around(w);
+			while (!found && !load_relaxed(&w->inbox_count) &&
+			       now_ns() < next)
+				arch_pause();
+		}
+		if (!found && active)
+			nap(w);
+	} while (!found && active);
+	/*
+	 * The last one to stop looking may have been the reason why nobody
+	 * was woken: if there is more, pass it on.
+	 */
+	if (__atomic_sub_fetch(&rt.nspinning, 1, __ATOMIC_SEQ_CST) == 0 &&
+	    found && load_relaxed(&rt.nidle)) {
+		bias_heavy_fence(); /* pairs with poke() */
+		if (anything_to_steal())
+			wake_some();
+	}
+	return found;
+}
+
 /* Runs on the base context: the next uthread, sleeping until there is one. */
 static struct uthread *find_work(struct worker *w)
 {
 	struct uthread *ut;
-	unsigned round;
 
 	for (;;) {
 		look_around(w);
 		ut = local_pop(w);
 		if (ut)
 			return ut;
-		/*
-		 * Look for a little while before sleeping: a wake-up costs
-		 * more than that, and who adds work need not wake anybody
-		 * meanwhile.
-		 */
-		__atomic_fetch_add(&rt.nspinning, 1, __ATOMIC_SEQ_CST);
-		for (round = 0; round < SPIN_ROUNDS; round++) {
-			if (steal(w) || look_around(w) ||
-			    load_relaxed(&w->count))
-				break;
-			for (int i = 0; i < 16; i++)
-				arch_pause();
-		}
-		/*
-		 * The last one to stop looking may have been the reason why
-		 * nobody was woken: if there is more, pass it on.
-		 */
-		if (__atomic_sub_fetch(&rt.nspinning, 1, __ATOMIC_SEQ_CST) ==
-			    0 &&
-		    round < SPIN_ROUNDS && load_relaxed(&rt.nidle)) {
-			bias_heavy_fence(); /* pairs with poke() */
-			if (anything_to_steal())
-				wake_some();
-		}
-		if (round == SPIN_ROUNDS)
+		if (!look(w))
 			go_idle(w);
 	}
 }
@@ -497,13 +549,21 @@ void sched_loop(struct worker *w)
 
 /* ---- what a running uthread does ---- */
 
+static inline uint32_t count_tick(struct worker *w)
+{
+	uint32_t t = w->tick + 1;
+
+	store_relaxed(&w->tick, t);
+	return t;
+}
+
 void sched_park(struct uthread *me, bool timed)
 {
-	struct worker *w = me->worker;
+	struct worker *w = worker_current();
 	struct uthread *next;
 
 	STAT_INC(w->stats.parks);
-	if (unlikely(++w->tick % FAIR_TICKS == 0))
+	if (unlikely(count_tick(w) % FAIR_TICKS == 0))
 		look_around(w);
 	next = local_pop(w);
 	if (unlikely(next == me))
@@ -523,7 +583,7 @@ int uthread_yield(void)
 		return 0;
 	}
 	STAT_INC(w->stats.yields);
-	if (unlikely(++w->tick % FAIR_TICKS == 0 || around_waits(w)))
+	if (unlikely(count_tick(w) % FAIR_TICKS == 0 || around_waits(w)))
 		look_around(w);
 	bias_lock(&w->bias);
 	next = rq_pop(w);

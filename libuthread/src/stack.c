@@ -266,7 +266,7 @@ static void pool_push(struct pool *p, struct uthread *ut)
 	p->count++;
 }
 
-static void wait_off_stack(struct uthread *ut)
+void stack_wait_left(struct uthread *ut)
 {
 	unsigned n = 0;
 
@@ -306,7 +306,7 @@ static void pool_to_global(struct uthread *first, unsigned c, unsigned own)
 	struct uthread *ut, *next;
 
 	for (ut = first; ut; ut = ut->next) {
-		wait_off_stack(ut);
+		stack_wait_left(ut);
 		trim(ut);
 	}
 	spin_lock(&pool_lock);
@@ -364,7 +364,7 @@ struct uthread *stack_get(struct worker *w, unsigned class, bool own)
 		ut = pool_from_global(w, c, own);
 	if (ut) {
 		if (unlikely(load_acquire(&ut->ctx.busy)))
-			wait_off_stack(ut);
+			stack_wait_left(ut);
 		if (w)
 			STAT_INC(w->stats.reuses);
 		return ut;

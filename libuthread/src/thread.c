@@ -99,7 +99,10 @@ int uthread_create(uthread_t *thread, const uthread_attr_t *attr,
 		return err;
 	me = uthread_current();
 	w = me ? me->worker : NULL;
-	ut = stack_get(w, stack_class(a ? a->stack_size : 0, own), own);
+	ut = stack_get(w,
+		       a && a->stack_size ? stack_class(a->stack_size, own) :
+					    rt.default_class[own],
+		       own);
 	if (!ut)
 		return EAGAIN;
 	ut->fn = fn;
@@ -169,7 +172,9 @@ static int join_until(struct uthread *ut, void **value, uint64_t deadline)
 						false, __ATOMIC_ACQ_REL,
 						__ATOMIC_ACQUIRE))
 			return ETIMEDOUT;
-		/* It ended just now: that counts as joined. */
+		/* It ended just now: that counts as joined. It may still be
+		 * about to look at our waiter. */
+		stack_wait_left(ut);
 	}
 	reap(ut, value);
 	return 0;

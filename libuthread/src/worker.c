@@ -110,6 +110,11 @@ static struct worker *worker_new(const struct config *c, int i)
 	if (posix_memalign((void **)&w, CACHE_LINE, sizeof(*w)))
 		return NULL;
 	memset(w, 0, sizeof(*w));
+	w->seen_tick = calloc((size_t)c->workers, sizeof(w->seen_tick[0]));
+	if (!w->seen_tick) {
+		free(w);
+		return NULL;
+	}
 	w->index = i;
 	w->cpu = c->pin ? c->cpus[i % c->ncpus] : -1;
 	w->rng = 2463534242u + (uint32_t)i * 7919u;
@@ -138,10 +143,10 @@ static int start_locked(const struct uthread_config *user)
 	overflow_setup();
 	for (i = 0; i < c.workers; i++) {
 		rt.workers[i] = worker_new(&c, i);
-		if (!rt.workers[i] || start_one(rt.workers[i])) {
-			free(rt.workers[i]);
+		/* One that failed may still be looking at its struct on its
+		 * way out, so that is left to it. */
+		if (!rt.workers[i] || start_one(rt.workers[i]))
 			break;
-		}
 	}
 	if (!i)
 		goto out;
@@ -156,6 +161,8 @@ static int start_locked(const struct uthread_config *user)
 		c.tls = UTHREAD_TLS_SHARED;
 	}
 	rt.tls = c.tls;
+	rt.default_class[false] = (uint8_t)stack_class(0, false);
+	rt.default_class[true] = (uint8_t)stack_class(0, true);
 	compat_setup();
 	compat_fork_setup();
 	err = 0;
@@ -229,7 +236,7 @@ void runtime_forked(struct uthread *me)
 	w->count = w->bound_count = 0;
 	w->inbox_lock = w->inbox_count = 0;
 	w->inbox.head = NULL;
-	w->idle = false;
+	w->idle = w->napping = false;
 	w->handoff = NULL;
 	w->index = 0;
 	w->tid = (pid_t)syscall(SYS_gettid);

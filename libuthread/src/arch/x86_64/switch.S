@@ -26,6 +26,18 @@
 context_switch:
 	.cfi_startproc
 	endbr64
+	/*
+	 * The TLS base first, while nothing else is in flight: wrfsbase waits
+	 * for what came before it, and what follows can overlap. A signal
+	 * here finds `to` by TLS, on this worker, and this stack still busy.
+	 */
+	movq	CTX_TP(%rsi), %rcx
+	cmpq	CTX_TP(%rdi), %rcx
+	jne	.Lbase
+.Lbase_done:
+	/* Into the red zone, early: stmxcsr is slow to be read back. */
+	stmxcsr	-56(%rsp)
+	fnstcw	-52(%rsp)
 	pushq	%rbp
 	.cfi_adjust_cfa_offset 8
 	.cfi_rel_offset %rbp, 0
@@ -46,23 +58,15 @@ context_switch:
 	.cfi_rel_offset %r12, 0
 	subq	$8, %rsp
 	.cfi_adjust_cfa_offset 8
-	stmxcsr	(%rsp)
-	fnstcw	4(%rsp)
 	movl	(%rsp), %eax
 	movzwl	4(%rsp), %edx
 
 	movq	%rsp, CTX_SP(%rdi)
-	movq	CTX_TP(%rsi), %rcx
 	movq	CTX_SP(%rsi), %rsp
 	/*
 	 * From here on the other stack. The frame has the same shape, so the
-	 * CFI stays right. The TLS base comes first: a signal handler that
-	 * still finds `from` by TLS finds it on this worker. Whoever sees
-	 * busy == 0 may run `from`.
+	 * CFI stays right. Whoever sees busy == 0 may run `from`.
 	 */
-	cmpq	CTX_TP(%rdi), %rcx
-	jne	.Lbase
-.Lbase_done:
 	movl	$0, CTX_BUSY(%rdi)
 	cmpl	(%rsp), %eax
 	jne	.Lmxcsr
@@ -91,6 +95,9 @@ context_switch:
 	.cfi_adjust_cfa_offset -8
 	.cfi_restore %rbp
 	ret
+.Lbase:
+	wrfsbase %rcx
+	jmp	.Lbase_done
 	.cfi_adjust_cfa_offset 56
 	.cfi_rel_offset %r12, 8
 	.cfi_rel_offset %r13, 16
@@ -98,9 +105,6 @@ context_switch:
 	.cfi_rel_offset %r15, 32
 	.cfi_rel_offset %rbx, 40
 	.cfi_rel_offset %rbp, 48
-.Lbase:
-	wrfsbase %rcx
-	jmp	.Lbase_done
 .Lmxcsr:
 	ldmxcsr	(%rsp)
 	jmp	.Lmxcsr_done
