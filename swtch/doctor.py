@@ -250,13 +250,15 @@ def _limits(facts: Facts) -> Condition:
         return f"{name} {'unlimited' if soft is None else soft}"
 
     nproc = found["nproc"]["soft"]
+    hard = found["nproc"]["hard"]
     low = nproc is not None and nproc < 35_000
+    mend = f"ulimit -u {hard or 'unlimited'}" if hard != nproc else "raise nproc in limits.conf"
     return Condition(
         name="ulimits",
         state="note" if low else "good",
         value=", ".join(show(name) for name in ("nproc", "stack", "memlock", "rtprio")),
         effect=f"at most {nproc} pthreads and processes" if low else "room for 30 000 pthreads",
-        mend=f"ulimit -u {found['nproc']['hard'] or 'unlimited'}" if low else "",
+        mend=mend if low else "",
     )
 
 

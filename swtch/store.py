@@ -187,20 +187,20 @@ class Writer:
                 data = data[os.write(self._file, data) :]
             os.fsync(self._file)
         except OSError as error:
-            raise CannotError(
-                f"cannot add to {self.path / SAMPLES}: {os_error_text(error)}; what is there is"
-                f" whole. Mend that, then: swtch run --resume {self.path}"
-            ) from None
+            raise self._cannot_add(SAMPLES, error) from None
         self.samples.append(sample)
 
     def log(self, name: str, stdout: bytes, stderr: bytes) -> None:
         """Keeps raw output as logs/`name`.stdout and .stderr; an old one is replaced."""
         for suffix, data in (("stdout", stdout), ("stderr", stderr)):
             file = self.path / LOGS / f"{name.replace('/', '_')}.{suffix}"
-            if data:
-                file.write_bytes(data)
-            else:
-                file.unlink(missing_ok=True)
+            try:
+                if data:
+                    file.write_bytes(data)
+                else:
+                    file.unlink(missing_ok=True)
+            except OSError as error:
+                raise self._cannot_add(LOGS, error) from None
 
     def done(self) -> frozenset[int]:
         """The invocations that have a sample, good or failed."""
@@ -218,6 +218,12 @@ class Writer:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _cannot_add(self, what: str, error: OSError) -> CannotError:
+        return CannotError(
+            f"cannot add to {self.path / what}: {os_error_text(error)}; the samples before are"
+            f" whole. Mend that, then: swtch run --resume {self.path}"
+        )
 
     def _acquire(self) -> None:
         self._lock = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)

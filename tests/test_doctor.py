@@ -147,6 +147,17 @@ def test_steal_and_siblings_are_bad_news(facts: dict[str, Any]) -> None:
     assert found(changed(facts, cpu={"topology": {"0": cpu}}), "SMT").state == "bad"
 
 
+def test_a_remedy_is_one_that_can_work(facts: dict[str, Any]) -> None:
+    def mend(soft: int, hard: int | None) -> str:
+        limits = {**facts["limits"], "nproc": {"soft": soft, "hard": hard}}
+        return found({**facts, "limits": limits}, "ulimits").mend
+
+    assert mend(100, 5000) == "ulimit -u 5000"
+    assert mend(100, None) == "ulimit -u unlimited"
+    assert mend(100, 100) == "raise nproc in limits.conf"
+    assert mend(50_000, 50_000) == ""
+
+
 def test_tries_answer_and_change_nothing() -> None:
     policy = os.sched_getscheduler(0)
     answers = doctor_try.everything()

@@ -259,6 +259,15 @@ def test_a_full_disk_is_one_line_and_what_is_there_stays(
     assert run.cut_bytes == 10
 
 
+def test_a_log_that_cannot_be_written_is_one_line(
+    tmp_path: Path, make_manifest: MakeManifest
+) -> None:
+    with Writer.create(tmp_path / "run", make_manifest()) as writer:
+        (tmp_path / "run" / "logs").rmdir()
+        with pytest.raises(CannotError, match=r"cannot add to .*logs: .*swtch run --resume"):
+            writer.log("a", b"out", b"")
+
+
 def test_write_atomically_leaves_no_draft(tmp_path: Path) -> None:
     file = tmp_path / "a.json"
     store.write_atomically(file, b"one")
