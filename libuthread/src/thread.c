@@ -108,6 +108,7 @@ int uthread_create(uthread_t *thread, const uthread_attr_t *attr,
 	ut->fn = fn;
 	ut->arg = arg;
 	ut->value = NULL;
+	ut->coroutine = NULL;
 	ut->bound = a ? a->worker : UTHREAD_WORKER_ANY;
 	ut->join = a && a->detached ? JOIN_DETACHED : JOIN_NONE;
 	ut->flags = (ut->flags & UT_TLS_BLOCK) | (own ? UT_OWN_TLS : 0);

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * main.c - swtch-probe: one trial in, JSON lines out, once.
+ *
+ * usage: swtch-probe < trial.json
+ */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "probe.h"
+#include "uthread.h"
+
+static const struct {
+	const char *name;
+	void (*run)(json_t *trial);
+} probes[] = {
+	{ "scenario", probe_scenario },
+	{ "gantt", probe_gantt },
+};
+
+int main(int argc, char **argv)
+{
+	const char *name;
+	json_t *trial, *hello;
+	size_t i;
+
+	if (argc > 1) {
+		fprintf(stderr, "usage: %s < trial.json\n", argv[0]);
+		return 2;
+	}
+	hello = record_new("hello");
+	json_object_set_new(hello, "probe", json_string(PROBE_NAME));
+	json_object_set_new(hello, "version", json_string(UTHREAD_VERSION));
+	json_object_set_new(hello, "pid", json_integer(getpid()));
+	record_print(hello);
+
+	trial = trial_read();
+	name = trial_string(trial, "probe");
+	for (i = 0; i < sizeof(probes) / sizeof(probes[0]); i++) {
+		if (strcmp(name, probes[i].name))
+			continue;
+		probes[i].run(trial);
+		json_decref(trial);
+		return 0;
+	}
+	probe_fail(22, "probe", "unknown probe '%s'; this one does scenario and gantt",
+		   name);
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * scenario.c - the five scenarios of study 000 for every user-space model:
+ * reads the trial, has the model perform it, prints the sample.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "probe.h"
+
+static const struct model_ops *const models[] = {
+	&model_pthread,
+	&model_uthread,
+	&model_coroutine,
+	&model_ucontext,
+};
+
+#define NMODELS (sizeof(models) / sizeof(models[0]))
+
+static const struct model_ops *find_model(json_t *trial)
+{
+	const char *names[NMODELS + 1] = { NULL };
+	size_t i;
+
+	for (i = 0; i < NMODELS; i++)
+		names[i] = models[i]->name;
+	return models[trial_choice(trial, "model", names)];
+}
+
+static void read_cpus(json_t *trial, struct scenario *s)
+{
+	int64_t *list;
+	cpu_set_t *set;
+	size_t n, i, bytes = CPU_ALLOC_SIZE(8192);
+
+	list = trial_ints(trial, "cpus", &n, 1024, 0, 8191);
+	set = CPU_ALLOC(8192);
+	s->cpus = calloc(n, sizeof(*s->cpus));
+	if (!set || !s->cpus)
+		probe_fail(ENOMEM, "cpus", "no memory");
+	CPU_ZERO_S(bytes, set);
+	if (sched_getaffinity(0, bytes, set))
+		probe_fail(errno, "cpus", "sched_getaffinity: %s",
+			   strerror(errno));
+	for (i = 0; i < n; i++) {
+		if (!CPU_ISSET_S((size_t)list[i], bytes, set))
+			probe_fail(EINVAL, "cpus",
+				   "CPU %d is not allowed to this process",
+				   (int)list[i]);
+		s->cpus[i] = (int)list[i];
+	}
+	s->ncpus = (int)n;
+	CPU_FREE(set);
+	free(list);
+}
+
+static void read_scenario(json_t *trial, struct scenario *s)
+{
+	static const char *const interventions[] = { "none", "yield", "sleep",
+						     NULL };
+
+	s->threads = (int)trial_int(trial, "threads", 1, 100000);
+	s->iterations =
+		(uint64_t)trial_int(trial, "iterations", 1, 1000000000000);
+	s->every = (uint64_t)trial_int(trial, "every", 1, 1000000000000);
+	s->intervention = (enum intervention)trial_choice(trial, "intervention",
+							  interventions);
+	s->sleep_ns = trial_int_or(trial, "sleep_ns", 0, 1000000000, 1000);
+	s->policy = (enum policy)trial_choice(trial, "policy", policy_names);
+	read_cpus(trial, s);
+}
+
+static void set_usage(json_t *o, const struct usage *u)
+{
+	json_object_set_new(o, "nvcsw", json_integer(u->nvcsw));
+	json_object_set_new(o, "nivcsw", json_integer(u->nivcsw));
+	json_object_set_new(o, "utime_ns", json_integer(u->utime_ns));
+	json_object_set_new(o, "stime_ns", json_integer(u->stime_ns));
+	json_object_set_new(o, "cpu_ns", json_integer(u->cpu_ns));
+}
+
+static json_t *thread_record(int index, const struct thread_result *t)
+{
+	json_t *o = json_object();
+
+	json_object_set_new(o, "index", json_integer(index));
+	json_object_set_new(o, "pid", json_integer(t->pid));
+	json_object_set_new(o, "tid", json_integer(t->tid));
+	json_object_set_new(o, "cpu", json_integer(t->cpu));
+	json_object_set_new(o, "cpu_end", json_integer(t->cpu_end));
+	json_object_set_new(o, "start_ns", json_integer(t->start_ns));
+	json_object_set_new(o, "end_ns", json_integer(t->end_ns));
+	if (t->has_usage)
+		set_usage(o, &t->usage);
+	return o;
+}
+
+static json_t *carrier_record(int index, const struct carrier_result *c)
+{
+	json_t *o = json_object();
+
+	json_object_set_new(o, "index", json_integer(index));
+	json_object_set_new(o, "tid", json_integer(c->tid));
+	json_object_set_new(o, "cpu", json_integer(c->cpu));
+	set_usage(o, &c->usage);
+	return o;
+}
+
+static void print_sample(const struct scenario *s,
+			 const struct scenario_result *r)
+{
+	json_t *o = record_new("sample"), *list;
+	int64_t first = INT64_MAX, last = INT64_MIN, minflt = 0, majflt = 0;
+	int i;
+
+	for (i = 0; i < s->threads; i++) {
+		if (r->threads[i].start_ns < first)
+			first = r->threads[i].start_ns;
+		if (r->threads[i].end_ns > last)
+			last = r->threads[i].end_ns;
+		minflt += r->threads[i].usage.minflt;
+		majflt += r->threads[i].usage.majflt;
+	}
+	for (i = 0; i < r->ncarriers; i++) {
+		minflt += r->carriers[i].usage.minflt;
+		majflt += r->carriers[i].usage.majflt;
+	}
+	json_object_set_new(o, "model", json_string(s->model));
+	json_object_set_new(o, "wall_ns", json_integer(last - first));
+	json_object_set_new(o, "counter", json_integer(s->counter->value));
+	json_object_set_new(o, "expected",
+			    json_integer((json_int_t)(s->iterations *
+						      (uint64_t)s->threads)));
+	json_object_set_new(o, "pid", json_integer(getpid()));
+	json_object_set_new(o, "policy", json_string(policy_names[s->policy]));
+	json_object_set_new(o, "switches",
+			    json_integer((json_int_t)r->switches));
+	json_object_set_new(o, "minflt", json_integer(minflt));
+	json_object_set_new(o, "majflt", json_integer(majflt));
+	list = json_array();
+	for (i = 0; i < s->threads; i++)
+		json_array_append_new(list, thread_record(i, &r->threads[i]));
+	json_object_set_new(o, "threads", list);
+	list = json_array();
+	for (i = 0; i < r->ncarriers; i++)
+		json_array_append_new(list, carrier_record(i, &r->carriers[i]));
+	json_object_set_new(o, "carriers", list);
+	record_print(o);
+}
+
+void probe_scenario(json_t *trial)
+{
+	static struct counter counter;
+	const struct model_ops *model = find_model(trial);
+	struct scenario s = { .model = model->name, .counter = &counter };
+	struct scenario_result r = { 0 };
+	json_t *end;
+
+	read_scenario(trial, &s);
+	r.threads = calloc((size_t)s.threads, sizeof(*r.threads));
+	r.carriers = calloc((size_t)s.ncpus, sizeof(*r.carriers));
+	if (!r.threads || !r.carriers)
+		probe_fail(ENOMEM, "threads", "no memory for %d threads",
+			   s.threads);
+	policy_set(s.policy);
+	model->run(&s, &r);
+	print_sample(&s, &r);
+	end = record_new("end");
+	json_object_set_new(end, "samples", json_integer(1));
+	record_print(end);
+	free(r.threads);
+	free(r.carriers);
+	free(s.cpus);
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/*
+ * counter.h - the shared atomic counter of study 000: every thread adds one
+ * to the same word, one locked increment an iteration.
+ *
+ * Rule of this folder: every file compiles in user space and in the kernel,
+ * allocates nothing, calls nothing outside and uses no floating point, so
+ * that both halves of the lab measure the same instructions.
+ *
+ * The study intervenes where i % every == 0, i = 0 included, before the
+ * increment. So a thread of n iterations is a row of chunks: intervene, then
+ * counter_add_chunk() with the iterations up to the next intervention.
+ */
+#ifndef WORKLOADS_COUNTER_H
+#define WORKLOADS_COUNTER_H
+
+/* Alone in its cache line: the contention measured is the counter's own. */
+struct counter {
+	long long value;
+} __attribute__((aligned(128)));
+
+/*
+ * Add `n` ones. The asm barrier keeps the compiler from merging iterations
+ * or unrolling them into one addition; seq_cst is what the study's
+ * __sync_fetch_and_add() means.
+ */
+static inline void counter_add_chunk(struct counter *c, unsigned long long n)
+{
+	while (n--) {
+		__atomic_fetch_add(&c->value, 1, __ATOMIC_SEQ_CST);
+		__asm__ volatile("" : : : "memory");
+	}
+}
+
+/* The length of the chunk that starts at iteration `i` of `total`. */
+static inline unsigned long long counter_chunk(unsigned long long i,
+					       unsigned long long total,
+					       unsigned long long every)
+{
+	unsigned long long left = total - i;
+
+	return every && every < left ? every : left;
+}
+
+#endif
