@@ -79,7 +79,7 @@ def agent(arch: Arch) -> Path:
         files = sorted(map(str, sources.glob("*.c")))
         _run([program, *flags, "-o", str(draft / AGENT), *files], "building the guest's agent")
 
-    key = cache.key_of([_version(program), *flags, sources])
+    key = cache.key_of([arch.name, _version(program), *flags, sources])
     return cache.entry("agent", key, make) / AGENT
 
 
@@ -102,7 +102,7 @@ def module(kernel: packages.Kernel, arch: Arch) -> Path | None:
         found[0].rename(draft / f"{MODULE}.ko")
         shutil.rmtree(out)
 
-    parts = [_version(program), kernel.headers, kernel.version, kernel.sha256, script, *sources]
+    parts = [arch.name, _version(program), kernel.headers, kernel.version, kernel.sha256, script, *sources]
     return cache.entry("module", cache.key_of(parts), make) / f"{MODULE}.ko"
 
 
@@ -138,7 +138,7 @@ def probe(arch: Arch) -> Path:
         (build / target).rename(draft / PROBE)
         shutil.rmtree(build)
 
-    key = cache.key_of([_version(compiler(arch)), str(jansson), *(tree / room for room in rooms)])
+    key = cache.key_of([arch.name, _version(compiler(arch)), str(jansson), *(tree / room for room in rooms)])
     return cache.entry("probe", key, make) / PROBE
 
 
@@ -151,7 +151,7 @@ def _meson() -> str:
 
 
 def _version(program: str) -> str:
-    return _run([program, "-dumpfullversion", "-dumpmachine"], f"asking {program} what it is")
+    return _run([program, "--version"], f"asking {program} what it is")
 
 
 def _run(command: Sequence[str], what: str) -> str:
