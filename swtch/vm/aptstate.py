@@ -32,7 +32,10 @@ from swtch.errors import CannotError
 from swtch.vm import cache
 
 _RELEASES = frozenset(
-    "bullseye bookworm trixie forky duke sid oldoldstable oldstable stable testing unstable".split()
+    (
+        *("bullseye", "bookworm", "trixie", "forky", "duke", "sid"),
+        *("oldoldstable", "oldstable", "stable", "testing", "unstable"),
+    )
 )
 _BASE = "bookworm"
 _TIME_LIMIT_S = 1800
@@ -77,9 +80,7 @@ def parse_list(text: str) -> list[Source]:
         match = re.fullmatch(r"deb\s+(?:\[([^]]*)]\s+)?(\S+)\s+(\S+)\s*(.*)", line)
         if match is None:
             continue
-        options = dict(
-            option.split("=", 1) for option in (match[1] or "").split() if "=" in option
-        )
+        options = dict(option.split("=", 1) for option in (match[1] or "").split() if "=" in option)
         sources.append(Source((match[2],), (match[3],), tuple(match[4].split()), options))
     return sources
 
@@ -102,7 +103,8 @@ def parse_deb822(text: str) -> list[Source]:
             continue
         if fields.get("enabled", "yes").lower() in ("no", "false", "0"):
             continue
-        options = {key: fields[key] for key in ("signed-by", "trusted") if key in fields}
+        kept = ("signed-by", "trusted")
+        options = {key: value for key, value in fields.items() if key in kept}
         sources.append(
             Source(
                 tuple(fields.get("uris", "").split()),

@@ -102,7 +102,15 @@ def module(kernel: packages.Kernel, arch: Arch) -> Path | None:
         found[0].rename(draft / f"{MODULE}.ko")
         shutil.rmtree(out)
 
-    parts = [arch.name, _version(program), kernel.headers, kernel.version, kernel.sha256, script, *sources]
+    parts = [
+        arch.name,
+        _version(program),
+        kernel.headers,
+        kernel.version,
+        kernel.sha256,
+        script,
+        *sources,
+    ]
     return cache.entry("module", cache.key_of(parts), make) / f"{MODULE}.ko"
 
 
@@ -138,7 +146,8 @@ def probe(arch: Arch) -> Path:
         (build / target).rename(draft / PROBE)
         shutil.rmtree(build)
 
-    key = cache.key_of([arch.name, _version(compiler(arch)), str(jansson), *(tree / room for room in rooms)])
+    parts: list[str | bytes | Path] = [arch.name, _version(compiler(arch)), str(jansson)]
+    key = cache.key_of(parts + [tree / room for room in rooms])
     return cache.entry("probe", key, make) / PROBE
 
 
@@ -161,8 +170,7 @@ def _run(command: Sequence[str], what: str) -> str:
         done = subprocess.run(
             command,
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            capture_output=True,
             text=True,
             errors="replace",
             timeout=_TIME_LIMIT_S,

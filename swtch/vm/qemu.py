@@ -156,9 +156,7 @@ class Qemu:
         pairs = [socket.socketpair() for _ in range(2 if machine.one_wire else 3)]
         ours, theirs = zip(*pairs, strict=True)
         devices = [f"socket,fd={end.fileno()}" for end in theirs]
-        arguments = command(
-            machine, console=devices[0], line=devices[-2], control=devices[-1]
-        )
+        arguments = command(machine, console=devices[0], line=devices[-2], control=devices[-1])
         try:
             self._process = start(arguments, [end.fileno() for end in theirs])
         finally:

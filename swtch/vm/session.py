@@ -120,6 +120,7 @@ class Session:
         *,
         boot_s: float = BOOT_S,
         launch: Callable[[Machine], Qemu] = Qemu,
+        publish: Callable[[Session], None] = lambda _session: None,
     ) -> None:
         self._log = log.open("ab", buffering=0)
         self._decoder = Decoder()
@@ -137,6 +138,7 @@ class Session:
         except BaseException:
             self._log.close()
             raise
+        publish(self)
         try:
             self.hello = self._greet(begin + boot_s, boot_s)
         except BaseException:

@@ -1,0 +1,320 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The vm engine: trials in guests of our own, one guest per kernel, all models in each.
+
+A guest is booted at its first trial and stays up; with ``boots`` it is booted
+anew for each block. While one guest is measured the others are paused.
+
+Invariants:
+
+- ``perform`` never raises for anything a guest does. One that panics, hangs or
+  ends is a failed sample whose raw error output is the end of its console; it
+  is killed, and the next trial boots another.
+- Every sample says where it comes from: guest, kernel, architecture, scheduler,
+  emulation or KVM, number of CPUs.
+- Times are the guest's own. Under emulation they compare models inside this
+  guest and say nothing about this machine.
+
+Rejected: a boot per invocation (seconds for a trial of milliseconds), several
+guests at work at the same time (they would share this machine's CPUs).
+"""
+
+from __future__ import annotations
+
+import datetime
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from swtch.engines import Outcome
+from swtch.engines.control import control_text
+from swtch.engines.native import PAD_MAX, machine_counters
+from swtch.engines.protocol import ProbeError, Result, how_it_ended, read_result
+from swtch.errors import CannotError
+from swtch.records import Engine as EngineName
+from swtch.records import Invocation, Sample, Scalar, Trial
+from swtch.vm import cache, qemu
+from swtch.vm.kvm import Choice
+from swtch.vm.prepare import AGENT, PROBE, Prepared, describe
+from swtch.vm.session import GuestDiedError, Ran, Session
+
+GUEST = "guest"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    """A prepared guest and how it is run."""
+
+    prepared: Prepared
+    accel: Choice
+
+    @property
+    def name(self) -> str:
+        """Of the guest."""
+        return self.prepared.guest.name
+
+
+def factors(subject: Subject, cpus: int) -> dict[str, Scalar]:
+    """What a sample says of the guest it comes from."""
+    return {
+        GUEST: subject.name,
+        "kernel": subject.prepared.kernel.release,
+        "arch": subject.prepared.guest.arch.name,
+        "scheduler": subject.prepared.scheduler,
+        "accel": subject.accel.accel,
+        "vcpus": cpus,
+    }
+
+
+def spread(
+    trials: Sequence[Trial], subjects: Sequence[Subject], cpus: int, engine: EngineName
+) -> tuple[Trial, ...]:
+    """Each trial once per guest, with the guest's factors and its name in the id.
+
+    A guest without the kernel module has no kthread trials.
+    """
+    return tuple(
+        msgspec.structs.replace(
+            trial,
+            id=f"{trial.id}@{subject.name}",
+            engine=engine,
+            factors={**trial.factors, **factors(subject, cpus)},
+        )
+        for subject in subjects
+        for trial in trials
+        if trial.model != "kthread" or subject.prepared.has_module
+    )
+
+
+def request_of(trial: Trial, invocation: Invocation) -> tuple[list[str], bytes, int]:
+    """What performs `trial` in a guest: program, its input, and the padding's size."""
+    import random
+
+    pad = random.Random(invocation.seed).randrange(PAD_MAX)
+    probe = dict(trial.probe)
+    if "seed" in probe:
+        probe["seed"] = invocation.seed
+    if trial.model == "kthread":
+        return [AGENT, "kthread"], control_text(probe).encode(), pad
+    return [PROBE], msgspec.json.encode(probe), pad
+
+
+def read_ran(ran: Ran, trial: Trial) -> Result:
+    """The result of a program that ran in a guest, or ProbeError."""
+    if ran.failed:
+        raise ProbeError(f"guest could not start the probe ({ran.failed})")
+    if ran.timed_out:
+        raise ProbeError(f"probe ran longer than {trial.timeout_s:g} s")
+    try:
+        return read_result(ran.stdout, ran.returncode, trial)
+    except ProbeError as fault:
+        if str(fault) == how_it_ended(ran.returncode) and (said := _last_line(ran.stderr)):
+            raise ProbeError(f"{fault}: {said}") from None
+        raise
+
+
+def sample_of(
+    trial: Trial,
+    invocation: Invocation,
+    *,
+    started: datetime.datetime,
+    elapsed_ns: int,
+    result: Result | None,
+    error: str,
+    steal_ns: int | None = None,
+    interrupts: int | None = None,
+) -> Sample:
+    """One sample, good with `result` and failed without."""
+    return Sample(
+        seq=invocation.seq,
+        experiment=trial.experiment,
+        trial_id=trial.id,
+        model=trial.model,
+        engine=trial.engine,
+        factors=trial.factors,
+        block=invocation.block,
+        seed=invocation.seed,
+        started=started.isoformat(timespec="milliseconds"),
+        elapsed_ns=elapsed_ns,
+        status="ok" if result else "failed",
+        error=error,
+        values=result.values if result else {},
+        threads=result.threads if result else (),
+        carriers=result.carriers if result else (),
+        detail=result.detail if result else {},
+        steal_ns=steal_ns,
+        interrupts=interrupts,
+    )
+
+
+def _last_line(text: bytes) -> str:
+    lines = text.decode(errors="replace").strip().splitlines()
+    return lines[-1].strip() if lines else ""
+
+
+class VmEngine:
+    """Runs trials in guests. ``close`` powers them off; use as a context manager."""
+
+    name: EngineName = "vm"
+
+    def __init__(
+        self,
+        subjects: Sequence[Subject],
+        *,
+        cpus: int = qemu.CPUS,
+        memory_mib: int = qemu.MEMORY_MIB,
+        boots: bool = False,
+        launch: Callable[[qemu.Machine], qemu.Qemu] = qemu.Qemu,
+    ) -> None:
+        self.cpus = cpus
+        self._subjects: Mapping[str, Subject] = {subject.name: subject for subject in subjects}
+        self._memory_mib = memory_mib
+        self._boots = boots
+        self._launch = launch
+        self._sessions: dict[str, Session] = {}
+        self._blocks: dict[str, int] = {}
+        self._scratch = tempfile.TemporaryDirectory(prefix="swtch-vm-")
+        self._logs = Path(self._scratch.name)
+        self._active: Session | None = None
+        self._stopped = False
+
+    def describe(self) -> dict[str, Any]:
+        """The digest tells a resumed run whether guests and programs are the same."""
+        subjects = list(self._subjects.values())
+        return {
+            "engine": self.name,
+            "cpus": self.cpus,
+            "memory_mib": self._memory_mib,
+            "boots": self._boots,
+            "guests": [
+                {
+                    **describe(subject.prepared),
+                    "accel": subject.accel.accel,
+                    "why_not_kvm": subject.accel.why,
+                    "qemu": qemu.version(subject.prepared.guest.arch),
+                }
+                for subject in subjects
+            ],
+            "sha256": cache.key_of([subject.prepared.digest for subject in subjects]),
+        }
+
+    def spread(self, trials: Sequence[Trial]) -> tuple[Trial, ...]:
+        """The trials of a plan, each for every guest."""
+        return spread(trials, list(self._subjects.values()), self.cpus, self.name)
+
+    def keep_logs(self, folder: Path) -> None:
+        """From now on consoles are logged into `folder`."""
+        self._logs = folder
+
+    def stop(self) -> None:
+        """Ends the guest that is at work. Signal-handler safe."""
+        self._stopped = True
+        if self._active is not None:
+            self._active.stop()
+
+    def perform(self, trial: Trial, invocation: Invocation) -> Outcome:
+        """One program in the guest that the trial names."""
+        started = datetime.datetime.now(datetime.UTC)
+        before = machine_counters().get("steal_ns")
+        begin = time.monotonic_ns()
+        stdout = stderr = b""
+        result, ran, error = None, None, ""
+        try:
+            ran = self._run(trial, invocation)
+            stdout, stderr = ran.stdout, ran.stderr
+            result = read_ran(ran, trial)
+        except GuestDiedError as death:
+            self._forget(str(trial.factors[GUEST]))
+            error = str(death)
+            stderr = f"{death}\nlast lines of the console:\n{death.console}\n".encode()
+        except (ProbeError, CannotError) as fault:
+            error = str(fault)
+        after = machine_counters().get("steal_ns")
+        sample = sample_of(
+            trial,
+            invocation,
+            started=started,
+            elapsed_ns=time.monotonic_ns() - begin,
+            result=result,
+            error=error,
+            steal_ns=None if before is None or after is None else after - before,
+            interrupts=ran.interrupts if ran else None,
+        )
+        return Outcome(sample=sample, stdout=stdout, stderr=stderr)
+
+    def close(self) -> None:
+        """Powers all guests off. May be called twice."""
+        for name in list(self._sessions):
+            self._end(name)
+        self._scratch.cleanup()
+
+    def __enter__(self) -> VmEngine:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _run(self, trial: Trial, invocation: Invocation) -> Ran:
+        session = self._session(str(trial.factors[GUEST]), invocation.block)
+        argv, stdin, pad = request_of(trial, invocation)
+        self._active = session
+        if self._is_stopped():
+            # The signal came before there was a session to end.
+            session.stop()
+        try:
+            return session.run(argv, stdin=stdin, timeout_s=trial.timeout_s, pad=pad)
+        finally:
+            self._active = None
+
+    def _session(self, name: str, block: int) -> Session:
+        for other, session in self._sessions.items():
+            if other != name:
+                session.pause()
+        if self._boots and self._blocks.get(name, block) != block:
+            self._end(name)
+        self._blocks[name] = block
+        if name not in self._sessions:
+            if self._is_stopped():
+                raise ProbeError("interrupted")
+            self._sessions[name] = self._boot(self._subjects[name])
+        return self._sessions[name]
+
+    def _boot(self, subject: Subject) -> Session:
+        machine = qemu.Machine(
+            arch=subject.prepared.guest.arch,
+            image=Path(subject.prepared.kernel.image),
+            initramfs=subject.prepared.initramfs,
+            cpus=self.cpus,
+            memory_mib=self._memory_mib,
+            accel=subject.accel.accel,
+        )
+        return Session(
+            machine,
+            self._logs / f"guest-{subject.name}.console",
+            launch=self._launch,
+            publish=self._publish,
+        )
+
+    def _publish(self, session: Session) -> None:
+        """The session can be stopped from now on, also while it boots."""
+        self._active = session
+
+    def _end(self, name: str) -> None:
+        session = self._sessions.pop(name)
+        try:
+            session.power_off()
+        finally:
+            session.kill()
+
+    def _forget(self, name: str) -> None:
+        session = self._sessions.pop(name, None)
+        if session is not None:
+            session.kill()
+
+    def _is_stopped(self) -> bool:
+        # A call, because a signal handler changes it between any two lines.
+        return self._stopped

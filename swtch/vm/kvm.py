@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether KVM really works here: only a guest that has booted with it proves that.
+
+/dev/kvm opens on machines where every guest then hangs (nested and
+paravirtual hosts), so the answer comes from booting the very kernel with a
+time limit. It is remembered per kernel, emulator and boot of this machine.
+
+Invariants:
+
+- The fallback is emulation, and it is said, with the reason.
+- A lost cache costs one more try and nothing else.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from swtch.errors import CannotError
+from swtch.vm import cache, qemu
+from swtch.vm.prepare import Prepared
+from swtch.vm.session import GuestDiedError, Session
+
+DEVICE = Path("/dev/kvm")
+BOOT_S = 20.0
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """``accel`` and, when it is not KVM, why not."""
+
+    accel: qemu.Accel
+    why: str = ""
+
+
+def choose(
+    prepared: Prepared,
+    *,
+    say: Callable[[str], None] = lambda _line: None,
+    boot: Callable[[qemu.Machine], None] | None = None,
+) -> Choice:
+    """KVM if `prepared` boots with it, else emulation."""
+    arch = prepared.guest.arch
+    if not qemu.same_arch(arch):
+        return Choice("tcg", f"this machine is no {arch.name}")
+    if not DEVICE.exists():
+        return Choice("tcg", f"there is no {DEVICE} here")
+    if not os.access(DEVICE, os.R_OK | os.W_OK):
+        return Choice("tcg", f"{DEVICE} may not be opened by this user")
+    key = cache.key_of([prepared.kernel.sha256, qemu.version(arch), _boot_id()])
+    note = cache.room("kvm") / f"{key}.json"
+    try:
+        return msgspec.json.decode(note.read_bytes(), type=Choice)
+    except (OSError, msgspec.DecodeError):
+        pass
+    say(f"{prepared.guest.name}: trying KVM, for {BOOT_S:g} s at most")
+    choice = _try(prepared, boot or _boot)
+    note.write_bytes(msgspec.json.encode(choice))
+    return choice
+
+
+def _try(prepared: Prepared, boot: Callable[[qemu.Machine], None]) -> Choice:
+    machine = qemu.Machine(
+        arch=prepared.guest.arch,
+        image=Path(prepared.kernel.image),
+        initramfs=prepared.initramfs,
+        cpus=2,
+        accel="kvm",
+    )
+    try:
+        boot(machine)
+    except (GuestDiedError, CannotError) as error:
+        return Choice("tcg", f"{DEVICE} is there, but with it the {error}")
+    return Choice("kvm")
+
+
+def _boot(machine: qemu.Machine) -> None:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Session(machine, Path(folder) / "console", boot_s=BOOT_S),
+    ):
+        pass
+
+
+def _boot_id() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
