@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * uthread_bench.c - libuthread's rows of the comparison, one per invocation.
+ *
+ *	bare MODE             context_switch() alone (uthread_bare.c)
+ *	naked                 the least a switch can be
+ *	tlsbase               writing the TLS base, per write
+ *	yield MODE THREADS    per counted switch, one worker
+ *	create MODE WORKERS   create + join of a pooled thread that does nothing
+ *	mutex MODE            lock + unlock that nobody else wants
+ *	sem MODE              round trip between two uthreads
+ *	park MODE THREADS     memory and time of parked threads (uthread_park.c)
+ *
+ * MODE is own or shared: the TLS mode.
+ */
+#include "uthread_bench.h"
+
+enum uthread_tls bench_mode(const char *word)
+{
+	if (!strcmp(word, "own"))
+		return UTHREAD_TLS_OWN;
+	if (!strcmp(word, "shared"))
+		return UTHREAD_TLS_SHARED;
+	bench_die("'%s' is no TLS mode; use own or shared", word);
+}
+
+static void check(int err, const char *what)
+{
+	if (err)
+		bench_die("%s: %s", what, strerror(err));
+}
+
+void bench_workers(int workers, int cpu, enum uthread_tls mode)
+{
+	struct uthread_config config = { .size = sizeof(config),
+					 .workers = workers };
+
+	if (cpu >= 0 && workers == 1) {
+		config.pin = 1;
+		config.cpus = &cpu;
+		config.ncpus = 1;
+	}
+	check(uthread_init(&config), "uthread_init");
+	if (mode == UTHREAD_TLS_OWN && *uthread_tls_reason())
+		bench_die("own TLS: %s", uthread_tls_reason());
+}
+
+static void attr_of(uthread_attr_t *attr, enum uthread_tls mode)
+{
+	check(uthread_attr_init(attr), "uthread_attr_init");
+	check(uthread_attr_settls(attr, mode), "uthread_attr_settls");
+}
+
+void bench_inside(enum uthread_tls mode, void *(*fn)(void *), void *arg)
+{
+	uthread_attr_t attr;
+	uthread_t t;
+
+	attr_of(&attr, mode);
+	check(uthread_create(&t, &attr, fn, arg), "uthread_create");
+	check(uthread_join(t, NULL), "uthread_join");
+}
+
+static uint64_t switches(void)
+{
+	struct uthread_stats s;
+
+	check(uthread_stats(&s, sizeof(s)), "uthread_stats");
+	return s.switches;
+}
+
+/* ---- yield ---- */
+
+struct ring {
+	uint64_t threads;
+	uint64_t n; /* yields of each in this batch; 0: not yet */
+	int stop;
+	uint64_t arrived;
+	uint64_t switches; /* in the last batch */
+	struct bench_run run;
+};
+
+/* All threads yield from this one call site; see uthread_bare.c. */
+static BENCH_ONE_COPY void yields(uint64_t n)
+{
+	for (; n; n--)
+		uthread_yield();
+}
+
+/*
+ * The leader starts each batch and times it. It comes first in the queue, so
+ * it is done first, and the next n is there before the others look for it.
+ */
+static void ring_batch(void *arg, uint64_t n)
+{
+	struct ring *r = arg;
+	uint64_t before = switches();
+
+	__atomic_store_n(&r->n, n, __ATOMIC_RELAXED);
+	yields(n);
+	r->switches = switches() - before;
+}
+
+static void *ring_leader(void *arg)
+{
+	struct ring *r = arg;
+
+	while (__atomic_load_n(&r->arrived, __ATOMIC_RELAXED) < r->threads - 1)
+		uthread_yield();
+	r->run = bench_grow(ring_batch, r, 20000 / r->threads + 1);
+	r->stop = 1;
+	return NULL;
+}
+
+static void *ring_member(void *arg)
+{
+	struct ring *r = arg;
+	uint64_t n;
+
+	__atomic_fetch_add(&r->arrived, 1, __ATOMIC_RELAXED);
+	while (!__atomic_load_n(&r->stop, __ATOMIC_RELAXED)) {
+		n = __atomic_load_n(&r->n, __ATOMIC_RELAXED);
+		yields(n ? n : 1);
+	}
+	return NULL;
+}
+
+static void bench_yield(enum uthread_tls mode, uint64_t threads)
+{
+	struct ring r = { .threads = threads };
+	uthread_t *t;
+	uthread_attr_t attr;
+	uint64_t i;
+
+	if (threads < 2)
+		bench_die("yield: at least two threads");
+	t = calloc(threads, sizeof(*t));
+	if (!t)
+		bench_die("no memory");
+	attr_of(&attr, mode);
+	for (i = 0; i < threads; i++)
+		check(uthread_create(&t[i], &attr,
+				     i ? ring_member : ring_leader, &r),
+		      "uthread_create");
+	for (i = 0; i < threads; i++)
+		check(uthread_join(t[i], NULL), "uthread_join");
+	bench_result("yield", (double)r.run.ns / (double)r.switches, r.switches,
+		     ",\"threads\":%llu,\"switches_per_yield\":%.4f",
+		     (unsigned long long)threads,
+		     (double)r.switches / (double)(r.run.n * threads));
+	free(t);
+}
+
+/* ---- create and join ---- */
+
+struct create {
+	uthread_attr_t attr;
+	struct bench_run run;
+	struct uthread_stats before, after;
+};
+
+static void *nothing(void *arg)
+{
+	return arg;
+}
+
+static void create_batch(void *arg, uint64_t n)
+{
+	struct create *c = arg;
+	uthread_t t;
+
+	uthread_stats(&c->before, sizeof(c->before));
+	for (; n; n--) {
+		check(uthread_create(&t, &c->attr, nothing, NULL),
+		      "uthread_create");
+		uthread_join(t, NULL);
+	}
+	uthread_stats(&c->after, sizeof(c->after));
+}
+
+static void *create_driver(void *arg)
+{
+	struct create *c = arg;
+
+	c->run = bench_grow(create_batch, c, 1000);
+	return NULL;
+}
+
+static void bench_create(enum uthread_tls mode)
+{
+	struct create c;
+	double n;
+
+	attr_of(&c.attr, mode);
+	bench_inside(mode, create_driver, &c);
+	n = (double)c.run.n;
+	bench_result(
+		"create", (double)c.run.ns / n, c.run.n,
+		",\"workers\":%u,\"steals\":%.4f,\"idles\":%.4f,\"reused\":%.4f",
+		c.after.workers, (double)(c.after.steals - c.before.steals) / n,
+		(double)(c.after.idles - c.before.idles) / n,
+		(double)(c.after.stack_reuses - c.before.stack_reuses) / n);
+}
+
+/* ---- mutex, semaphore ---- */
+
+static uthread_mutex_t mutex = UTHREAD_MUTEX_INITIALIZER;
+static uthread_sem_t request = UTHREAD_SEM_INITIALIZER(0);
+static uthread_sem_t reply = UTHREAD_SEM_INITIALIZER(0);
+static int sem_stop;
+
+static void mutex_batch(void *arg, uint64_t n)
+{
+	(void)arg;
+	for (; n; n--) {
+		uthread_mutex_lock(&mutex);
+		uthread_mutex_unlock(&mutex);
+	}
+}
+
+static void *mutex_driver(void *arg)
+{
+	*(struct bench_run *)arg = bench_grow(mutex_batch, NULL, 10000);
+	return NULL;
+}
+
+static void *sem_server(void *arg)
+{
+	for (;;) {
+		uthread_sem_wait(&request);
+		if (sem_stop)
+			return arg;
+		uthread_sem_post(&reply);
+	}
+}
+
+static void sem_batch(void *arg, uint64_t n)
+{
+	(void)arg;
+	for (; n; n--) {
+		uthread_sem_post(&request);
+		uthread_sem_wait(&reply);
+	}
+}
+
+static void *sem_driver(void *arg)
+{
+	uthread_attr_t attr;
+	enum uthread_tls mode;
+	uthread_t t;
+
+	check(uthread_gettls(uthread_self(), &mode), "uthread_gettls");
+	attr_of(&attr, mode);
+	check(uthread_create(&t, &attr, sem_server, NULL), "uthread_create");
+	*(struct bench_run *)arg = bench_grow(sem_batch, NULL, 5000);
+	sem_stop = 1;
+	uthread_sem_post(&request);
+	uthread_join(t, NULL);
+	return NULL;
+}
+
+static void bench_simple(const char *name, enum uthread_tls mode,
+			 void *(*driver)(void *))
+{
+	struct bench_run r;
+
+	bench_inside(mode, driver, &r);
+	bench_result(name, (double)r.ns / (double)r.n, r.n, "%s", "");
+}
+
+int main(int argc, char **argv)
+{
+	int cpu = bench_args(&argc, &argv);
+	const char *what = argv[0];
+	enum uthread_tls mode = argc > 1 ? bench_mode(argv[1]) :
+					   UTHREAD_TLS_OWN;
+	uint64_t number = argc > 2 ? strtoull(argv[2], NULL, 10) : 0;
+	int workers = 1;
+
+	if (!strcmp(what, "naked")) {
+		bench_naked();
+		return 0;
+	}
+	if (!strcmp(what, "tlsbase")) {
+		bench_tlsbase();
+		return 0;
+	}
+	if (!strcmp(what, "bare")) {
+		bench_bare(mode);
+		return 0;
+	}
+	if (!strcmp(what, "create") && number > 1)
+		workers = (int)number;
+	bench_workers(workers, cpu, mode);
+	if (!strcmp(what, "yield"))
+		bench_yield(mode, number ? number : 2);
+	else if (!strcmp(what, "create"))
+		bench_create(mode);
+	else if (!strcmp(what, "mutex"))
+		bench_simple("mutex", mode, mutex_driver);
+	else if (!strcmp(what, "sem"))
+		bench_simple("sem", mode, sem_driver);
+	else if (!strcmp(what, "park"))
+		bench_park(mode, number ? number : 1000000, cpu);
+	else
+		bench_die("'%s' is no subcommand; see uthread_bench.c", what);
+	return 0;
+}
