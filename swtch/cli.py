@@ -21,11 +21,15 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import click
 
 from swtch import __version__
 from swtch.errors import EXIT_CANNOT, EXIT_INTERRUPTED, EXIT_PIPE, LabError, os_error_text
+
+if TYPE_CHECKING:
+    from swtch.records import Engine
 
 FOLDER = click.Path(path_type=Path)
 TABULAR = click.Choice(["table", "json", "csv", "md"])
@@ -126,7 +130,20 @@ def doctor_command(form: str) -> int:
     type=click.Choice(["other", "batch", "fifo"]),
     help="Scheduling policy of what is measured (batch).",
 )
-@click.option("--engine", type=click.Choice(["native"]), help="Where trials run (native).")
+@click.option(
+    "--engine", type=click.Choice(["native", "vm", "exact"]), help="Where trials run (native)."
+)
+@click.option("--guest", metavar="A,B", help="Guests of vm or exact; 'swtch vm list' has all.")
+@click.option("--boots", is_flag=True, help="Boot the guests anew for each block.")
+@click.option("--cpus", type=click.IntRange(1, 64), help="Virtual CPUs of a guest (4).")
+@click.option(
+    "--memory", type=click.IntRange(256, 65_536), metavar="MIB", help="Its memory (1024)."
+)
+@click.option("--kernel", type=FOLDER, metavar="FILE", help="A kernel image of your own as guest.")
+@click.option("--headers", type=FOLDER, metavar="DIR", help="What its modules are built with.")
+@click.option(
+    "--native-kthread", is_flag=True, help="As root: kthreads in this kernel, by a module."
+)
 @click.option(
     "--time-limit",
     type=click.FloatRange(0.1, 86_400),
@@ -146,6 +163,13 @@ def run_command(
     resume: Path | None,
     policy: str | None,
     engine: str | None,
+    guest: str | None,
+    boots: bool,
+    cpus: int | None,
+    memory: int | None,
+    kernel: Path | None,
+    headers: Path | None,
+    native_kthread: bool,
     time_limit: float | None,
     form: str,
     no_report: bool,
@@ -156,8 +180,12 @@ def run_command(
     Ctrl-C keeps what was measured and says how to continue.
     """
     from swtch.commands import run
+    from swtch.engines import choice
 
-    planning = (models, repeats, seed, out, policy, engine, time_limit)
+    planning = (
+        *(models, repeats, seed, out, policy, engine, time_limit, guest, cpus, memory),
+        *(kernel, headers, boots or None, native_kthread or None),
+    )
     if resume is not None:
         if experiments or quick or any(option is not None for option in planning):
             raise click.UsageError(
@@ -177,8 +205,27 @@ def run_command(
         form=form,
         report=not no_report,
         quiet=quiet,
+        engine=choice.Options(
+            engine=cast("Engine", engine or "native"),
+            guests=guest,
+            boots=boots,
+            cpus=cpus,
+            memory_mib=memory,
+            kernel=kernel,
+            headers=headers,
+            native_kthread=native_kthread,
+        ),
     )
     return run.start(request)
+
+
+@cli.command("vm", add_help_option=False, context_settings={"ignore_unknown_options": True})
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def vm_command(arguments: tuple[str, ...]) -> int:
+    """Prepare guests, boot one, get a shell in it: list, prepare, boot, shell."""
+    from swtch.commands import vm
+
+    return vm.run(list(arguments))
 
 
 @cli.command("report")

@@ -18,7 +18,7 @@ from typing import Any, cast
 
 from swtch import __version__, doctor_try, environment, plan
 from swtch.commands import results
-from swtch.engines.native import NativeEngine
+from swtch.engines import Engine, choice
 from swtch.errors import (
     EXIT_INTERRUPTED,
     EXIT_OK,
@@ -29,7 +29,7 @@ from swtch.experiments import Policy, Setting
 from swtch.progress import Progress, duration
 from swtch.records import Manifest
 from swtch.runner import Runner
-from swtch.store import Writer
+from swtch.store import LOGS, Writer
 
 RUNS = Path("swtch-runs")
 
@@ -49,23 +49,27 @@ class Request:
     form: str
     report: bool
     quiet: bool
+    engine: choice.Options
 
 
 def start(request: Request) -> int:
     """A new run from `request`, to its end."""
     models = plan.parse_models(request.models) if request.models is not None else None
     chosen = plan.choose(request.experiments, models)
+    progress = Progress(quiet=request.quiet)
+    engine = choice.open_engine(request.engine, say=progress.say)
     setting = Setting(
-        cpus=environment.allowed_cpus(),
-        models=models or plan.MODEL_NAMES,
+        cpus=choice.cpus_of(engine, environment.allowed_cpus()),
+        models=choice.models_of(engine, models, plan.MODEL_NAMES),
         policy=cast(Policy, request.policy),
+        engine=engine.name,
         timeout_s=request.time_limit_s,
     )
-    engine = NativeEngine()
-    _check_policy(setting.policy)
+    if engine.name == "native":
+        _check_policy(setting.policy)
     repeats = request.repeats or (plan.REPEATS_QUICK if request.quick else plan.REPEATS)
     seed = request.seed if request.seed is not None else secrets.randbits(32)
-    trials = plan.make_trials(chosen, setting)
+    trials = choice.spread(engine, plan.make_trials(chosen, setting))
 
     now = datetime.datetime.now(datetime.UTC)
     run_id = f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
@@ -84,7 +88,6 @@ def start(request: Request) -> int:
         plan=plan.make_plan(trials, repeats, seed),
         environment={**environment.collect(), "engine": engine.describe()},
     )
-    progress = Progress(quiet=request.quiet)
     with Writer.create(request.out or RUNS / run_id, manifest) as writer:
         seconds = plan.estimate_seconds(chosen, setting, repeats)
         progress.say(
@@ -115,15 +118,17 @@ def resume(path: Path, *, form: str, report: bool, quiet: bool) -> int:
             progress.say("nothing is left to do: every invocation has its sample")
         else:
             progress.say(f"run {manifest.run_id}: {left} of {len(manifest.plan)} are left")
-        engine = NativeEngine()
+        engine = choice.reopen(manifest, say=progress.say)
         _check_same_machine(manifest, engine, progress)
         return _measure(writer, engine, progress, form, report)
 
 
-def _measure(
-    writer: Writer, engine: NativeEngine, progress: Progress, form: str, report: bool
-) -> int:
-    ending = Runner(writer, engine, progress).run()
+def _measure(writer: Writer, engine: Engine, progress: Progress, form: str, report: bool) -> int:
+    choice.keep_logs(engine, writer.path / LOGS)
+    try:
+        ending = Runner(writer, engine, progress).run()
+    finally:
+        choice.close(engine)
     total = len(writer.manifest.plan)
     if ending.interrupted:
         progress.warn(
@@ -162,10 +167,10 @@ def _check_policy(policy: Policy) -> None:
         )
 
 
-def _check_same_machine(manifest: Manifest, engine: NativeEngine, progress: Progress) -> None:
+def _check_same_machine(manifest: Manifest, engine: Engine, progress: Progress) -> None:
     """Refuses what cannot work, and says what makes old and new samples unlike."""
     needed = {cpu for trial in manifest.trials for cpu in trial.probe.get("cpus", ())}
-    missing = needed - set(environment.allowed_cpus())
+    missing = needed - set(choice.cpus_of(engine, environment.allowed_cpus()))
     if missing:
         raise CannotError(
             f"the run uses CPU {', '.join(map(str, sorted(missing)))}, which is not allowed now;"
@@ -179,7 +184,7 @@ def _check_same_machine(manifest: Manifest, engine: NativeEngine, progress: Prog
             )
 
 
-def _identity(facts: dict[str, Any], engine: NativeEngine) -> list[tuple[str, Any, Any]]:
+def _identity(facts: dict[str, Any], engine: Engine) -> list[tuple[str, Any, Any]]:
     now = {**environment.collect(steal_s=0), "engine": engine.describe()}
     paths = (
         ("the kernel", "kernel", "release"),

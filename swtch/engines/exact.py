@@ -23,6 +23,7 @@ host likes), several trials per boot (the second would depend on the first).
 
 from __future__ import annotations
 
+import base64
 import datetime
 import os
 import select
@@ -80,6 +81,11 @@ class ExactEngine:
         self._logs: Path | None = None
         self._running = 0
         self._stopped = False
+
+    @property
+    def has_kthread(self) -> bool:
+        """Some guest has the kernel module."""
+        return any(subject.prepared.has_module for subject in self._subjects.values())
 
     def describe(self) -> dict[str, Any]:
         """The digest tells a resumed run whether guests and programs are the same."""
@@ -215,8 +221,6 @@ def _read(line: Path, console: Path, said: str) -> Ran:
     frames = decoder.feed(data) + decoder.flush()
     parts: dict[tuple[str, int], bytes] = {}
     done: dict[str, Any] = {}
-    import base64
-
     for frame in frames:
         body = frame.body
         if body.get("op") == "chunk":

@@ -182,6 +182,11 @@ class VmEngine:
         self._active: Session | None = None
         self._stopped = False
 
+    @property
+    def has_kthread(self) -> bool:
+        """Some guest has the kernel module."""
+        return any(subject.prepared.has_module for subject in self._subjects.values())
+
     def describe(self) -> dict[str, Any]:
         """The digest tells a resumed run whether guests and programs are the same."""
         subjects = list(self._subjects.values())

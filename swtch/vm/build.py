@@ -102,7 +102,7 @@ def module(kernel: packages.Kernel, arch: Arch) -> Path | None:
         found[0].rename(draft / f"{MODULE}.ko")
         shutil.rmtree(out)
 
-    parts = [
+    parts: list[str | bytes | Path] = [
         arch.name,
         _version(program),
         kernel.headers,

@@ -27,6 +27,7 @@ from swtch.vm.session import GuestDiedError, Session
 
 DEVICE = Path("/dev/kvm")
 BOOT_S = 20.0
+_WHY_MAX = 160
 
 
 class Choice(msgspec.Struct, frozen=True):
@@ -73,8 +74,12 @@ def _try(prepared: Prepared, boot: Callable[[qemu.Machine], None]) -> Choice:
     try:
         boot(machine)
     except (GuestDiedError, CannotError) as error:
-        return Choice("tcg", f"{DEVICE} is there, but with it the {error}")
+        return Choice("tcg", _shortened(f"{DEVICE} is there, but with it the {error}"))
     return Choice("kvm")
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _WHY_MAX else text[: _WHY_MAX - 3] + "..."
 
 
 def _boot(machine: qemu.Machine) -> None:

@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`swtch vm`: prepare guests, look at them, run something in one.
+
+A group of its own that the command line imports only when it is used. Data
+goes to standard output (what a program in the guest printed), the rest to
+standard error.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from swtch.errors import EXIT_OK, EXIT_SOME_FAILED, CannotError, RequestError
+
+if TYPE_CHECKING:
+    from swtch.vm.prepare import Own, Prepared
+
+FILE = click.Path(path_type=Path)
+_CPUS = click.IntRange(1, 64)
+_MEMORY = click.IntRange(256, 65_536)
+
+
+def run(arguments: list[str]) -> int:
+    """Runs one command of the group."""
+    with group.make_context("swtch vm", arguments) as context:
+        return int(group.invoke(context) or 0)
+
+
+@click.group(no_args_is_help=False, invoke_without_command=True)
+@click.pass_context
+def group(context: click.Context) -> None:
+    """Guests to measure in: other kernels, more CPUs, kernel threads without root."""
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+
+
+@group.command("list")
+@click.option(
+    "--format", "form", type=click.Choice(["table", "json", "csv", "md"]), default="table"
+)
+def list_guests(form: str) -> int:
+    """Show the guests, and which are prepared."""
+    from swtch.commands import output
+    from swtch.vm import guests, prepare
+
+    rows = []
+    for name, kernel in prepare.ready().items():
+        guest = guests.GUESTS[name]
+        rows.append(
+            {
+                "guest": name,
+                "arch": guest.arch.name,
+                "scheduler": guest.scheduler,
+                "suite": guest.suite,
+                "prepared": kernel.version if kernel else "",
+            }
+        )
+    columns = {key: key for key in rows[0]}
+    if form == "json":
+        output.print_json({"schema": 1, "guests": rows})
+    elif form == "csv":
+        output.print_csv(rows)
+    elif form == "md":
+        output.print_markdown(rows, columns)
+    else:
+        output.print_table(rows, columns)
+    return EXIT_OK
+
+
+@group.command("prepare")
+@click.argument("names", nargs=-1, metavar="[GUEST]...")
+@click.option("--all", "everything", is_flag=True, help="All guests that 'swtch vm list' shows.")
+@click.option("--refresh", is_flag=True, help="Take newer packages, if there are any.")
+@click.option("--kernel", type=FILE, metavar="FILE", help="A kernel image of your own instead.")
+@click.option("--headers", type=FILE, metavar="DIR", help="What its modules are built with.")
+def prepare_guests(
+    names: tuple[str, ...],
+    everything: bool,
+    refresh: bool,
+    kernel: Path | None,
+    headers: Path | None,
+) -> int:
+    """Fetch kernels and build what runs in them. Needs no root, installs nothing."""
+    from swtch.vm import guests, prepare, programs
+
+    if everything and (names or kernel):
+        raise click.UsageError("--all takes no names and no --kernel.")
+    own = _own(kernel, headers, names)
+    if own is not None:
+        wanted: tuple[guests.Guest, ...] = (prepare.own_guest(own),)
+    elif everything:
+        wanted = tuple(guests.GUESTS.values())
+    else:
+        wanted = guests.parse(",".join(names)) if names else (guests.default(),)
+    programs.ensure([guest.arch for guest in wanted], say=_say)
+    for guest in wanted:
+        begin = time.monotonic()
+        prepared = prepare.prepare(guest, own=own, refresh=refresh, say=_say)
+        module = "with kthread_perf" if prepared.has_module else "without a kernel module"
+        _say(
+            f"{guest.name}: ready, Linux {prepared.kernel.release} ({prepared.scheduler}),"
+            f" {module}, {time.monotonic() - begin:.1f} s"
+        )
+    return EXIT_OK
+
+
+@group.command("boot", context_settings={"ignore_unknown_options": True})
+@click.argument("name", required=False, metavar="[GUEST]")
+@click.argument("program", nargs=-1, type=click.UNPROCESSED, metavar="[-- PROGRAM [ARGUMENT]...]")
+@click.option("--cpus", type=_CPUS, default=4, help="Virtual CPUs (4).")
+@click.option("--memory", type=_MEMORY, default=1024, metavar="MIB", help="Memory (1024).")
+@click.option("--kernel", type=FILE, metavar="FILE", help="A kernel image of your own instead.")
+@click.option("--headers", type=FILE, metavar="DIR", help="What its modules are built with.")
+@click.option("--add", multiple=True, metavar="FILE:PLACE", help="A file more in the guest.")
+@click.option("--console", type=FILE, metavar="FILE", help="Keep the console's text.")
+@click.option("--time-limit", type=click.FloatRange(0.1, 86_400), default=60.0, metavar="SECONDS")
+def boot_guest(
+    name: str | None,
+    program: tuple[str, ...],
+    cpus: int,
+    memory: int,
+    kernel: Path | None,
+    headers: Path | None,
+    add: tuple[str, ...],
+    console: Path | None,
+    time_limit: float,
+) -> int:
+    """Boot a guest, run PROGRAM in it with our standard input, power it off."""
+    from swtch.vm import kvm, qemu
+    from swtch.vm.session import GuestDiedError, Session
+
+    begin = time.monotonic()
+    prepared = _prepare(name, kernel, headers, _more_files(add))
+    accel = kvm.choose(prepared, say=_say)
+    machine = qemu.Machine(
+        arch=prepared.guest.arch,
+        image=Path(prepared.kernel.image),
+        initramfs=prepared.initramfs,
+        cpus=cpus,
+        memory_mib=memory,
+        accel=accel.accel,
+    )
+    stdin = b"" if not program or sys.stdin.isatty() else sys.stdin.buffer.read()
+    status = 0
+    booted = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        log = console or Path(folder) / "console"
+        try:
+            with Session(machine, log) as session:
+                hello = session.hello
+                _say(
+                    f"{prepared.guest.name}: Linux {hello.get('release')}, {hello.get('cpus')}"
+                    f" CPUs, {accel.accel}, module {hello.get('module')}; booted in"
+                    f" {session.boot_s:.1f} s"
+                )
+                if program:
+                    ran = session.run(program, stdin=stdin, timeout_s=time_limit)
+                    sys.stdout.buffer.write(ran.stdout)
+                    sys.stdout.flush()
+                    sys.stderr.buffer.write(ran.stderr)
+                    sys.stderr.flush()
+                    status = ran.returncode
+                    if ran.timed_out:
+                        _say(f"{program[0]} ran longer than {time_limit:g} s")
+                complaints = session.complaints
+        except GuestDiedError as death:
+            print(death.console, file=sys.stderr)
+            raise CannotError(f"{prepared.guest.name}: {death}.") from None
+    for line in complaints:
+        _say(f"the guest's kernel complained: {line}")
+    now = time.monotonic()
+    _say(f"{prepared.guest.name}: off after {now - booted:.1f} s ({now - begin:.1f} s in all)")
+    return EXIT_SOME_FAILED if status or complaints else EXIT_OK
+
+
+@group.command("shell")
+@click.argument("name", required=False, metavar="[GUEST]")
+@click.option("--cpus", type=_CPUS, default=4, help="Virtual CPUs (4).")
+@click.option("--memory", type=_MEMORY, default=1024, metavar="MIB", help="Memory (1024).")
+@click.option("--kernel", type=FILE, metavar="FILE", help="A kernel image of your own instead.")
+@click.option("--headers", type=FILE, metavar="DIR", help="What its modules are built with.")
+@click.option("--add", multiple=True, metavar="FILE:PLACE", help="A file more in the guest.")
+def shell(
+    name: str | None,
+    cpus: int,
+    memory: int,
+    kernel: Path | None,
+    headers: Path | None,
+    add: tuple[str, ...],
+) -> int:
+    """A shell in a guest, on this terminal. 'exit' powers the guest off."""
+    import subprocess
+
+    from swtch.vm import kvm, qemu
+
+    prepared = _prepare(name, kernel, headers, _more_files(add))
+    machine = qemu.Machine(
+        arch=prepared.guest.arch,
+        image=Path(prepared.kernel.image),
+        initramfs=prepared.initramfs,
+        cpus=cpus,
+        memory_mib=memory,
+        accel=kvm.choose(prepared, say=_say).accel,
+        words=("swtch.shell",),
+    )
+    _say(f"{prepared.guest.name}: 'exit' powers it off")
+    arguments = qemu.command(machine, console="stdio,signal=off", line="null")
+    return EXIT_OK if subprocess.run(arguments, check=False).returncode == 0 else EXIT_SOME_FAILED
+
+
+def _prepare(
+    name: str | None, kernel: Path | None, headers: Path | None, extra: dict[str, Path]
+) -> Prepared:
+    from swtch.vm import guests, prepare, programs
+
+    own = _own(kernel, headers, (name,) if name else ())
+    if own is not None:
+        guest = prepare.own_guest(own)
+    elif name:
+        (guest, *others) = guests.parse(name)
+        if others:
+            raise RequestError("one guest at a time.")
+    else:
+        guest = guests.default()
+    programs.ensure([guest.arch], say=_say)
+    return prepare.prepare(guest, own=own, extra=extra, say=_say)
+
+
+def _own(kernel: Path | None, headers: Path | None, names: tuple[str, ...]) -> Own | None:
+    from swtch.vm import prepare
+
+    if kernel is None:
+        if headers is not None:
+            raise RequestError("--headers belongs to --kernel.")
+        return None
+    if names:
+        raise RequestError("--kernel is a guest of its own; leave the name out.")
+    return prepare.Own(kernel=kernel, headers=headers)
+
+
+def _more_files(add: tuple[str, ...]) -> dict[str, Path]:
+    files = {}
+    for pair in add:
+        source, colon, place = pair.rpartition(":")
+        if not colon or not place.startswith("/"):
+            raise RequestError(f"--add {pair}: give FILE:/PLACE/IN/THE/GUEST.")
+        if not Path(source).is_file():
+            raise RequestError(f"--add: {source} is not a file.")
+        files[place] = Path(source)
+    return files
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
