@@ -87,7 +87,7 @@ def paired(over: Sequence[float | None], under: Sequence[float | None]) -> list[
 
 
 def judge(target: Target, rows: dict[str, Row]) -> Verdict:
-    """Decided by medians; a check without numbers neither meets nor misses."""
+    """Decided by medians; missed only when every check is, for one without numbers may be met."""
     checks: list[tuple[str, Estimate | None, str]] = []
     for check in target.any_of:
         row, other = rows.get(check.case), rows.get(check.versus)
@@ -104,7 +104,7 @@ def judge(target: Target, rows: dict[str, Row]) -> Verdict:
     found_out = {word for _, _, word in checks}
     if "met" in found_out:
         verdict = "met"
-    elif "missed" in found_out:
+    elif found_out == {"missed"}:
         verdict = "missed"
     else:
         verdict = "not measured"

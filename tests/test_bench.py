@@ -122,6 +122,8 @@ def test_target_is_met_by_any_of_its_checks(stats: Any, cases: Any) -> None:
     assert [words for _, _, words in stats.judge(target, rows).checks] == ["missed", "met"]
     rows["bare"] = row_of(stats, "bare", 10.0, 10.0)
     assert stats.judge(target, rows).verdict == "missed"
+    del rows["bare"]
+    assert stats.judge(target, rows).verdict == "not measured"
     assert stats.judge(target, {}).verdict == "not measured"
 
 
