@@ -83,7 +83,9 @@ class Decoder:
             start = self._buffer.find(MARK)
             if start < 0:
                 # The beginning of a mark may be at the end.
-                self._drop(max(0, len(self._buffer) - len(MARK) + 1))
+                begun = range(len(MARK) - 1, 0, -1)
+                kept = next((size for size in begun if self._buffer.endswith(MARK[:size])), 0)
+                self._drop(len(self._buffer) - kept)
                 return None
             self._drop(start)
             size, frame = self._at_start()

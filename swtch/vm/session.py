@@ -339,6 +339,9 @@ class Session:
         """Listens for what a dying kernel still says, then ends it."""
         until = time.monotonic() + _GRACE_S
         wire = self._qemu.console
+        if wire is self._qemu.line:
+            self._decoder.flush()
+            self._hear(self._decoder.noise())
         while not self._stopped and (left := until - time.monotonic()) > 0:
             if not select.select([wire], [], [], left)[0]:
                 break

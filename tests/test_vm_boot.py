@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Real guests: boot to result to power-off in time, a panic told, exact to the byte.
+
+These fetch kernels the first time. Where the emulators are not installed or
+no kernel can be had they are skipped, with the reason.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from swtch.engines.exact import ExactEngine
+from swtch.engines.vm import Subject, VmEngine
+from swtch.errors import CannotError
+from swtch.experiments import Setting, get
+from swtch.records import Invocation, Trial
+from swtch.vm import guests, prepare, programs, qemu
+from swtch.vm.kvm import Choice
+from swtch.vm.prepare import Prepared
+from swtch.vm.session import GuestDiedError, Session
+
+pytestmark = [pytest.mark.vm, pytest.mark.slow]
+
+LIMITS_S = {"amd64": 15.0, "arm64": 20.0}
+TCG = Choice("tcg", "test")
+
+
+@pytest.fixture(scope="module", params=["6.1-amd64", "6.1-arm64"])
+def prepared(request: pytest.FixtureRequest) -> Prepared:
+    guest = guests.GUESTS[request.param]
+    try:
+        programs.ensure([guest.arch], root=False)
+        return prepare.prepare(guest)
+    except CannotError as error:
+        pytest.skip(str(error))
+
+
+def machine(prepared: Prepared) -> qemu.Machine:
+    return qemu.Machine(
+        arch=prepared.guest.arch,
+        image=Path(prepared.kernel.image),
+        initramfs=prepared.initramfs,
+    )
+
+
+def first_trial(engine: VmEngine | ExactEngine) -> Trial:
+    setting = Setting(cpus=tuple(range(engine.cpus)), models=("pthread",), engine=engine.name)
+    trials = engine.spread(get("scenarios").trials(setting))
+    return next(trial for trial in trials if trial.factors["scenario"] == "B2")
+
+
+def test_boot_to_result_to_power_off_in_time(prepared: Prepared) -> None:
+    begin = time.monotonic()
+    with VmEngine([Subject(prepared=prepared, accel=TCG)]) as engine:
+        trial = first_trial(engine)
+        outcome = engine.perform(trial, Invocation(seq=0, block=0, trial_id=trial.id, seed=1))
+    elapsed = time.monotonic() - begin
+    sample = outcome.sample
+    assert (sample.status, sample.error) == ("ok", "")
+    assert sample.values["counter"] == 4_000_000
+    assert sum(thread.nvcsw or 0 for thread in sample.threads) == 0
+    assert elapsed <= LIMITS_S[prepared.guest.arch.name]
+
+
+def test_input_output_and_limits_of_programs(prepared: Prepared, tmp_path: Path) -> None:
+    with Session(machine(prepared), tmp_path / "console") as guest:
+        assert guest.hello["cpus"] == 4
+        data = bytes(range(256)) * 200
+        assert guest.run(["/bin/cat"], stdin=data).stdout == data
+        assert guest.run(["/bin/sh", "-c", "echo no >&2; exit 3"]).stderr == b"no\n"
+        ran = guest.run(["/bin/sh", "-c", "echo begun; sleep 60 & sleep 60"], timeout_s=1)
+        assert ran.timed_out and ran.stdout == b"begun\n" and ran.returncode == -9
+        left = guest.run(["/bin/sh", "-c", "ps | grep -c '[s]leep 60'"])
+        assert left.stdout == b"0\n", "what a program left behind is still there"
+        assert guest.run(["/nowhere"]).returncode == 127
+        guest.pause()
+        guest.proceed()
+        trial = {"schema": 1, "probe": "scenario", "model": "nothing"}
+        bad = guest.run([prepare.PROBE], stdin=json.dumps(trial).encode())
+        assert bad.returncode == 2 and b'"kind":"error"' in bad.stdout
+        assert guest.power_off()
+
+
+def test_crash_of_the_kernel_is_told_and_ends_the_guest(
+    prepared: Prepared, tmp_path: Path
+) -> None:
+    begin = time.monotonic()
+    guest = Session(machine(prepared), tmp_path / "console")
+    with pytest.raises(GuestDiedError, match="guest kernel: .*panic|guest kernel: ") as death:
+        guest.run(["/bin/sh", "-c", "echo c > /proc/sysrq-trigger"])
+    guest.kill()
+    assert "sysrq" in (tmp_path / "console").read_text(errors="replace")
+    assert death.value.console
+    assert time.monotonic() - begin < 40
+
+
+def test_exact_trial_twice_is_identical_to_the_byte(prepared: Prepared) -> None:
+    engine = ExactEngine([Subject(prepared=prepared, accel=TCG)])
+    trial = msgspec.structs.replace(first_trial(engine), timeout_s=120)
+    invocation = Invocation(seq=0, block=0, trial_id=trial.id, seed=1)
+    first, second = (engine.perform(trial, invocation) for _ in range(2))
+    assert (first.sample.status, first.sample.error) == ("ok", "")
+    assert first.stdout == second.stdout
+    assert first.sample.values["wall_instructions"] > 0
+    changing = {"started": "", "elapsed_ns": 0}
+    one, two = (msgspec.structs.replace(o.sample, **changing) for o in (first, second))
+    assert msgspec.json.encode(one) == msgspec.json.encode(two)

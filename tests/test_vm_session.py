@@ -1,0 +1,320 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A guest that answers, lies, panics or hangs: sessions and engines over a fake QEMU."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from swtch.engines import exact
+from swtch.engines.exact import ExactEngine, in_instructions
+from swtch.engines.protocol import Result
+from swtch.engines.vm import Subject, VmEngine
+from swtch.experiments import Setting, get
+from swtch.records import Invocation, Trial
+from swtch.vm import guests, kvm, packages, qemu, session
+from swtch.vm.kvm import Choice
+from swtch.vm.prepare import Prepared
+from swtch.vm.session import GuestDiedError, Session
+
+FAKE = Path(__file__).with_name("vm_fake_qemu.py")
+
+
+@pytest.fixture
+def fake_qemu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Puts the fake first on the PATH; its result sets the mode."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for arch in guests.ARCHES.values():
+        program = folder / arch.emulator
+        program.write_text(f"#!/bin/sh\nexec '{sys.executable}' '{FAKE}' \"$@\"\n")
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    import swtch
+
+    monkeypatch.setenv("FAKE_QEMU_SWTCH", str(Path(swtch.__file__).parents[1]))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for name, value in (("ANSWER_S", 0.3), ("SLACK_S", 3.0), ("OFF_S", 3.0), ("_GRACE_S", 0.5)):
+        monkeypatch.setattr(session, name, value)
+
+    def choose(mode: str) -> None:
+        monkeypatch.setenv("FAKE_QEMU", mode)
+
+    choose("ok")
+    return choose
+
+
+def machine(tmp_path: Path, arch: str) -> qemu.Machine:
+    archive = tmp_path / "initramfs"
+    archive.write_bytes(b"")
+    return qemu.Machine(arch=guests.ARCHES[arch], image=archive, initramfs=archive)
+
+
+@pytest.fixture(params=["amd64", "arm64"])
+def boot(
+    request: pytest.FixtureRequest, tmp_path: Path, fake_qemu: Callable[[str], None]
+) -> Callable[..., Session]:
+    """Boots the fake guest, with two wires (amd64) and with one (arm64)."""
+
+    def start(mode: str = "ok", boot_s: float = 10.0) -> Session:
+        fake_qemu(mode)
+        return Session(machine(tmp_path, request.param), tmp_path / "console", boot_s=boot_s)
+
+    return start
+
+
+Boot = Callable[..., Session]
+
+
+class TestSession:
+    def test_runs_programs_one_after_the_other(self, boot: Boot, tmp_path: Path) -> None:
+        with boot() as guest:
+            assert guest.hello["op"] == "hello"
+            for text in (b"", b"one", b"two\n@@SWTCH 1 2 3\n", bytes(range(256)) * 9):
+                ran = guest.run(["/bin/cat"], stdin=text)
+                assert (ran.stdout, ran.returncode) == (text, 0)
+            assert guest.run(["/bin/false"]).returncode == 1
+        assert b"Linux version 0" in (tmp_path / "console").read_bytes()
+
+    @pytest.mark.parametrize("mode", ["lossy", "noisy"])
+    def test_bad_lines_lose_nothing(self, boot: Boot, mode: str) -> None:
+        with boot(mode) as guest:
+            for text in (b"short", b"long" * 600):
+                assert guest.run(["/bin/cat"], stdin=text).stdout == text
+
+    def test_no_boot_within_the_limit(self, boot: Boot) -> None:
+        begin = time.monotonic()
+        with pytest.raises(GuestDiedError, match=r"did not boot within 0\.5 s"):
+            boot("hang", boot_s=0.5)
+        assert time.monotonic() - begin < 5
+
+    def test_rubbish_is_no_boot(self, boot: Boot) -> None:
+        with pytest.raises(GuestDiedError, match="did not boot"):
+            boot("rubbish", boot_s=0.5)
+
+    def test_what_qemu_says_is_told(self, boot: Boot) -> None:
+        with pytest.raises(GuestDiedError, match="no such machine"):
+            boot("dies")
+
+    def test_panic_is_told_with_the_console(self, boot: Boot) -> None:
+        guest = boot("panic")
+        with pytest.raises(GuestDiedError, match="Kernel panic - not syncing: x") as death:
+            guest.run(["/bin/cat"])
+        assert "Call Trace:" in death.value.console
+        guest.kill()
+
+    def test_program_without_an_end(self, boot: Boot) -> None:
+        guest = boot("silent")
+        begin = time.monotonic()
+        with pytest.raises(GuestDiedError, match="guest hangs"):
+            guest.run(["/bin/cat"], timeout_s=0.2)
+        assert time.monotonic() - begin < 8
+        guest.kill()
+
+    def test_stop_ends_what_waits(self, boot: Boot) -> None:
+        guest = boot("silent")
+        guest.stop()
+        with pytest.raises(GuestDiedError, match="interrupted|gone"):
+            guest.run(["/bin/cat"])
+        guest.kill()
+        guest.kill()
+
+
+@pytest.fixture
+def subject(tmp_path: Path) -> Subject:
+    file = tmp_path / "image"
+    file.write_bytes(b"kernel")
+    kernel = packages.Kernel(
+        release="6.1.0", version="1", image=str(file), headers="", sha256="0" * 64
+    )
+    prepared = Prepared(
+        guest=guests.GUESTS["6.1-amd64"],
+        kernel=kernel,
+        initramfs=file,
+        has_module=False,
+        digest="d",
+    )
+    return Subject(prepared=prepared, accel=Choice("tcg", "test"))
+
+
+def trial_of(engine: VmEngine | ExactEngine, **changes: Any) -> Trial:
+    setting = Setting(cpus=(0,), models=("pthread",), engine=engine.name, timeout_s=1)
+    trial = engine.spread(get("scenarios").trials(setting))[0]
+    return msgspec.structs.replace(trial, **changes)
+
+
+def invocation(trial: Trial, seq: int = 0, block: int = 0) -> Invocation:
+    return Invocation(seq=seq, block=block, trial_id=trial.id, seed=9)
+
+
+FakeQemu = Callable[[str], None]
+
+
+class TestVmEngine:
+    def test_sample_says_where_it_is_from(self, fake_qemu: FakeQemu, subject: Subject) -> None:
+        with VmEngine([subject]) as engine:
+            trial = trial_of(engine)
+            sample = engine.perform(trial, invocation(trial)).sample
+        assert (sample.status, sample.error) == ("ok", "")
+        assert sample.engine == "vm" and sample.trial_id.endswith("@6.1-amd64")
+        wanted = {"guest": "6.1-amd64", "scheduler": "CFS", "accel": "tcg", "vcpus": 4}
+        assert wanted.items() <= sample.factors.items()
+        assert sample.interrupts == 3
+
+    def test_dead_guest_is_a_failed_sample_and_the_next_boots_anew(
+        self, fake_qemu: FakeQemu, subject: Subject, tmp_path: Path
+    ) -> None:
+        with VmEngine([subject]) as engine:
+            engine.keep_logs(tmp_path)
+            trial = trial_of(engine)
+            fake_qemu("panic")
+            outcome = engine.perform(trial, invocation(trial))
+            assert outcome.sample.status == "failed"
+            assert "Kernel panic" in outcome.sample.error
+            assert b"Call Trace:" in outcome.stderr
+            fake_qemu("ok")
+            assert engine.perform(trial, invocation(trial, 1)).sample.status == "ok"
+        text = (tmp_path / "guest-6.1-amd64.console").read_text()
+        assert text.count("Linux version 0") == 2
+
+    @pytest.mark.parametrize("mode", ["dies", "silent"])
+    def test_other_deaths(self, fake_qemu: FakeQemu, subject: Subject, mode: str) -> None:
+        fake_qemu(mode)
+        with VmEngine([subject]) as engine:
+            trial = trial_of(engine, timeout_s=0.2)
+            sample = engine.perform(trial, invocation(trial)).sample
+        assert sample.status == "failed" and "\n" not in sample.error and sample.error
+
+    def test_boots_anew_for_each_block_when_asked(
+        self, fake_qemu: FakeQemu, subject: Subject, tmp_path: Path
+    ) -> None:
+        with VmEngine([subject], boots=True) as engine:
+            engine.keep_logs(tmp_path)
+            trial = trial_of(engine)
+            for seq, block in enumerate((0, 0, 1)):
+                assert engine.perform(trial, invocation(trial, seq, block)).sample.status == "ok"
+        text = (tmp_path / "guest-6.1-amd64.console").read_text()
+        assert text.count("Linux version 0") == 2
+
+    def test_stopped_engine_starts_nothing(self, fake_qemu: FakeQemu, subject: Subject) -> None:
+        with VmEngine([subject]) as engine:
+            engine.stop()
+            trial = trial_of(engine)
+            assert engine.perform(trial, invocation(trial)).sample.error == "interrupted"
+
+    def test_description_identifies_it(self, fake_qemu: FakeQemu, subject: Subject) -> None:
+        with VmEngine([subject]) as engine:
+            facts = engine.describe()
+        assert facts["guests"][0]["why_not_kvm"] == "test"
+        assert "fake" in facts["guests"][0]["qemu"] and facts["sha256"]
+        msgspec.json.encode(facts)
+
+    def test_no_kthread_without_a_module(self, subject: Subject) -> None:
+        with VmEngine([subject]) as engine:
+            trial = trial_of(engine, model="kthread")
+            assert not engine.has_kthread
+            assert engine.spread([trial]) == ()
+
+
+class TestExactEngine:
+    def test_figures_are_instructions(self, fake_qemu: FakeQemu, subject: Subject) -> None:
+        engine = ExactEngine([subject])
+        trial = trial_of(engine)
+        outcomes = [engine.perform(trial, invocation(trial)) for _ in range(2)]
+        sample = outcomes[0].sample
+        assert sample.status == "ok", sample.error
+        assert sample.engine == "exact" and sample.factors["vcpus"] == 1
+        assert sample.values["wall_instructions"] > 0
+        assert not any(key.endswith("_ns") for key in sample.values)
+
+    def test_panic(self, fake_qemu: FakeQemu, subject: Subject) -> None:
+        fake_qemu("panic")
+        engine = ExactEngine([subject])
+        trial = trial_of(engine)
+        outcome = engine.perform(trial, invocation(trial))
+        assert "Kernel panic" in outcome.sample.error
+        assert b"not syncing" in outcome.stderr
+
+    def test_time_limit(
+        self, fake_qemu: FakeQemu, subject: Subject, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        fake_qemu("hang")
+        monkeypatch.setattr(exact, "BOOT_S", 0.3)
+        engine = ExactEngine([subject])
+        trial = trial_of(engine, timeout_s=0.2)
+        assert "did not end within" in engine.perform(trial, invocation(trial)).sample.error
+
+    def test_qemu_that_fails(self, fake_qemu: FakeQemu, subject: Subject) -> None:
+        fake_qemu("dies")
+        engine = ExactEngine([subject])
+        trial = trial_of(engine)
+        assert "no such machine" in engine.perform(trial, invocation(trial)).sample.error
+
+    def test_only_times_are_renamed(self) -> None:
+        result = Result(values={"wall_ns": 5, "counter": 4}, threads=(), carriers=(), detail={})
+        assert in_instructions(result).values == {"wall_instructions": 5, "counter": 4}
+
+
+class TestCommandLine:
+    def test_exact_takes_nothing_from_outside(self, fake_qemu: FakeQemu, tmp_path: Path) -> None:
+        made = machine(tmp_path, "amd64")
+        made = qemu.Machine(
+            arch=made.arch, image=made.image, initramfs=made.initramfs, exact=True, cpus=4
+        )
+        words = " ".join(qemu.command(made, console="file,path=c", line="file,path=l"))
+        for part in ("-smp 1", "shift=0,sleep=off,align=off", "clock=vm", "-seed 7", "-rdrand"):
+            assert part in words
+        assert "nokaslr" in words and "socket" not in words
+
+    def test_arm64_has_one_wire(self, fake_qemu: FakeQemu, tmp_path: Path) -> None:
+        words = qemu.command(machine(tmp_path, "arm64"), console="null", line="null")
+        assert words.count("-serial") == 1
+        words = qemu.command(machine(tmp_path, "amd64"), console="null", line="null")
+        assert words.count("-serial") == 2
+
+    def test_missing_emulator_names_its_package(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        monkeypatch.setenv("PATH", str(tmp_path))
+        with pytest.raises(qemu.CannotError, match="apt-get install qemu-system-arm"):
+            qemu.emulator(guests.ARCHES["arm64"])
+
+
+class TestKvm:
+    @pytest.fixture
+    def device(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        device = tmp_path / "kvm"
+        device.touch()
+        monkeypatch.setattr(kvm, "DEVICE", device)
+        monkeypatch.setattr(qemu, "same_arch", lambda _arch: True)
+        return device
+
+    def test_only_a_boot_proves_it_and_is_remembered(
+        self, fake_qemu: FakeQemu, subject: Subject, device: Path
+    ) -> None:
+        boots: list[qemu.Machine] = []
+        for _ in range(2):
+            assert kvm.choose(subject.prepared, boot=boots.append) == Choice("kvm")
+        assert [made.accel for made in boots] == ["kvm"]
+
+    def test_boot_that_fails_is_emulation_with_a_reason(
+        self, fake_qemu: FakeQemu, subject: Subject, device: Path
+    ) -> None:
+        fake_qemu("dies")
+        choice = kvm.choose(subject.prepared)
+        assert choice.accel == "tcg" and "no such machine" in choice.why
+
+    def test_no_device(self, subject: Subject, device: Path) -> None:
+        device.unlink()
+        assert "there is no" in kvm.choose(subject.prepared).why
+
+    def test_foreign_guest(self, subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(qemu, "same_arch", lambda _arch: False)
+        assert kvm.choose(subject.prepared) == Choice("tcg", "this machine is no amd64")
