@@ -1,0 +1,338 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Choosing an engine, and what is refused: options, the native module, missing programs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from swtch.engines import choice, native_kthread
+from swtch.engines.control import control_text
+from swtch.engines.native import NativeEngine
+from swtch.engines.native_kthread import NativeKthreadEngine
+from swtch.errors import CannotError, RequestError
+from swtch.experiments import Setting, get
+from swtch.plan import MODEL_NAMES
+from swtch.records import Invocation, Manifest, Trial
+from swtch.vm import build, guests, prepare, programs
+
+
+def options(**changes: Any) -> choice.Options:
+    return choice.Options(**changes)
+
+
+class TestOptions:
+    @pytest.mark.parametrize(
+        ("given", "told"),
+        [
+            ({"guests": "6.1-amd64"}, "--guest belongs to --engine vm"),
+            ({"boots": True}, "--boots belongs to"),
+            ({"cpus": 2}, "--cpus belongs to"),
+            ({"engine": "vm", "native_kthread": True}, "--native-kthread belongs to"),
+            ({"engine": "exact", "cpus": 2}, "one CPU"),
+            ({"engine": "exact", "boots": True}, "boots for each trial"),
+            ({"engine": "vm", "headers": Path("x")}, "--headers belongs to --kernel"),
+            ({"engine": "vm", "kernel": Path("x"), "guests": "6.1-amd64"}, "leave --guest out"),
+        ],
+    )
+    def test_what_does_not_belong_together(self, given: dict[str, Any], told: str) -> None:
+        with pytest.raises(RequestError, match=told):
+            choice.check(options(**given))
+
+    def test_native_is_the_default(self, probe_dir: Path) -> None:
+        engine = choice.open_engine(options(), say=print)
+        assert isinstance(engine, NativeEngine)
+        assert choice.cpus_of(engine, (3, 1)) == (3, 1)
+
+    def test_kthread_is_planned_only_where_it_can_be(self, probe_dir: Path) -> None:
+        engine = choice.open_engine(options(), say=print)
+        assert "kthread" not in choice.models_of(engine, None, MODEL_NAMES)
+        with pytest.raises(CannotError, match="--engine vm"):
+            choice.models_of(engine, ("kthread", "pthread"), MODEL_NAMES)
+
+    def test_run_with_a_kernel_of_the_user_is_not_resumed(
+        self, make_manifest: Callable[..., Manifest]
+    ) -> None:
+        manifest = msgspec.structs.replace(
+            make_manifest(),
+            engine="vm",
+            environment={"engine": {"guests": [{"guest": "own-amd64"}]}},
+        )
+        with pytest.raises(CannotError, match="start a new run"):
+            choice.reopen(manifest, say=print)
+
+    def test_command_line_refuses_in_one_line(
+        self, swtch: Callable[..., Any], one_line: Callable[[str], str]
+    ) -> None:
+        done = swtch("run", "scenarios", "--guest", "6.1-amd64")
+        assert done.returncode == 2
+        assert "--engine vm" in one_line(done.stderr)
+        done = swtch("run", "scenarios", "--engine", "vm", "--guest", "6.1-amd46")
+        assert done.returncode == 2
+        assert "Did you mean 6.1-amd64?" in one_line(done.stderr)
+        done = swtch("run", "scenarios", "--engine", "vm", "--kernel", "/nowhere")
+        assert done.returncode == 3
+        assert "/nowhere is not a file" in one_line(done.stderr)
+
+
+class TestVmCommand:
+    def test_help_names_every_command(self, swtch: Callable[..., Any]) -> None:
+        done = swtch("vm", "--help")
+        assert done.returncode == 0
+        for name in ("list", "prepare", "boot", "shell"):
+            assert name in done.stdout
+
+    def test_list_shows_what_is_prepared(self, swtch: Callable[..., Any], tmp_path: Path) -> None:
+        done = swtch("vm", "list", "--format", "json", XDG_CACHE_HOME=str(tmp_path))
+        rows = msgspec.json.decode(done.stdout)["guests"]
+        assert [row["guest"] for row in rows] == list(guests.GUESTS)
+        assert not any(row["prepared"] for row in rows)
+
+    @pytest.mark.parametrize(
+        ("arguments", "code", "told"),
+        [
+            (("boot", "6.9-amd64"), 2, "there is no guest '6.9-amd64'"),
+            (("boot", "--kernel", "x", "6.1-amd64"), 2, "leave the name out"),
+            (("boot", "--headers", "x"), 2, "--headers belongs to --kernel"),
+            (("boot", "--add", "nothing"), 2, "FILE:/PLACE"),
+            (("prepare", "--all", "6.1-amd64"), 2, "--all takes no names"),
+            (("nonsense",), 2, "nonsense"),
+        ],
+    )
+    def test_refusals(
+        self,
+        swtch: Callable[..., Any],
+        one_line: Callable[[str], str],
+        arguments: Sequence[str],
+        code: int,
+        told: str,
+    ) -> None:
+        done = swtch("vm", *arguments)
+        assert done.returncode == code, done.stderr
+        assert told in one_line(done.stderr)
+
+
+class TestOwnKernel:
+    def image(self, folder: Path, release: str) -> Path:
+        data = bytearray(0x800)
+        data[0x202:0x206] = b"HdrS"
+        data[0x20E:0x210] = (0x300).to_bytes(2, "little")
+        data[0x500 : 0x500 + len(release) + 6] = release.encode() + b" (gcc)"
+        file = folder / "bzImage"
+        file.write_bytes(data)
+        return file
+
+    def test_names_itself(self, tmp_path: Path) -> None:
+        image = self.image(tmp_path, "6.8.1-mine")
+        guest = prepare.own_guest(prepare.Own(kernel=image))
+        assert (guest.name, guest.scheduler) == ("own-amd64", "EEVDF")
+        kernel = prepare.own_kernel(prepare.Own(kernel=image))
+        assert (kernel.release, kernel.headers) == ("6.8.1-mine", "")
+
+    def test_headers_of_another_kernel_are_refused(self, tmp_path: Path) -> None:
+        (tmp_path / "include/config").mkdir(parents=True)
+        (tmp_path / "include/config/kernel.release").write_text("6.1.0\n")
+        (tmp_path / "Makefile").touch()
+        own = prepare.Own(kernel=self.image(tmp_path, "6.8.1-mine"), headers=tmp_path)
+        with pytest.raises(CannotError, match=r"are of 6\.1\.0 and --kernel is 6\.8\.1-mine"):
+            prepare.own_kernel(own)
+
+    def test_what_is_no_kernel(self, tmp_path: Path) -> None:
+        file = tmp_path / "x"
+        file.write_bytes(b"\0" * 1000)
+        with pytest.raises(CannotError, match="no x86-64 or arm64 kernel"):
+            prepare.own_guest(prepare.Own(kernel=file))
+
+
+class TestPrograms:
+    @pytest.fixture
+    def nothing(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("PATH", str(tmp_path))
+
+    def test_all_missing_are_named_at_once(self, nothing: None) -> None:
+        with pytest.raises(CannotError) as refusal:
+            programs.ensure(list(guests.ARCHES.values()), root=False)
+        line = str(refusal.value)
+        for name in ("qemu-system-x86", "qemu-system-arm", "make", "apt-get install"):
+            assert name in line
+        assert refusal.value.exit_code == 3
+
+    def test_compiler_is_named_with_its_packages(self, nothing: None) -> None:
+        with pytest.raises(CannotError, match="install the packages"):
+            build.compiler(guests.ARCHES["arm64"])
+
+    def test_source_tree_that_is_none(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("SWTCH_SOURCE", str(tmp_path))
+        with pytest.raises(CannotError, match="SWTCH_SOURCE"):
+            build.source_tree()
+
+
+class Machine:
+    """A root folder that looks like a machine's, and a record of the commands run."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.commands: list[list[str]] = []
+        (root / "proc").mkdir()
+        (root / "proc/modules").write_text("other 1 0 - Live 0x0\n")
+        self.headers = root / "lib/modules/6.1.0/build"
+        self.headers.mkdir(parents=True)
+        (self.headers / "Makefile").touch()
+
+    def run(self, command: Sequence[str]) -> None:
+        self.commands.append(list(command))
+        name = Path(command[0]).name
+        if name == "kmod.sh":
+            out = Path(command[list(command).index("--out") + 1])
+            out.mkdir()
+            (out / "kthread_perf.ko").write_bytes(b"module")
+        elif name == "insmod":
+            folder = self.root / "proc/kthread_perf"
+            folder.mkdir()
+            (folder / "control").touch()
+            (folder / "samples").write_text("")
+
+    def check(self, **changes: Any) -> Path:
+        told: dict[str, Any] = {"asked": True, "root": self.root, "release": "6.1.0", "uid": 0}
+        return native_kthread.check(**{**told, **changes})
+
+
+@pytest.fixture
+def fake_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    root = tmp_path / "root"
+    root.mkdir()
+    programs_folder = tmp_path / "bin"
+    programs_folder.mkdir()
+    for name in ("insmod", "rmmod", "make"):
+        (programs_folder / name).write_text("#!/bin/sh\nexit 99\n")
+        (programs_folder / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs_folder}:{os.environ['PATH']}")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    tree = tmp_path / "tree"
+    for place in ("probes/guest/swtch-guest.c", "tools/kmod.sh", "kthread_perf/Kbuild"):
+        (tree / place).parent.mkdir(parents=True)
+        (tree / place).touch()
+    monkeypatch.setenv("SWTCH_SOURCE", str(tree))
+    return Machine(root)
+
+
+class TestNativeKthread:
+    def test_everything_there(self, fake_machine: Machine) -> None:
+        assert fake_machine.check() == fake_machine.headers
+
+    def test_not_asked(self, fake_machine: Machine) -> None:
+        with pytest.raises(CannotError, match="ask for it with --native-kthread"):
+            fake_machine.check(asked=False)
+
+    def test_not_root(self, fake_machine: Machine) -> None:
+        with pytest.raises(CannotError, match="only root may"):
+            fake_machine.check(uid=1000)
+
+    def test_kernel_without_modules(self, fake_machine: Machine) -> None:
+        (fake_machine.root / "proc/modules").unlink()
+        with pytest.raises(CannotError, match="loads no modules"):
+            fake_machine.check()
+
+    def test_loading_disabled(self, fake_machine: Machine) -> None:
+        (fake_machine.root / "proc/sys/kernel").mkdir(parents=True)
+        (fake_machine.root / "proc/sys/kernel/modules_disabled").write_text("1\n")
+        with pytest.raises(CannotError, match="disabled"):
+            fake_machine.check()
+
+    def test_module_of_somebody_else(self, fake_machine: Machine) -> None:
+        (fake_machine.root / "proc/modules").write_text("kthread_perf 1 0 - Live 0x0\n")
+        with pytest.raises(CannotError, match="loaded already"):
+            fake_machine.check()
+
+    def test_no_headers(self, fake_machine: Machine) -> None:
+        with pytest.raises(CannotError, match=r"install linux-headers-6\.9"):
+            fake_machine.check(release="6.9")
+
+    def test_flag_is_refused_without_its_conditions(self, fake_machine: Machine) -> None:
+        with pytest.raises(CannotError, match="only root"):
+            NativeKthreadEngine(asked=True, root=fake_machine.root, uid=5, release="6.1.0")
+        assert fake_machine.commands == []
+
+    def trial(self, **changes: Any) -> Trial:
+        setting = Setting(cpus=(0,), models=("pthread",), timeout_s=0.3)
+        trial = get("scenarios").trials(setting)[0]
+        probe = {**trial.probe, "model": "kthread"}
+        return msgspec.structs.replace(trial, model="kthread", probe=probe, **changes)
+
+    def engine(self, fake_machine: Machine, probe_dir: Path) -> NativeKthreadEngine:
+        return NativeKthreadEngine(
+            asked=True,
+            runner=fake_machine.run,
+            root=fake_machine.root,
+            uid=0,
+            release="6.1.0",
+        )
+
+    def test_loads_runs_and_unloads(self, fake_machine: Machine, probe_dir: Path) -> None:
+        lines = (
+            b'{"kind":"hello","schema":1,"probe":"kthread_perf","version":"1","pid":1}\n'
+            b'{"kind":"sample","schema":1,"model":"kthread","wall_ns":5,"counter":4}\n'
+            b'{"kind":"end","schema":1,"samples":1}\n'
+        )
+        trial = self.trial()
+        invocation = Invocation(seq=0, block=0, trial_id=trial.id, seed=77)
+        run = fake_machine.run
+
+        def answering(command: Sequence[str]) -> None:
+            run(command)
+            if command[0] == "insmod":
+                (fake_machine.root / "proc/kthread_perf/samples").write_bytes(lines)
+
+        fake_machine.run = answering  # type: ignore[method-assign]
+        with self.engine(fake_machine, probe_dir) as engine:
+            assert engine.has_kthread
+            outcomes = [engine.perform(trial, invocation) for _ in range(2)]
+            written = (fake_machine.root / "proc/kthread_perf/control").read_text()
+        assert [outcome.sample.status for outcome in outcomes] == ["ok", "ok"]
+        assert outcomes[0].sample.values["counter"] == 4
+        assert "seed=77" in written and written.endswith("start\n")
+        names = [Path(command[0]).name for command in fake_machine.commands]
+        assert names == ["kmod.sh", "insmod", "rmmod"]
+
+    def test_run_without_an_end_is_stopped(self, fake_machine: Machine, probe_dir: Path) -> None:
+        trial = self.trial()
+        with self.engine(fake_machine, probe_dir) as engine:
+            invocation = Invocation(seq=0, block=0, trial_id=trial.id, seed=1)
+            sample = engine.perform(trial, invocation).sample
+            written = (fake_machine.root / "proc/kthread_perf/control").read_text()
+        assert "ran longer than 0.3 s" in sample.error
+        assert written.startswith("stop\n")
+        assert Path(fake_machine.commands[-1][0]).name == "rmmod"
+
+    def test_insmod_that_fails_is_a_failed_sample(
+        self, fake_machine: Machine, probe_dir: Path
+    ) -> None:
+        trial = self.trial()
+        engine = NativeKthreadEngine(
+            asked=True, runner=fake_machine.run, root=fake_machine.root, uid=0, release="6.1.0"
+        )
+        engine._runner = native_kthread.run  # the fake insmod fails with status 99
+        invocation = Invocation(seq=0, block=0, trial_id=trial.id, seed=1)
+        assert engine.perform(trial, invocation).sample.error == "insmod failed: status 99"
+        engine.close()
+
+    def test_other_models_go_to_the_native_engine(
+        self, fake_machine: Machine, probe_dir: Path
+    ) -> None:
+        trial = get("scenarios").trials(Setting(cpus=(0,), models=("pthread",)))[0]
+        with self.engine(fake_machine, probe_dir) as engine:
+            invocation = Invocation(seq=0, block=0, trial_id=trial.id, seed=1)
+            assert engine.perform(trial, invocation).sample.status == "ok"
+        assert [Path(command[0]).name for command in fake_machine.commands] == ["kmod.sh"]
+
+
+def test_control_text_says_the_trial() -> None:
+    text = control_text({"schema": 1, "model": "kthread", "threads": 4, "cpus": [0, 1]})
+    assert text == "threads=4 cpus=0,1 start\n"
