@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/*
+ * test_workloads.c - the workloads against known answers and against zlib.
+ *
+ * Needs zlib (-lz) for the proof that what deflate.c writes is deflate. Prints
+ * one line per test; the exit status is the number of failures.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <zlib.h>
+
+#include "task.h"
+
+static int failures;
+
+static void check(int ok, const char *name)
+{
+	printf("%s %s\n", ok ? "ok" : "FAIL", name);
+	failures += !ok;
+}
+
+/* Compress in `parts`, inflate with zlib, compare. */
+static int round_trip(const uint8_t *in, size_t n, size_t parts)
+{
+	static struct deflate d;
+	size_t bound = DEFLATE_BOUND(n, parts);
+	uint8_t *packed = malloc(bound);
+	uint8_t *back = malloc(n + 1);
+	size_t part = parts > 1 ? n / parts : n;
+	size_t from = 0;
+	z_stream z = { 0 };
+	int ok = packed && back;
+
+	deflate_begin(&d, packed, bound);
+	for (size_t i = 1; ok && i <= parts; i++) {
+		size_t to = i == parts ? n : from + part;
+
+		ok = !deflate_add(&d, in, from, to, i == parts);
+		from = to;
+	}
+	z.next_in = packed;
+	z.avail_in = (uInt)d.used;
+	z.next_out = back;
+	z.avail_out = (uInt)(n + 1);
+	ok = ok && inflateInit2(&z, -15) == Z_OK;
+	ok = ok && inflate(&z, Z_FINISH) == Z_STREAM_END;
+	ok = ok && z.total_out == n && z.avail_in == 0;
+	ok = ok && (n == 0 || !memcmp(in, back, n));
+	inflateEnd(&z);
+	free(packed);
+	free(back);
+	return ok;
+}
+
+static void test_deflate_inflates(void)
+{
+	size_t n = 200000;
+	uint8_t *in = malloc(n);
+	uint32_t x = 1;
+	int ok = in != NULL;
+
+	for (int kind = 0; ok && kind < 5; kind++) {
+		for (size_t i = 0; i < n; i++) {
+			x = x * 1664525 + 1013904223;
+			switch (kind) {
+			case 0: /* noise: every literal, 9-bit ones too */
+				in[i] = (uint8_t)(x >> 24);
+				break;
+			case 1: /* runs: length 258 at distance 1 */
+				in[i] = (uint8_t)(i / 5000);
+				break;
+			case 2: /* few symbols: many matches, long chains */
+				in[i] = (uint8_t)('a' + (x >> 30));
+				break;
+			case 3: /* a period of the whole window */
+				in[i] = i < 32768 ? (uint8_t)(x >> 24) :
+						    in[i - 32768];
+				break;
+			default: /* one byte more than the window */
+				in[i] = i < 32769 ? (uint8_t)(x >> 24) :
+						    in[i - 32769];
+				break;
+			}
+		}
+		for (size_t size = 0; ok && size < 600; size++)
+			ok = round_trip(in, size, 1);
+		ok = ok && round_trip(in, n, 1) && round_trip(in, n, 7) &&
+		     round_trip(in, n, 1000);
+	}
+	check(ok, "deflate_inflates");
+	free(in);
+}
+
+/* The digest is the same however the steps are cut. */
+static void test_task_digest_ignores_cuts(void)
+{
+	for (int k = 0; k < TASK_KINDS; k++) {
+		enum task_kind kind = (enum task_kind)k;
+		size_t bytes = 2 * TASK_GRAIN;
+		void *memory = malloc(task_memory(kind, bytes));
+		struct task t;
+		uint32_t whole;
+		char name[64];
+
+		snprintf(name, sizeof(name), "task_digest_ignores_cuts_%s",
+			 task_name(kind));
+		if (!memory) {
+			check(0, name);
+			continue;
+		}
+		task_begin(&t, kind, memory, bytes);
+		task_run(&t, 100);
+		whole = task_digest(&t);
+		task_begin(&t, kind, memory, bytes);
+		for (size_t i = 0; i < 100; i += 4)
+			task_run(&t, 4);
+		check(whole == task_digest(&t), name);
+		free(memory);
+	}
+}
+
+static void test_sort_sorts(void)
+{
+	uint32_t v[1000];
+	int ok = 1;
+
+	sort_fill(v, 1000, 42);
+	sort_bubble(v, 1000);
+	for (int i = 1; i < 1000; i++)
+		ok &= v[i - 1] <= v[i];
+	check(ok && sort_pass(v, 1000) == 0, "sort_sorts");
+}
+
+static void test_crc_agrees_with_zlib(void)
+{
+	uint8_t in[1000];
+	int ok = 1;
+
+	for (size_t i = 0; i < sizeof(in); i++)
+		in[i] = (uint8_t)(i * 131 >> 3);
+	for (size_t n = 0; n <= sizeof(in); n++)
+		ok &= crc32_update(0, in, n) == crc32(0, in, (uInt)n);
+	check(ok, "crc_agrees_with_zlib");
+}
+
+int main(void)
+{
+	void *memory = malloc(task_memory(TASK_DEFLATE, TASK_GRAIN));
+
+	check(!sort_selftest(), "sort_selftest");
+	check(!aes_selftest(), "aes_selftest");
+	check(!crc_selftest(), "crc_selftest");
+	check(memory && !deflate_selftest(memory), "deflate_selftest");
+	check(memory && !task_selftest(memory), "task_selftest");
+	test_sort_sorts();
+	test_crc_agrees_with_zlib();
+	test_deflate_inflates();
+	test_task_digest_ignores_cuts();
+	free(memory);
+	return failures;
+}
