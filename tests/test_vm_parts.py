@@ -317,7 +317,7 @@ class TestGuests:
 
     @pytest.mark.parametrize("text", ["", ",", "6.1", "6.1-amd46"])
     def test_unknown_names_are_refused(self, text: str) -> None:
-        with pytest.raises(RequestError, match="known are|Known are"):
+        with pytest.raises(RequestError, match="nown are"):
             guests.parse(text)
 
     @pytest.mark.parametrize(

@@ -121,7 +121,7 @@ class TestSession:
     def test_stop_ends_what_waits(self, boot: Boot) -> None:
         guest = boot("silent")
         guest.stop()
-        with pytest.raises(GuestDiedError, match="interrupted|gone"):
+        with pytest.raises(GuestDiedError, match=r"interrupted|gone"):
             guest.run(["/bin/cat"])
         guest.kill()
         guest.kill()

@@ -97,7 +97,9 @@ class Guest:
         if body["op"] != "run":
             return
         if MODE == "panic":
-            self.console.sendall(b"[    2.0] some driver\n[    2.1] Kernel panic - not syncing: x\n")
+            self.console.sendall(
+                b"[    2.0] some driver\n[    2.1] Kernel panic - not syncing: x\n"
+            )
             self.console.sendall(b"[    2.2] Call Trace:\n")
             sys.exit(0)
         self.say(op="accepted", id=body["id"])
@@ -143,7 +145,8 @@ def main() -> None:
         r"file,id=console,path=(\S+)", WORDS
     )
     if file:
-        return once(file[1])
+        once(file[1])
+        return
     console, line = wire("console"), wire("line")
     assert console
     line = line or console

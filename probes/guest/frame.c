@@ -181,8 +181,8 @@ static ssize_t frame_size(struct frame_reader *reader, char *json)
 bool frame_next(struct frame_reader *reader, char *json)
 {
 	while (reader->used) {
-		char *mark = memmem(reader->buffer, reader->used, MARK,
-				    MARK_SIZE);
+		char *mark =
+			memmem(reader->buffer, reader->used, MARK, MARK_SIZE);
 		ssize_t size;
 
 		if (!mark) {

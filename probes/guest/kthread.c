@@ -91,8 +91,7 @@ int kthread_probe(void)
 		return fail(errno, "control",
 			    "the module kthread_perf is not loaded");
 	if (write(fd, text, used) != (ssize_t)used)
-		return fail(errno, "control",
-			    "kthread_perf refused the trial");
+		return fail(errno, "control", "kthread_perf refused the trial");
 	close(fd);
 	for (;;) {
 		if (slurp(SAMPLES, text, sizeof(text)) < 0)

@@ -232,19 +232,20 @@ static unsigned int send_file(const struct run *run, int line, int file,
 
 void run_report(const struct run *run, int line)
 {
-	unsigned int out = send_file(run, line, run->out, "out", RUN_OUTPUT_MAX);
+	unsigned int out =
+		send_file(run, line, run->out, "out", RUN_OUTPUT_MAX);
 	unsigned int err =
 		send_file(run, line, run->err, "err", RUN_STDERR_TAIL);
 
-	frame_send(line,
-		   "{\"op\":\"done\",\"id\":%ld,\"status\":%d,\"signal\":%d,"
-		   "\"timed_out\":%s,\"elapsed_ns\":%lld,\"interrupts\":%llu,"
-		   "\"steal_ticks\":%llu,\"out\":%u,\"err\":%u,\"failed\":\"%s\","
-		   "\"errno\":%d}",
-		   run->id, run->status, run->signal,
-		   run->timed_out ? "true" : "false",
-		   (long long)run->elapsed_ns,
-		   (unsigned long long)run->interrupts,
-		   (unsigned long long)run->steal_ticks, out, err,
-		   run->failed ? run->failed : "", run->failed_errno);
+	frame_send(
+		line,
+		"{\"op\":\"done\",\"id\":%ld,\"status\":%d,\"signal\":%d,"
+		"\"timed_out\":%s,\"elapsed_ns\":%lld,\"interrupts\":%llu,"
+		"\"steal_ticks\":%llu,\"out\":%u,\"err\":%u,\"failed\":\"%s\","
+		"\"errno\":%d}",
+		run->id, run->status, run->signal,
+		run->timed_out ? "true" : "false", (long long)run->elapsed_ns,
+		(unsigned long long)run->interrupts,
+		(unsigned long long)run->steal_ticks, out, err,
+		run->failed ? run->failed : "", run->failed_errno);
 }

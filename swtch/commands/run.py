@@ -89,7 +89,9 @@ def start(request: Request) -> int:
         environment={**environment.collect(), "engine": engine.describe()},
     )
     with Writer.create(request.out or RUNS / run_id, manifest) as writer:
-        seconds = plan.estimate_seconds(chosen, setting, repeats)
+        seconds = choice.estimate_seconds(
+            engine, trials, repeats, plan.estimate_seconds(chosen, setting, repeats)
+        )
         progress.say(
             f"run {run_id}: {len(trials)} trials x {repeats} repeats ="
             f" {len(manifest.plan)} invocations, about {duration(seconds)}; seed {seed}"

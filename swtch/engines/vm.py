@@ -43,6 +43,8 @@ from swtch.vm.prepare import AGENT, PROBE, Prepared, describe
 from swtch.vm.session import GuestDiedError, Ran, Session
 
 GUEST = "guest"
+_BOOT_GUESS_S = 7.0
+_TRIAL_GUESS_S = 0.3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,6 +213,11 @@ class VmEngine:
         """The trials of a plan, each for every guest."""
         return spread(trials, list(self._subjects.values()), self.cpus, self.name)
 
+    def estimate_seconds(self, trials: Sequence[Trial], repeats: int) -> float:
+        """A guess, from boots and round trips; the trials themselves are short."""
+        boots = len(self._subjects) * (repeats if self._boots else 1)
+        return boots * _BOOT_GUESS_S + len(trials) * repeats * _TRIAL_GUESS_S
+
     def keep_logs(self, folder: Path) -> None:
         """From now on consoles are logged into `folder`."""
         self._logs = folder
@@ -311,7 +318,8 @@ class VmEngine:
     def _end(self, name: str) -> None:
         session = self._sessions.pop(name)
         try:
-            session.power_off()
+            if not self._is_stopped():
+                session.power_off()
         finally:
             session.kill()
 

@@ -183,6 +183,8 @@ def _run(command: Sequence[str], what: str) -> str:
         log = cache.room("logs") / "build.log"
         log.write_text(f"$ {' '.join(command)}\n{done.stdout}\n{done.stderr}")
         lines = [line for line in (done.stderr + done.stdout).splitlines() if line.strip()]
-        errors = [line for line in lines if "rror" in line] or lines[-1:] or ["no reason given"]
+        errors = (
+            [line for line in lines if "error" in line.lower()] or lines[-1:] or ["no reason given"]
+        )
         raise CannotError(f"{what} failed: {errors[0].strip()} (all of it: {log})")
     return done.stdout
