@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -71,7 +73,8 @@ def test_input_output_and_limits_of_programs(prepared: Prepared, tmp_path: Path)
     with Session(machine(prepared), tmp_path / "console") as guest:
         assert guest.hello["cpus"] == 4
         data = bytes(range(256)) * 200
-        assert guest.run(["/bin/cat"], stdin=data).stdout == data
+        for size in (len(data), 5000, 5):
+            assert guest.run(["/bin/cat"], stdin=data[:size]).stdout == data[:size]
         assert guest.run(["/bin/sh", "-c", "echo no >&2; exit 3"]).stderr == b"no\n"
         ran = guest.run(["/bin/sh", "-c", "echo begun; sleep 60 & sleep 60"], timeout_s=1)
         assert ran.timed_out and ran.stdout == b"begun\n" and ran.returncode == -9
@@ -89,7 +92,7 @@ def test_input_output_and_limits_of_programs(prepared: Prepared, tmp_path: Path)
 def test_crash_of_the_kernel_is_told_and_ends_the_guest(prepared: Prepared, tmp_path: Path) -> None:
     begin = time.monotonic()
     guest = Session(machine(prepared), tmp_path / "console")
-    with pytest.raises(GuestDiedError, match="^guest kernel: ") as death:
+    with pytest.raises(GuestDiedError, match=r"^guest kernel: ") as death:
         guest.run(["/bin/sh", "-c", "echo c > /proc/sysrq-trigger"])
     guest.kill()
     assert "sysrq" in (tmp_path / "console").read_text(errors="replace")
@@ -108,3 +111,17 @@ def test_exact_trial_twice_is_identical_to_the_byte(prepared: Prepared) -> None:
     changing = {"started": "", "elapsed_ns": 0}
     one, two = (msgspec.structs.replace(o.sample, **changing) for o in (first, second))
     assert msgspec.json.encode(one) == msgspec.json.encode(two)
+
+
+def test_command_boots_runs_and_powers_off(
+    prepared: Prepared, swtch: Callable[..., Any], tmp_path: Path
+) -> None:
+    extra = tmp_path / "extra"
+    extra.write_text("from outside\n")
+    done = swtch(
+        *("vm", "boot", prepared.guest.name, "--cpus", "2", "--add", f"{extra}:/tmp-extra"),
+        *("--console", str(tmp_path / "console"), "--", "/bin/cat", "/tmp-extra"),
+    )
+    assert (done.returncode, done.stdout) == (0, "from outside\n"), done.stderr
+    assert "2 CPUs" in done.stderr and "off after" in done.stderr
+    assert b"Power down" in (tmp_path / "console").read_bytes()

@@ -132,19 +132,22 @@ static void put_file(int line, const char *json)
 {
 	char path[256];
 	long id = json_integer(json, "id", 0);
+	long offset = json_integer(json, "offset", 0);
 	size_t size = 0;
 	unsigned char *data = json_data(json, "data", &size);
 	int error = EINVAL;
 	int fd = -1;
 
 	if (data && json_string(json, "path", path, sizeof(path))) {
-		fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC,
+		/* The first piece ends what the file held before. */
+		fd = open(path,
+			  O_WRONLY | O_CREAT | O_CLOEXEC |
+				  (offset ? 0 : O_TRUNC),
 			  (mode_t)json_integer(json, "mode", 0600));
 		error = fd < 0 ? errno : 0;
 	}
 	if (fd >= 0) {
-		if (pwrite(fd, data, size, json_integer(json, "offset", 0)) !=
-		    (ssize_t)size)
+		if (pwrite(fd, data, size, offset) != (ssize_t)size)
 			error = errno;
 		close(fd);
 	}
@@ -283,12 +286,16 @@ static void once(int line, int children)
 /* A shell for a person on the console; leaving it powers off. */
 static void shell(void)
 {
+	char path[80];
 	pid_t pid = fork();
 
 	if (pid == 0) {
-		int console = open("/dev/console", O_RDWR);
+		int console;
 
-		setsid();
+		/* Not /dev/console, which cannot send signals to the shell. */
+		snprintf(path, sizeof(path), "/dev/%s",
+			 option("console=", "console"));
+		console = open(path, O_RDWR | O_NOCTTY);
 		for (int fd = 0; fd < 3; fd++)
 			dup2(console, fd);
 		execl("/bin/busybox", "setsid", "-c", "/bin/sh", "-l", NULL);
