@@ -138,7 +138,9 @@ def _measure(writer: Writer, engine: Engine, progress: Progress, form: str, repo
             f" swtch run --resume {shlex.quote(str(writer.path))}"
         )
         return EXIT_INTERRUPTED
-    if report:
+    if report and engine.name == "exact":
+        progress.say(f"figures are instructions, for which there is no report yet: {writer.path}")
+    elif report:
         files = results.write(writer.path, results.REPORT_FORMATS)
         results.emit(writer.path, form)
         sys.stdout.flush()

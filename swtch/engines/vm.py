@@ -36,7 +36,7 @@ from swtch.engines.native import PAD_MAX, machine_counters
 from swtch.engines.protocol import ProbeError, Result, how_it_ended, read_result
 from swtch.errors import CannotError
 from swtch.records import Engine as EngineName
-from swtch.records import Invocation, Sample, Scalar, Trial
+from swtch.records import Invocation, Model, Sample, Scalar, Trial
 from swtch.vm import cache, qemu
 from swtch.vm.kvm import Choice
 from swtch.vm.prepare import AGENT, PROBE, Prepared, describe
@@ -179,6 +179,7 @@ class VmEngine:
         self._launch = launch
         self._sessions: dict[str, Session] = {}
         self._blocks: dict[str, int] = {}
+        self._warm: set[tuple[str, Model]] = set()
         self._scratch = tempfile.TemporaryDirectory(prefix="swtch-vm-")
         self._logs = Path(self._scratch.name)
         self._active: Session | None = None
@@ -278,9 +279,19 @@ class VmEngine:
             # The signal came before there was a session to end.
             session.stop()
         try:
+            if self._is_cold(trial):
+                session.run(argv, stdin=stdin, timeout_s=trial.timeout_s, pad=pad)
             return session.run(argv, stdin=stdin, timeout_s=trial.timeout_s, pad=pad)
         finally:
             self._active = None
+
+    def _is_cold(self, trial: Trial) -> bool:
+        """An emulator translates code when it first comes by it: the first performance of
+        a model after a boot is thrown away."""
+        name = str(trial.factors[GUEST])
+        cold = self._subjects[name].accel.accel == "tcg" and (name, trial.model) not in self._warm
+        self._warm.add((name, trial.model))
+        return cold
 
     def _session(self, name: str, block: int) -> Session:
         for other, session in self._sessions.items():
@@ -292,6 +303,7 @@ class VmEngine:
         if name not in self._sessions:
             if self._is_stopped():
                 raise ProbeError("interrupted")
+            self._warm = {(guest, model) for guest, model in self._warm if guest != name}
             self._sessions[name] = self._boot(self._subjects[name])
         return self._sessions[name]
 
