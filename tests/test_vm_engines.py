@@ -334,5 +334,5 @@ class TestNativeKthread:
 
 
 def test_control_text_says_the_trial() -> None:
-    text = control_text({"schema": 1, "model": "kthread", "threads": 4, "cpus": [0, 1]})
-    assert text == "threads=4 cpus=0,1 start\n"
+    probe = {"schema": 1, "model": "kthread", "cold": True, "cpus": [0, 1], "probe": "scenario"}
+    assert control_text(probe) == "probe=scenario cold=1 cpus=0,1 start\n"
