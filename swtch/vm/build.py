@@ -121,7 +121,8 @@ def probe(arch: Arch) -> Path:
     if arch.name == host_arch():
         return find_probe()
     tree = source_tree()
-    rooms = ("libuthread", "workloads", "probes", "meson.build", "meson.options", "tools")
+    cross = tree / "tools" / f"{arch.machine}.cross"
+    rooms = ("libuthread", "workloads", "probes", "meson.build", "meson.options")
     jansson = packages.files(
         "libjansson-dev",
         arch.name,
@@ -137,7 +138,7 @@ def probe(arch: Arch) -> Path:
             f"pkg_config_libdir = '{jansson}/usr/lib/{arch.triplet}/pkgconfig'\n"
         )
         setup = [_meson(), "setup", str(build), str(tree), f"--cross-file={extra}"]
-        setup.append(f"--cross-file={tree / 'tools' / f'{arch.machine}.cross'}")
+        setup.append(f"--cross-file={cross}")
         setup += ["-Dbuildtype=debugoptimized", "-Doptimization=2", "-Dtests=false"]
         setup += ["-Dman=disabled", "-Dpeers=false", "-Dprobes=true"]
         _run(setup, f"setting up the probes for {arch.name}")
@@ -146,7 +147,7 @@ def probe(arch: Arch) -> Path:
         (build / target).rename(draft / PROBE)
         shutil.rmtree(build)
 
-    parts: list[str | bytes | Path] = [arch.name, _version(compiler(arch)), str(jansson)]
+    parts: list[str | bytes | Path] = [arch.name, _version(compiler(arch)), str(jansson), cross]
     key = cache.key_of(parts + [tree / room for room in rooms])
     return cache.entry("probe", key, make) / PROBE
 
