@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * crew.c - the measured threads: made, bound, woken, released, collected.
+ *
+ * Protocol, all on the supervisor but for what the members do themselves:
+ *
+ *   1. create every member (asleep), bind it, give it its policy
+ *   2. wake them; each adopts its address space and waits at the barrier
+ *   3. when all have arrived, release them at once
+ *   4. each performs the body and leaves; the last wakes the supervisor
+ *   5. kthread_stop() each: it is gone when that returns
+ *
+ * The barrier is a completion, and complete_all() is why: it wakes all waiters
+ * with interrupts off and under the lock that each must take before it leaves.
+ * So no member starts before the last one is runnable. Releasing them one by
+ * one lets the first, with SCHED_FIFO and a preemptible kernel, finish before
+ * the second is released: a yield then finds nobody to yield to. The study's
+ * own barrier, spinning on schedule(), never ends with SCHED_FIFO.
+ *
+ * Counters: nvcsw and nivcsw are this thread's own and exact. sum_exec_runtime
+ * lags by up to a tick while a thread runs, hence the schedule() between the
+ * last switch count and the last look at the clock: it brings the figure up to
+ * date, and if it does switch, nobody counts it. utime and stime are sampled
+ * by the tick and as coarse as it.
+ */
+#include <linux/cpu.h>
+#include <linux/kthread.h>
+#include <linux/ktime.h>
+#include <linux/mm.h>
+#include <linux/sched/mm.h>
+#include <linux/sched/task.h>
+
+#include "compat.h"
+#include "kperf.h"
+
+/**
+ * kperf_thread_begin() - note the counters where the measured part begins
+ * @t:	current
+ */
+void kperf_thread_begin(struct kperf_thread *t)
+{
+	t->nvcsw = current->nvcsw;
+	t->nivcsw = current->nivcsw;
+	t->utime_ns = current->utime;
+	t->stime_ns = current->stime;
+	t->cpu_ns = current->se.sum_exec_runtime;
+	t->start_ns = ktime_get_ns();
+}
+
+/**
+ * kperf_thread_end() - turn what kperf_thread_begin() noted into differences
+ * @t:	current
+ */
+void kperf_thread_end(struct kperf_thread *t)
+{
+	t->end_ns = ktime_get_ns();
+	t->nvcsw = current->nvcsw - t->nvcsw;
+	t->nivcsw = current->nivcsw - t->nivcsw;
+	t->cpu_end = raw_smp_processor_id();
+	schedule();
+	t->utime_ns = current->utime - t->utime_ns;
+	t->stime_ns = current->stime - t->stime_ns;
+	t->cpu_ns = current->se.sum_exec_runtime - t->cpu_ns;
+}
+
+static int member(void *data)
+{
+	struct kperf_thread *t = data;
+	struct kperf_run *run = t->run;
+
+	if (t->mm)
+		kthread_use_mm(t->mm);
+	if (atomic_dec_and_test(&run->absent))
+		wake_up(&run->wait);
+	wait_for_completion(&run->go);
+	if (!kperf_stopping(run))
+		run->body(t);
+	if (t->mm)
+		kthread_unuse_mm(t->mm);
+	/* The run stays until the supervisor has collected this thread. */
+	if (atomic_dec_and_test(&run->left))
+		wake_up(&run->wait);
+	return 0;
+}
+
+static int set_policy(struct task_struct *task, u64 policy)
+{
+	struct sched_attr batch = {
+		.size = sizeof(batch),
+		.sched_policy = SCHED_BATCH,
+	};
+
+	switch ((enum kperf_policy)policy) {
+	case KPERF_OTHER:
+		return 0;
+	case KPERF_BATCH:
+		return sched_setattr_nocheck(task, &batch);
+	case KPERF_FIFO:
+		sched_set_fifo(task);
+		return 0;
+	}
+	return -EINVAL;
+}
+
+static int make_member(struct kperf_thread *t, u64 policy)
+{
+	struct task_struct *task;
+	int error;
+
+	task = kthread_create(member, t, "kperf/%u", t->index);
+	if (IS_ERR(task))
+		return PTR_ERR(task);
+	get_task_struct(task);
+	t->task = task;
+	t->pid = task_pid_nr(task);
+	error = set_policy(task, policy);
+	if (error)
+		return error;
+	/* Last: it makes any later change of affinity impossible. */
+	kthread_bind(task, t->cpu);
+	return 0;
+}
+
+static void collect_members(struct kperf_run *run)
+{
+	unsigned int i;
+
+	for (i = 0; i < run->nr_threads; i++) {
+		struct kperf_thread *t = &run->threads[i];
+
+		if (!t->task)
+			continue;
+		kthread_stop(t->task);
+		put_task_struct(t->task);
+		t->task = NULL;
+	}
+}
+
+static void wake_members(struct kperf_run *run)
+{
+	unsigned int i;
+
+	for (i = 0; i < run->nr_threads; i++)
+		wake_up_process(run->threads[i].task);
+}
+
+/**
+ * kperf_crew_perform() - have every thread of a run perform a body, once
+ * @run:	the run
+ * @body:	what each does, from the barrier on
+ * @policy:	enum kperf_policy
+ *
+ * Runs on the supervisor, sleeps until all are gone. When the run is stopped,
+ * sleeping members are woken; a body must look at kperf_stopping() whenever it
+ * wakes, and at least every few milliseconds.
+ *
+ * Return: 0, or a negative error number if not all could be made; none ran
+ * then.
+ */
+int kperf_crew_perform(struct kperf_run *run,
+		       void (*body)(struct kperf_thread *t), u64 policy)
+{
+	int error = 0;
+	unsigned int i;
+
+	run->body = body;
+	atomic_set(&run->absent, run->nr_threads);
+	atomic_set(&run->left, run->nr_threads);
+	reinit_completion(&run->go);
+
+	/* A CPU may not go while threads are being bound to it. */
+	cpus_read_lock();
+	for (i = 0; i < run->nr_threads && !error; i++) {
+		if (!cpu_online(run->threads[i].cpu))
+			error = -ENODEV;
+		else
+			error = make_member(&run->threads[i], policy);
+	}
+	if (!error)
+		wake_members(run);
+	cpus_read_unlock();
+	if (error) {
+		/* Never woken: kthread_stop() ends them without member(). */
+		collect_members(run);
+		return error;
+	}
+
+	wait_event_idle(run->wait, !atomic_read(&run->absent));
+	complete_all(&run->go);
+	wait_event_idle(run->wait,
+			!atomic_read(&run->left) || kperf_stopping(run));
+	while (atomic_read(&run->left)) {
+		wake_members(run);
+		wait_event_idle_timeout(run->wait, !atomic_read(&run->left),
+					HZ / 20);
+	}
+	collect_members(run);
+	return 0;
+}

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * interrupt.c - study 002's experiment on interrupts: a task that interrupts
+ * itself n times while it works.
+ *
+ *   R      the task's time without interrupts
+ *   R'     its time with n
+ *   D      one interrupt by itself, over many in a loop, caches warm
+ *   I      = R' - R - n D, what they cost beyond themselves
+ *
+ * The interrupt is an irq_work with the hard flag: a true interrupt from this
+ * CPU to itself (IRQ_WORK_VECTOR on x86, IPI_IRQ_WORK on arm64) through the
+ * kernel's ordinary entry and exit, whose handler adds one to a counter, as the
+ * study's did. The thread waits until it has happened, so that an interrupt
+ * is complete before the work goes on.
+ *
+ * The base is smp_call_function_single() to the own CPU. It calls the same
+ * handler with interrupts off and sends *no* interrupt: D minus the base is
+ * what the interrupt adds to a function call.
+ *
+ * The other method of the lab, a rate sweep whose slope is the total cost, is
+ * this experiment with several n; the caller fits the line.
+ *
+ * One thread, SCHED_FIFO, bound; its tick is still there (see pair.c).
+ */
+#include <linux/ktime.h>
+#include <linux/mm.h>
+#include <linux/slab.h>
+#include <linux/smp.h>
+#include <linux/vmalloc.h>
+
+#include "compat.h"
+#include "kperf.h"
+
+/* An interrupt that takes longer than this will not come. */
+#define LOST_NS 1000000000ULL
+
+struct interrupt {
+	struct kperf_run *run;
+	void *memory;
+	u8 *evict;
+	u64 *samples;
+	struct task task;
+	struct irq_work work;
+
+	/* written by the handler on the very CPU that reads it */
+	unsigned long handled;
+};
+
+static void handle_work(struct irq_work *work)
+{
+	struct interrupt *p = container_of(work, struct interrupt, work);
+
+	WRITE_ONCE(p->handled, p->handled + 1);
+}
+
+static void handle_call(void *data)
+{
+	struct interrupt *p = data;
+
+	WRITE_ONCE(p->handled, p->handled + 1);
+}
+
+/* One interrupt, there and back. False if it never came or we shall stop. */
+static bool interrupt_self(struct interrupt *p)
+{
+	unsigned long want = READ_ONCE(p->handled) + 1;
+	u64 begin;
+
+	irq_work_queue(&p->work);
+	if (likely(READ_ONCE(p->handled) == want))
+		return true;
+	/* Emulators and some interrupt controllers deliver a little later. */
+	begin = ktime_get_ns();
+	while (READ_ONCE(p->handled) != want) {
+		if (ktime_get_ns() - begin > LOST_NS) {
+			kperf_run_fail(p->run, ETIMEDOUT, "irq_work",
+				       "the interrupt never came");
+			return false;
+		}
+		if (kperf_stopping(p->run))
+			return false;
+		cpu_relax();
+	}
+	return true;
+}
+
+static bool measure_direct(struct interrupt *p, struct kperf_spread *out)
+{
+	u64 rounds = p->run->params.rounds;
+	u64 i;
+
+	/* Warm up: the study raised one before. */
+	if (!interrupt_self(p))
+		return false;
+	for (i = 0; i < rounds; i++) {
+		u64 begin = ktime_get_ns();
+
+		if (!interrupt_self(p) || kperf_stopping(p->run))
+			return false;
+		p->samples[i] = ktime_get_ns() - begin;
+	}
+	kperf_spread(out, p->samples, rounds);
+	return true;
+}
+
+static bool measure_base(struct interrupt *p, unsigned int cpu,
+			 struct kperf_spread *out)
+{
+	u64 rounds = p->run->params.rounds;
+	u64 i;
+
+	for (i = 0; i < rounds; i++) {
+		u64 begin = ktime_get_ns();
+
+		if (smp_call_function_single(cpu, handle_call, p, 1)) {
+			kperf_run_fail(p->run, ENXIO, "smp_call",
+				       "the CPU went away");
+			return false;
+		}
+		p->samples[i] = ktime_get_ns() - begin;
+		if (kperf_stopping(p->run))
+			return false;
+	}
+	kperf_spread(out, p->samples, rounds);
+	return true;
+}
+
+static bool perform(struct interrupt *p, u64 n, bool first,
+		    struct kperf_pass *pass)
+{
+	const struct kperf_params *q = &p->run->params;
+	struct kperf_overhead *o = p->run->overhead;
+	u64 begin;
+	u64 i;
+
+	task_begin(&p->task, q->task_a, p->memory,
+		   kperf_task_bytes(q, q->task_a));
+	if (q->cold)
+		kperf_evict(p->evict, q->evict_bytes);
+	begin = ktime_get_ns();
+	for (i = 0; i <= n; i++) {
+		if (!kperf_task_advance(p->run, &p->task,
+					kperf_slice(q->steps_a, i, n + 1)))
+			return false;
+		if (i < n && !interrupt_self(p))
+			return false;
+	}
+	pass->total_ns = ktime_get_ns() - begin;
+	pass->task_ns[0] = pass->total_ns;
+	pass->switches = n;
+	if (first)
+		o->digest[0] = task_digest(&p->task);
+	else if (o->digest[0] != task_digest(&p->task))
+		o->correct = false;
+	return true;
+}
+
+static void measure(struct kperf_thread *t)
+{
+	struct interrupt *p = t->run->data;
+	struct kperf_overhead *o = t->run->overhead;
+	const struct kperf_params *q = &t->run->params;
+	unsigned int i;
+
+	if (!measure_direct(p, &o->warm) || !measure_base(p, t->cpu, &o->base))
+		return;
+	for (i = 0; i < q->repeat; i++) {
+		if (!perform(p, 0, i == 0, &o->r[i]) ||
+		    !perform(p, q->n, false, &o->rn[i]))
+			return;
+		o->repeats = i + 1;
+	}
+}
+
+static void body(struct kperf_thread *t)
+{
+	kperf_thread_begin(t);
+	measure(t);
+	kperf_thread_end(t);
+}
+
+/**
+ * kperf_interrupt_perform() - run the experiment interrupt-overhead
+ * @run:	the run; run->overhead has the result
+ */
+void kperf_interrupt_perform(struct kperf_run *run)
+{
+	const struct kperf_params *q = &run->params;
+	enum task_kind kind = q->task_a;
+	struct interrupt *p;
+	int error = -ENOMEM;
+
+	run->overhead = kvzalloc(sizeof(*run->overhead), GFP_KERNEL);
+	p = kzalloc(sizeof(*p), GFP_KERNEL);
+	if (!run->overhead || !p)
+		goto out;
+	run->overhead->correct = true;
+	p->run = run;
+	p->work = IRQ_WORK_INIT_HARD(handle_work);
+	p->samples = kvcalloc(q->rounds, sizeof(*p->samples), GFP_KERNEL);
+	p->memory = vzalloc(task_memory(kind, kperf_task_bytes(q, kind)));
+	if (!p->samples || !p->memory)
+		goto out;
+	if (q->evict_bytes) {
+		p->evict = vzalloc(q->evict_bytes);
+		if (!p->evict)
+			goto out;
+	}
+	run->data = p;
+	error = kperf_crew_perform(run, body, KPERF_FIFO);
+	/* One that came too late must not find its memory gone. */
+	irq_work_sync(&p->work);
+out:
+	if (error)
+		kperf_run_fail(run, -error, "interrupt-overhead",
+			       error == -ENOMEM ?
+				       "no memory for the task" :
+				       "the thread could not be made");
+	if (p) {
+		vfree(p->memory);
+		vfree(p->evict);
+		kvfree(p->samples);
+		kfree(p);
+	}
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * main.c - kthread_perf: what it costs to switch kernel threads.
+ *
+ * Three files in /proc/kthread_perf: control sets parameters and starts and
+ * stops runs, stats is the report, samples is the result as JSON lines. Nothing
+ * runs until it is asked for; loading only checks that the workloads compute
+ * what they should.
+ *
+ * Going away, in this order: nothing may start any more and what runs is
+ * stopped and collected; then the files go, and proc_remove() waits for whoever
+ * is inside one of them (a writer that waited for the run has been woken); then
+ * what they showed is freed.
+ *
+ * Only root may read or write: the files start real-time threads and show PIDs.
+ */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/init.h>
+#include <linux/module.h>
+#include <linux/proc_fs.h>
+
+#include "kperf.h"
+
+static struct proc_dir_entry *folder;
+
+static int __init kperf_init(void)
+{
+	int error;
+
+	error = kperf_selftest();
+	if (error) {
+		pr_err("a workload computes something wrong; not loaded\n");
+		return error;
+	}
+	kperf.params = kperf_defaults;
+	folder = proc_mkdir("kthread_perf", NULL);
+	if (!folder)
+		return -ENOMEM;
+	if (!proc_create("stats", 0600, folder, &kperf_stats_ops) ||
+	    !proc_create("control", 0600, folder, &kperf_control_ops) ||
+	    !proc_create("samples", 0400, folder, &kperf_samples_ops)) {
+		proc_remove(folder);
+		return -ENOMEM;
+	}
+	pr_info("version %s, %u CPUs\n", KPERF_VERSION, num_online_cpus());
+	return 0;
+}
+
+static void __exit kperf_exit(void)
+{
+	kperf_run_shutdown();
+	proc_remove(folder);
+	kperf_peer_free(kperf.peer);
+}
+
+module_init(kperf_init);
+module_exit(kperf_exit);
+
+MODULE_DESCRIPTION("What it costs to switch between kernel threads");
+MODULE_AUTHOR("The swtch authors");
+MODULE_VERSION(KPERF_VERSION);
+MODULE_LICENSE("GPL");

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * pair.c - study 002's experiment on context switches: two tasks on one CPU
+ * hand over to one another n times.
+ *
+ *   R      total time for n = 1: A as a whole, one switch, B as a whole
+ *   R'     total time for n: both cut into about n/2 parts, taken in turn
+ *   C      one switch by itself, from warm and from evicted caches
+ *   I      = R' - (R - C) - n C, what the switches cost beyond themselves
+ *
+ * R' is R'_a + R'_b + the time in switches, each stamped, so I falls apart into
+ * A's share, B's share and the inflation of the switch (the study's figure 3).
+ *
+ * A hand-over is wake_up_process(other) and schedule() out of a sleeping
+ * state, both tasks SCHED_FIFO at one priority: the woken task cannot preempt
+ * its waker and nobody else wants the CPU, so it is one switch exactly, and
+ * voluntary. Every run says so: nvcsw of both is `handovers`, or one less (the
+ * last thread to hand over ends instead). A nivcsw that is not 0 says that
+ * something else got the CPU (above all the limit on real-time time, which
+ * takes 5 % of every second: lift sched_rt_runtime_us for runs of seconds).
+ * Rejected: looping on schedule() while runnable. On EEVDF that is a switch
+ * once in 600 calls, with SCHED_FIFO never.
+ *
+ * Both threads walk through the same programme of passes; `turn` says whose
+ * stretch it is and is all the synchronisation there is: only the thread whose
+ * turn it is touches struct pair, and the hand-over orders memory. A pass
+ * begins and ends with A; the hand-back after an odd n is not measured.
+ *
+ * With mm=1 each task runs in the address space of a process (kthread_use_mm),
+ * so the same code measures with and without the switch of address spaces.
+ *
+ * The study turned interrupts off. That cannot be done across schedule(), so
+ * ticks are in the figures; repeats and medians have to cope, and n = 1 has
+ * about as many of them as n = 99.
+ */
+#include <linux/ktime.h>
+#include <linux/math64.h>
+#include <linux/mm.h>
+#include <linux/sched.h>
+#include <linux/slab.h>
+#include <linux/vmalloc.h>
+
+#include "kperf.h"
+
+/* @samples: where to put the time of each switch, for a pass without work. */
+struct program {
+	u64 n;
+	bool work;
+	bool cold_start;
+	bool cold_switch;
+	u64 *samples;
+};
+
+struct pair {
+	struct kperf_run *run;
+	void *memory[2];
+	u8 *evict;
+	u64 *samples;
+
+	/* whose turn it is: written by who gives it, pairs with take_turn() */
+	int turn;
+
+	/* belongs to the thread whose turn it is */
+	struct task task[2];
+	struct kperf_pass pass;
+	u64 begin_ns;
+	u64 left_ns;
+};
+
+static bool take_turn(struct pair *p, int me)
+{
+	for (;;) {
+		set_current_state(TASK_IDLE);
+		/* pairs with the release in give_turn() */
+		if (smp_load_acquire(&p->turn) == me || kperf_stopping(p->run))
+			break;
+		schedule();
+	}
+	__set_current_state(TASK_RUNNING);
+	return !kperf_stopping(p->run);
+}
+
+static void give_turn(struct pair *p, int me)
+{
+	p->run->overhead->handovers++;
+	/* pairs with the acquire in take_turn() */
+	smp_store_release(&p->turn, !me);
+	wake_up_process(p->run->threads[!me].task);
+}
+
+/* A's, before anybody runs: same data, same caches every time. */
+static void prepare(struct pair *p, const struct program *program)
+{
+	const struct kperf_params *q = &p->run->params;
+	int i;
+
+	memset(&p->pass, 0, sizeof(p->pass));
+	for (i = 0; program->work && i < 2; i++) {
+		enum task_kind kind = i ? q->task_b : q->task_a;
+
+		task_begin(&p->task[i], kind, p->memory[i],
+			   kperf_task_bytes(q, kind));
+	}
+	if (program->cold_start)
+		kperf_evict(p->evict, q->evict_bytes);
+}
+
+/* One of a pass's n + 1 stretches; `index` counts both threads'. */
+static bool stretch(struct pair *p, int me, const struct program *program,
+		    u64 index, u64 parts)
+{
+	const struct kperf_params *q = &p->run->params;
+	u64 now;
+	u64 end;
+
+	now = ktime_get_ns();
+	if (index) {
+		p->pass.switch_ns += now - p->left_ns;
+		p->pass.switches++;
+		if (program->samples)
+			program->samples[index - 1] = now - p->left_ns;
+	} else {
+		p->begin_ns = now;
+	}
+	if (program->work &&
+	    !kperf_task_advance(p->run, &p->task[me],
+				kperf_slice(me ? q->steps_b : q->steps_a,
+					    index / 2, parts)))
+		return false;
+	if (program->cold_switch)
+		kperf_evict(p->evict, q->evict_bytes);
+	end = ktime_get_ns();
+	p->pass.task_ns[me] += end - now;
+	p->pass.total_ns = end - p->begin_ns;
+	p->left_ns = end;
+	return true;
+}
+
+/* This thread's half of a pass. A has the turn before and after. */
+static bool perform(struct pair *p, int me, const struct program *program)
+{
+	u64 parts = me ? (program->n + 1) / 2 : program->n / 2 + 1;
+	u64 index;
+
+	if (me == 0)
+		prepare(p, program);
+	for (index = me; index <= program->n; index += 2) {
+		if (!take_turn(p, me) || !stretch(p, me, program, index, parts))
+			return false;
+		if (index < program->n)
+			give_turn(p, me);
+	}
+	if (me == 1 && program->n % 2)
+		give_turn(p, me);
+	return me == 1 || take_turn(p, me);
+}
+
+/* A's, after a pass with work: it has to have computed what the first did. */
+static void check_digests(struct pair *p, bool first)
+{
+	struct kperf_overhead *o = p->run->overhead;
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		u32 digest = task_digest(&p->task[i]);
+
+		if (first)
+			o->digest[i] = digest;
+		else if (o->digest[i] != digest)
+			o->correct = false;
+	}
+}
+
+static bool measure_direct(struct pair *p, int me, bool cold,
+			   struct kperf_spread *spread)
+{
+	/* A cold round walks the whole eviction buffer: fewer of them. */
+	struct program program = {
+		.n = cold ? min_t(u64, p->run->params.rounds, 20) :
+			    p->run->params.rounds,
+		.cold_switch = cold,
+		.samples = p->samples,
+	};
+
+	if (!perform(p, me, &program))
+		return false;
+	if (me == 0)
+		kperf_spread(spread, p->samples, program.n);
+	return true;
+}
+
+static void measure(struct kperf_thread *t)
+{
+	struct pair *p = t->run->data;
+	struct kperf_overhead *o = t->run->overhead;
+	const struct kperf_params *q = &t->run->params;
+	int me = t->index;
+	unsigned int i;
+
+	if (!measure_direct(p, me, false, &o->warm) ||
+	    !measure_direct(p, me, true, &o->cold))
+		return;
+	for (i = 0; i < q->repeat; i++) {
+		struct program whole = {
+			.n = 1,
+			.work = true,
+			.cold_start = q->cold,
+		};
+		struct program cut = {
+			.n = q->n,
+			.work = true,
+			.cold_start = q->cold,
+		};
+
+		if (!perform(p, me, &whole))
+			return;
+		if (me == 0) {
+			o->r[i] = p->pass;
+			check_digests(p, i == 0);
+		}
+		if (!perform(p, me, &cut))
+			return;
+		if (me == 0) {
+			o->rn[i] = p->pass;
+			check_digests(p, false);
+			o->repeats = i + 1;
+		}
+	}
+}
+
+static void body(struct kperf_thread *t)
+{
+	kperf_thread_begin(t);
+	measure(t);
+	kperf_thread_end(t);
+}
+
+/**
+ * kperf_pair_perform() - run the experiment pair-overhead
+ * @run:	the run; run->overhead has the result
+ */
+void kperf_pair_perform(struct kperf_run *run)
+{
+	const struct kperf_params *q = &run->params;
+	struct pair *p;
+	int error = -ENOMEM;
+	int i;
+
+	run->overhead = kvzalloc(sizeof(*run->overhead), GFP_KERNEL);
+	p = kzalloc(sizeof(*p), GFP_KERNEL);
+	if (!run->overhead || !p)
+		goto out;
+	run->overhead->correct = true;
+	p->run = run;
+	p->samples = kvcalloc(q->rounds, sizeof(*p->samples), GFP_KERNEL);
+	if (!p->samples)
+		goto out;
+	if (q->evict_bytes) {
+		p->evict = vzalloc(q->evict_bytes);
+		if (!p->evict)
+			goto out;
+	}
+	for (i = 0; i < 2; i++) {
+		enum task_kind kind = i ? q->task_b : q->task_a;
+
+		p->memory[i] =
+			vzalloc(task_memory(kind, kperf_task_bytes(q, kind)));
+		if (!p->memory[i])
+			goto out;
+	}
+	run->data = p;
+	error = kperf_crew_perform(run, body, KPERF_FIFO);
+out:
+	if (error)
+		kperf_run_fail(run, -error, "pair-overhead",
+			       error == -ENOMEM ?
+				       "no memory for the tasks" :
+				       "the threads could not be made");
+	if (p) {
+		vfree(p->memory[0]);
+		vfree(p->memory[1]);
+		vfree(p->evict);
+		kvfree(p->samples);
+		kfree(p);
+	}
+}
