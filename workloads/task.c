@@ -145,8 +145,8 @@ void task_run(struct task *t, size_t n)
 			t->at = (t->at + STEP_AES) % t->bytes;
 			break;
 		case TASK_CRC:
-			t->crc = crc32_update(t->crc, t->data + t->at,
-					      STEP_CRC);
+			t->crc =
+				crc32_update(t->crc, t->data + t->at, STEP_CRC);
 			t->at = (t->at + STEP_CRC) % t->bytes;
 			break;
 		case TASK_KINDS:
