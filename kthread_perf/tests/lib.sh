@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# shellcheck shell=busybox
+#
+# lib.sh - what the module's tests share. They run as root inside a guest under
+# busybox sh, one line a test on standard output: `ok NAME` or `FAIL NAME WHY`.
+# The exit status is 1 if one failed.
+#
+#   MODULE=/path/kthread_perf.ko sh scenarios.sh
+#
+# Never run them on a machine that you need: they load and unload the module a
+# hundred times.
+
+MODULE=${MODULE:-/swtch/kthread_perf.ko}
+PROC=/proc/kthread_perf
+failed=0
+TMP=${TMPDIR:-/tmp}
+mkdir -p "$TMP"
+
+ok() {
+	echo "ok $1"
+}
+
+fail() {
+	local name=$1
+	shift
+	echo "FAIL $name $*"
+	failed=1
+}
+
+# check NAME COMMAND...: ok if the command succeeds.
+check() {
+	local name=$1
+	shift
+	if "$@"; then ok "$name"; else fail "$name" "$*"; fi
+}
+
+# same NAME WANT GOT
+same() {
+	if [ "$2" = "$3" ]; then ok "$1"; else fail "$1" "want $2, got $3"; fi
+}
+
+# between NAME LOW HIGH GOT
+between() {
+	if [ -n "$4" ] && [ "$4" -ge "$2" ] && [ "$4" -le "$3" ]; then
+		ok "$1"
+	else
+		fail "$1" "want $2 to $3, got $4"
+	fi
+}
+
+load() {
+	[ -d $PROC ] || insmod "$MODULE" "$@"
+}
+
+unload() {
+	[ ! -d $PROC ] || rmmod kthread_perf
+}
+
+# control WORD...: one write. Its error text goes to standard output.
+control() {
+	echo "$*" 2>&1 >$PROC/control
+}
+
+# refused NAME WORD...: the write fails with EINVAL and changes nothing.
+refused() {
+	local name=$1 before why
+	shift
+	before=$(cat $PROC/control)
+	why=$(control "$@") && why="accepted: $*"
+	case $why in
+	*"Invalid argument"*) ;;
+	*)
+		fail "$name" "$why"
+		return
+		;;
+	esac
+	same "$name" "$before" "$(cat $PROC/control)"
+}
+
+# number KEY: a number of the sample line, the first of that name.
+number() {
+	sed -n "s/.*\"kind\":\"sample\".*/&/p" $PROC/samples |
+		sed "s/.*[,{]\"$1\":\(-\{0,1\}[0-9]*\)[,}].*/\1/"
+}
+
+# total KEY: the sum over the threads.
+total() {
+	local sum=0 value
+	for value in $(grep -o "\"$1\":[0-9]*" $PROC/samples | cut -d: -f2); do
+		sum=$((sum + value))
+	done
+	echo "$sum"
+}
+
+state() {
+	sed -n 's/^state //p' $PROC/control
+}
+
+# last_error: what the last run ended with, 0 if well.
+last_error() {
+	sed -n 's/^error \([0-9]*\).*/\1/p' $PROC/control
+}
+
+# The kernel's own complaints. `hung` and `stall` are whole phrases there.
+log_is_clean() {
+	dmesg | grep -E 'BUG:|WARNING:|Oops|blocked for more than|detected stall|self-detected stall|possible recursive locking|suspicious RCU|Call [Tt]race' >"$TMP/complaints"
+	if [ -s "$TMP/complaints" ]; then
+		fail "$1_log_is_clean" "$(head -n 1 "$TMP/complaints")"
+	else
+		ok "$1_log_is_clean"
+	fi
+}
+
+finish() {
+	unload
+	log_is_clean "$1"
+	exit $failed
+}

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# shellcheck shell=busybox
+#
+# lifecycle.sh - unloading at any moment, loading a hundred times, readers and
+# writers of all files at once, rubbish, memory.
+
+. "${0%/*}/lib.sh"
+rounds=${ROUNDS:-100}
+fuzz=${FUZZ:-20} # each ten processes, beside nine busy ones
+long="work_target=1000000000 thread_count=8"
+
+# Parameters of insmod are bound as those of control are.
+unload
+for bad in thread_count=0 thread_count=65 work_mode=x scenario=Z policy=rr \
+	bind_cpu_count=100000 loop=x mm=2 work_target=; do
+	check "insmod_refuses_$bad" sh -c "! insmod $MODULE $bad 2>/dev/null"
+done
+check insmod_takes_a_scenario insmod "$MODULE" scenario=B2 thread_count=2 policy=batch
+same insmod_sets_parameters 2 "$(cat /sys/module/kthread_perf/parameters/thread_count)"
+control "start wait"
+same insmod_parameters_are_run 2000000 "$(number counter)"
+unload
+
+# In the middle of a run, of each kind.
+unload_during() {
+	name=unload_during_$1
+	shift
+	load
+	control "$* start"
+	usleep 20000
+	same "${name}_was_running" running "$(state)"
+	check "$name" rmmod kthread_perf
+	[ ! -d $PROC ] || fail "${name}_leaves_files" $PROC
+}
+unload_during normal "probe=scenario $long"
+unload_during schedule "probe=scenario $long work_mode=schedule yield_interval=100 cpus=0"
+unload_during sleep "probe=scenario $long work_mode=sleep sleep_ns=100000000"
+unload_during yield "probe=scenario $long work_mode=yield yield_sleep_jiffies=1000"
+unload_during fifo "probe=scenario $long policy=fifo work_mode=sched_yield cpus=1"
+unload_during instrumented "probe=scenario $long loop=instrumented"
+unload_during pair "probe=pair-overhead n=99 steps_a=1000000 steps_b=1000000"
+unload_during interrupt "probe=interrupt-overhead n=49 steps_a=1000000"
+load
+control "probe=scenario $long start" # and at once, before a thread ran
+check unload_right_after_start rmmod kthread_perf
+# With somebody waiting for the run, and a file open.
+load
+control "probe=scenario $long start"
+(control wait >/dev/null) &
+waiter=$!
+exec 3<$PROC/samples
+usleep 20000
+check unload_while_one_waits rmmod kthread_perf
+wait $waiter
+exec 3<&-
+
+# Hundred times; memory stays what it was, give or take the caches.
+free_kib() {
+	sync
+	echo 3 >/proc/sys/vm/drop_caches
+	sed -n 's/^MemAvailable: *\([0-9]*\).*/\1/p' /proc/meminfo
+}
+load
+control "probe=scenario work_target=1000 start wait"
+unload
+before=$(free_kib)
+i=0
+while [ $i -lt "$rounds" ]; do
+	insmod "$MODULE" || break
+	control "work_target=1000 start" >/dev/null
+	rmmod kthread_perf || break
+	i=$((i + 1))
+done
+same "load_and_unload_${rounds}_times" "$rounds" "$i"
+lost=$((before - $(free_kib)))
+between load_and_unload_loses_no_memory -1000000 4096 "$lost"
+
+# Everybody at once.
+load
+stop=$TMP/stop
+rm -f $stop
+for file in stats control samples; do
+	(while [ ! -e $stop ]; do cat $PROC/$file >/dev/null; done) &
+	(while [ ! -e $stop ]; do dd if=$PROC/$file bs=7 of=/dev/null 2>/dev/null; done) &
+done
+(while [ ! -e $stop ]; do control "work_target=100000 start" >/dev/null; done) &
+(while [ ! -e $stop ]; do control stop >/dev/null; done) &
+(while [ ! -e $stop ]; do echo '{"a":1}' >$PROC/stats; done) 2>/dev/null &
+i=0
+while [ $i -lt "$fuzz" ]; do
+	for size in 1 17 300 4096 5000; do
+		dd if=/dev/urandom of=$PROC/control bs=$size count=1 2>/dev/null
+		dd if=/dev/urandom of=$PROC/stats bs=$size count=1 2>/dev/null
+	done
+	i=$((i + 1))
+done
+touch $stop
+wait
+control stop
+control "probe=scenario work_target=1000 start wait"
+same readers_and_writers_leave_it_working 4000 "$(number counter)"
+finish lifecycle
