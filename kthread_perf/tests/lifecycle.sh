@@ -7,6 +7,7 @@
 . "${0%/*}/lib.sh"
 rounds=${ROUNDS:-100}
 fuzz=${FUZZ:-20} # each ten processes, beside nine busy ones
+last=$(($(grep -c ^processor /proc/cpuinfo) - 1))
 long="work_target=1000000000 thread_count=8"
 
 # Parameters of insmod are bound as those of control are.
@@ -36,7 +37,7 @@ unload_during normal "probe=scenario $long"
 unload_during schedule "probe=scenario $long work_mode=schedule yield_interval=100 cpus=0"
 unload_during sleep "probe=scenario $long work_mode=sleep sleep_ns=100000000"
 unload_during yield "probe=scenario $long work_mode=yield yield_sleep_jiffies=1000"
-unload_during fifo "probe=scenario $long policy=fifo work_mode=sched_yield cpus=1"
+unload_during fifo "probe=scenario $long policy=fifo work_mode=sched_yield cpus=$last"
 unload_during instrumented "probe=scenario $long loop=instrumented"
 unload_during pair "probe=pair-overhead n=99 steps_a=1000000 steps_b=1000000"
 unload_during interrupt "probe=interrupt-overhead n=49 steps_a=1000000"
