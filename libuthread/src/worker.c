@@ -30,6 +30,7 @@ static void *worker_main(void *arg)
 	cpu_set_t *set;
 	size_t bytes;
 	char name[UTHREAD_NAME_MAX];
+	uint32_t how, *ready;
 
 	w->tp = arch_tp();
 	w->base.tp = w->tp;
@@ -64,10 +65,12 @@ static void *worker_main(void *arg)
 #endif
 	if (w->index == 0)
 		tls_setup();
-	store_release(&st->ready,
-		      overflow_worker_setup(w) ? 2 : 1); /* pairs: start_one */
-	futex_wake(&st->ready, 1);
-	if (load_relaxed(&st->ready) == 2)
+	how = overflow_worker_setup(w) ? 2 : 1;
+	ready = &st->ready;
+	store_release(ready, how); /* pairs: start_one */
+	/* st is gone as soon as that was seen; waking an address is harmless. */
+	futex_wake(ready, 1);
+	if (how == 2)
 		return NULL;
 	/* Wait for the others: rt is complete once it is published. */
 	while (!load_acquire(&rt.started))
