@@ -8,8 +8,10 @@
  *	+8   r12   +16  r13   +24  r14   +32  r15   +40  rbx   +48  rbp
  *	+56  return address
  *
- * Loading MXCSR and the x87 control word is slow and they are nearly always
- * equal on both sides, so each is loaded only where it differs. `ret` is used
+ * Loading the x87 control word is slow and it is nearly always equal on both
+ * sides, so it is loaded only where it differs. MXCSR is always loaded: it
+ * holds the exception flags too, which differ as soon as one side computed
+ * something inexact, and then the branch costs more than the load. `ret` is used
  * rather than an indirect jump: it keeps calls and returns paired for the
  * return-address predictor. IBT is claimed (endbr64), shadow stacks are not:
  * SSP is not exchanged.
@@ -35,7 +37,7 @@ context_switch:
 	cmpq	CTX_TP(%rdi), %rcx
 	jne	.Lbase
 .Lbase_done:
-	/* Into the red zone, early: stmxcsr is slow to be read back. */
+	/* Into the red zone, early: their stores are slow to be loaded again. */
 	stmxcsr	-56(%rsp)
 	fnstcw	-52(%rsp)
 	pushq	%rbp
@@ -58,7 +60,6 @@ context_switch:
 	.cfi_rel_offset %r12, 0
 	subq	$8, %rsp
 	.cfi_adjust_cfa_offset 8
-	movl	(%rsp), %eax
 	movzwl	4(%rsp), %edx
 
 	movq	%rsp, CTX_SP(%rdi)
@@ -68,9 +69,7 @@ context_switch:
 	 * CFI stays right. Whoever sees busy == 0 may run `from`.
 	 */
 	movl	$0, CTX_BUSY(%rdi)
-	cmpl	(%rsp), %eax
-	jne	.Lmxcsr
-.Lmxcsr_done:
+	ldmxcsr	(%rsp)
 	cmpw	4(%rsp), %dx
 	jne	.Lfcw
 .Lfcw_done:
@@ -105,9 +104,6 @@ context_switch:
 	.cfi_rel_offset %r15, 32
 	.cfi_rel_offset %rbx, 40
 	.cfi_rel_offset %rbp, 48
-.Lmxcsr:
-	ldmxcsr	(%rsp)
-	jmp	.Lmxcsr_done
 .Lfcw:
 	fldcw	4(%rsp)
 	jmp	.Lfcw_done
