@@ -520,8 +520,13 @@ static struct uthread *find_work(struct worker *w)
 	for (;;) {
 		look_around(w);
 		ut = local_pop(w);
-		if (ut)
+		if (ut) {
+			/* It may have been us who kept the next deadline. */
+			if (unlikely(load_relaxed(&timer_next) != NO_DEADLINE &&
+				     !load_relaxed(&rt.timekeeper)))
+				sched_wake_for_timer();
 			return ut;
+		}
 		if (!look(w))
 			go_idle(w);
 	}
