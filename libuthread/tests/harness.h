@@ -116,7 +116,7 @@ static inline int harness_run(struct test *t)
 	}
 	close(p[1]);
 	for (;;) {
-		struct pollfd pf = { .fd = p[0], .events = POLLIN };
+		struct pollfd pf = { p[0], POLLIN, 0 };
 		double left = end - harness_now();
 		ssize_t n;
 

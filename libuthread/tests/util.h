@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * util.h - what the tests of the runtime say often.
+ *
+ * No test asserts that something was quick: machines that run tests are busy.
+ * A test of "at once" or "in parallel" is built so that it cannot end at all
+ * where the claim is false, and the harness ends it.
+ */
+#ifndef UTHREAD_TEST_UTIL_H
+#define UTHREAD_TEST_UTIL_H
+
+#include "harness.h"
+
+#include <stdarg.h>
+#include <stdint.h>
+
+#include "uthread.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#define TEST_ASAN 1
+#else
+#define TEST_ASAN 0
+#endif
+#ifndef TEST_EMULATED
+#define TEST_EMULATED 0 /* 1: under qemu-user; meson.build */
+#endif
+
+/* Repetitions: fewer where every instruction is dear. */
+#define SCALE(n) (TEST_EMULATED || TEST_ASAN ? (n) / 10 : (n))
+
+#define MS 1000000ull /* ns */
+
+#define load(p) __atomic_load_n(p, __ATOMIC_SEQ_CST)
+#define store(p, v) __atomic_store_n(p, v, __ATOMIC_SEQ_CST)
+#define add(p, v) __atomic_add_fetch(p, v, __ATOMIC_SEQ_CST)
+
+static inline uint64_t test_now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static inline struct timespec test_time(uint64_t ns)
+{
+	struct timespec t;
+
+	t.tv_sec = (time_t)(ns / 1000000000u);
+	t.tv_nsec = (long)(ns % 1000000000u);
+	return t;
+}
+
+/* The deadline that lies so far ahead. */
+static inline struct timespec test_in(uint64_t ns)
+{
+	return test_time(test_now() + ns);
+}
+
+static inline void start_workers(int n)
+{
+	struct uthread_config c;
+
+	memset(&c, 0, sizeof(c));
+	c.size = sizeof(c);
+	c.workers = n;
+	CHECK_EQ(uthread_init(&c), 0);
+	CHECK_EQ(uthread_workers(), n);
+}
+
+static inline uthread_t spawn_attr(uthread_attr_t *a, void *(*fn)(void *),
+				   void *arg)
+{
+	uthread_t t;
+
+	CHECK_EQ(uthread_create(&t, a, fn, arg), 0);
+	return t;
+}
+
+static inline uthread_t spawn(void *(*fn)(void *), void *arg)
+{
+	return spawn_attr(NULL, fn, arg);
+}
+
+static inline uthread_t spawn_on(int worker, void *(*fn)(void *), void *arg)
+{
+	uthread_attr_t a;
+
+	CHECK_EQ(uthread_attr_init(&a), 0);
+	CHECK_EQ(uthread_attr_setworker(&a, worker), 0);
+	return spawn_attr(&a, fn, arg);
+}
+
+static inline uthread_t spawn_tls(enum uthread_tls mode, void *(*fn)(void *),
+				  void *arg)
+{
+	uthread_attr_t a;
+
+	CHECK_EQ(uthread_attr_init(&a), 0);
+	CHECK_EQ(uthread_attr_settls(&a, mode), 0);
+	return spawn_attr(&a, fn, arg);
+}
+
+static inline void *joined(uthread_t t)
+{
+	void *value = NULL;
+
+	CHECK_EQ(uthread_join(t, &value), 0);
+	return value;
+}
+
+/* Run it in a uthread and wait for it: most claims are about uthreads. */
+static inline void *in_uthread(void *(*fn)(void *), void *arg)
+{
+	return joined(spawn(fn, arg));
+}
+
+/* Skip where uthreads cannot have a TLS block of their own. */
+static inline void need_own_tls(void)
+{
+	CHECK(uthread_workers() > 0);
+	if (*uthread_tls_reason())
+		SKIP(uthread_tls_reason());
+}
+
+/* A small generator with the state in the caller's hands (xorshift64*). */
+static inline uint64_t test_random(uint64_t *state)
+{
+	*state ^= *state >> 12;
+	*state ^= *state << 25;
+	*state ^= *state >> 27;
+	return *state * 0x2545f4914f6cdd1dull;
+}
+
+static inline uint64_t test_seed(void)
+{
+	uint64_t seed = test_now() | 1;
+
+	fprintf(stderr, "seed %llu\n", (unsigned long long)seed);
+	return seed;
+}
+
+/*
+ * Run fn in a child and keep what it wrote to standard error; returns the
+ * status waitpid() gives. For tests that look at a message in detail.
+ */
+static inline int in_child(void (*fn)(void), char *err, size_t room)
+{
+	int p[2], status = 0;
+	size_t len = 0;
+	ssize_t n;
+	pid_t pid;
+
+	CHECK(!pipe(p));
+	fflush(NULL);
+	pid = fork();
+	CHECK(pid >= 0);
+	if (!pid) {
+		dup2(p[1], 2);
+		close(p[0]);
+		close(p[1]);
+		fn();
+		_exit(0);
+	}
+	close(p[1]);
+	while (len < room - 1 && (n = read(p[0], err + len, room - 1 - len)) > 0)
+		len += (size_t)n;
+	err[len] = 0;
+	close(p[0]);
+	CHECK(waitpid(pid, &status, 0) == pid);
+	return status;
+}
+
+static inline int ended_by(int status, int sig)
+{
+	return (WIFSIGNALED(status) && WTERMSIG(status) == sig) ||
+	       (WIFEXITED(status) && WEXITSTATUS(status) == 128 + sig);
+}
+
+#endif
