@@ -322,7 +322,6 @@ class FakeReport(types.ModuleType):
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         super().__init__("swtch.report")
         self.calls: list[tuple[str, ...]] = []
-        self.terminal = types.SimpleNamespace(print_run=self.print_run)
         monkeypatch.setitem(sys.modules, "swtch.report", self)
         monkeypatch.setattr(swtch_package, "report", self, raising=False)
 

@@ -48,9 +48,7 @@ def emit(path: Path, form: str) -> None:
         (file,) = report.write(path, ("md",))
         sys.stdout.write(file.read_text())
     else:
-        from swtch.report import terminal
-
-        terminal.print_run(path, output.console())
+        report.print_run(path, output.console())
 
 
 def write(path: Path, formats: Sequence[str], out: Path | None = None) -> list[Path]:

@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From samples to findings: statistics, validity gates, one finding per trial.
+
+``stats``     intervals and dispersion of plain numbers; knows nothing of trials
+``gates``     what makes a sample doubtful; marks, never deletes
+``findings``  groups samples by trial and applies the two above
+"""

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One finding per trial, and the comparisons between trials.
+
+``metrics`` is the only place that says what is computed from one sample; all
+intervals, tables and figures follow from it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from swtch.analysis import gates, stats
+from swtch.records import Finding, Interval, Sample, Trial
+
+UNITS: Mapping[str, str] = {
+    "throughput_mops": "Mops/s",
+    "wall_ms": "ms",
+    "nvcsw": "switches",
+    "nivcsw": "switches",
+    "user_switches": "switches",
+}
+
+
+@dataclass(frozen=True)
+class Group:
+    """A trial with its good samples, in plan order, and the failed ones."""
+
+    trial: Trial
+    good: tuple[Sample, ...]
+    failed: tuple[Sample, ...]
+
+    def values(self, metric: str) -> list[float]:
+        """One number per good sample that has the metric."""
+        found = (metrics(sample).get(metric) for sample in self.good)
+        return [value for value in found if value is not None]
+
+    def by_block(self, metric: str) -> dict[int, float]:
+        """The metric by block, for comparisons within blocks."""
+        pairs = ((sample.block, metrics(sample).get(metric)) for sample in self.good)
+        return {block: value for block, value in pairs if value is not None}
+
+
+def metrics(sample: Sample) -> dict[str, float]:
+    """What is computed from one sample, unit in the name or in UNITS."""
+    values: dict[str, float] = {"wall_ms": sample.values["wall_ns"] / 1e6}
+    if "counter" in sample.values:
+        values["throughput_mops"] = sample.values["counter"] * 1e3 / sample.values["wall_ns"]
+    for name in ("nvcsw", "nivcsw"):
+        count = gates.total(sample, name)
+        if count is not None:
+            values[name] = count
+    if sample.values.get("switches") is not None and not sample_has_kernel_counts(sample):
+        values["user_switches"] = sample.values["switches"]
+    return values
+
+
+def sample_has_kernel_counts(sample: Sample) -> bool:
+    return gates.total(sample, "nvcsw") is not None
+
+
+def group(trials: Iterable[Trial], samples: Sequence[Sample]) -> tuple[Group, ...]:
+    """Samples by trial, in the trials' order; trials without samples are kept."""
+    by_trial: dict[str, list[Sample]] = {}
+    for sample in sorted(samples, key=lambda s: s.seq):
+        by_trial.setdefault(sample.trial_id, []).append(sample)
+    return tuple(
+        Group(
+            trial=trial,
+            good=tuple(s for s in by_trial.get(trial.id, ()) if s.status == "ok"),
+            failed=tuple(s for s in by_trial.get(trial.id, ()) if s.status != "ok"),
+        )
+        for trial in trials
+    )
+
+
+def find(one: Group) -> Finding:
+    """The finding of one trial."""
+    intervals: dict[str, Interval] = {}
+    dispersion: dict[str, dict[str, float]] = {}
+    for metric, unit in UNITS.items():
+        values = one.values(metric)
+        made = stats.interval(values, unit)
+        if made is not None:
+            intervals[metric] = made
+            dispersion[metric] = stats.dispersion(values)
+    marks = Counter(name for sample in one.good for name in gates.check(one.trial, sample))
+    return Finding(
+        trial=one.trial,
+        n=len(one.good),
+        failed=len(one.failed),
+        intervals=intervals,
+        dispersion=dispersion,
+        gates={gate.name: marks[gate.name] for gate in gates.GATES if marks[gate.name]},
+        errors=tuple(dict.fromkeys(sample.error for sample in one.failed)),
+    )
+
+
+def compare(a: Group, b: Group, metric: str = "throughput_mops") -> Interval | None:
+    """median(a) / median(b), resampled by block where both have the same blocks."""
+    left, right = a.by_block(metric), b.by_block(metric)
+    common = sorted(left.keys() & right.keys())
+    if len(common) >= stats.MIN_N:
+        return stats.ratio(
+            [left[block] for block in common], [right[block] for block in common], paired=True
+        )
+    return stats.ratio(list(left.values()), list(right.values()))
+
+
+@dataclass(frozen=True)
+class Control:
+    """The A/A control: one trial against its own copy. 1 lies inside, or noise does."""
+
+    a: Group
+    b: Group
+    ratio: Interval
+
+    @property
+    def differs(self) -> bool:
+        return not self.ratio.low <= 1 <= self.ratio.high
+
+
+def controls(groups: Sequence[Group]) -> tuple[Control, ...]:
+    """Every trial that has a copy, with the ratio between the two."""
+    found = []
+    copies = [g for g in groups if g.trial.factors.get("control") == "b"]
+    for copy in copies:
+        for original in groups:
+            same = original.trial.factors | {"control": "b"} == copy.trial.factors
+            if original is copy or not same or original.trial.model != copy.trial.model:
+                continue
+            if original.trial.engine == copy.trial.engine:
+                made = compare(original, copy)
+                if made is not None:
+                    found.append(Control(original, copy, made))
+    return tuple(found)

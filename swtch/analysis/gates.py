@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Validity gates: what makes a sample doubtful.
+
+A gate marks a sample and never deletes it: the figures are of all good
+samples, and the reader sees how many carried which mark. A gate that fires on
+most samples says something about the machine or the claim, not about noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from swtch.records import Sample, Trial
+
+STEAL_SHARE = 0.01
+SKEW_SHARE = 0.10
+SWITCH_SHARE = 0.10
+INTERRUPTS_PER_MS = 10.0
+
+
+@dataclass(frozen=True)
+class Gate:
+    """``fires`` is True when the sample is doubtful for this reason."""
+
+    name: str
+    meaning: str
+    fires: Callable[[Trial, Sample], bool]
+
+
+def interventions(trial: Trial) -> int:
+    """How often a scenario's threads intervene in one invocation, in all."""
+    probe = trial.probe
+    if probe.get("probe") != "scenario" or probe.get("intervention") == "none":
+        return 0
+    per_thread = -(-int(probe["iterations"]) // int(probe["every"]))
+    return int(probe["threads"]) * per_thread
+
+
+def total(sample: Sample, field: str) -> int | None:
+    """Sum of a kernel counter over the threads; None where the kernel does not know them."""
+    counts = [getattr(thread, field) for thread in sample.threads]
+    known = [count for count in counts if count is not None]
+    return sum(known) if known and len(known) == len(counts) else None
+
+
+def counted_switches(sample: Sample) -> int:
+    """Switches between threads that were counted, by the kernel or in user space."""
+    voluntary, involuntary = total(sample, "nvcsw"), total(sample, "nivcsw")
+    if voluntary is None or involuntary is None:
+        return int(sample.values.get("switches", 0))
+    return voluntary + involuntary
+
+
+def _counter(_: Trial, sample: Sample) -> bool:
+    expected = sample.values.get("expected")
+    return expected is not None and sample.values.get("counter") != expected
+
+
+def _switches(trial: Trial, sample: Sample) -> bool:
+    wanted = interventions(trial)
+    return wanted > 0 and counted_switches(sample) < wanted * (1 - SWITCH_SHARE)
+
+
+def _migrated(_: Trial, sample: Sample) -> bool:
+    return any(t.cpu_end is not None and t.cpu_end != t.cpu for t in sample.threads)
+
+
+def _faults(_: Trial, sample: Sample) -> bool:
+    return sample.values.get("majflt", 0) > 0
+
+
+def _steal(_: Trial, sample: Sample) -> bool:
+    return (sample.steal_ns or 0) > sample.elapsed_ns * STEAL_SHARE
+
+
+def _skew(trial: Trial, sample: Sample) -> bool:
+    """Only where every thread has a CPU of its own: otherwise they must take turns."""
+    used = trial.factors.get("cpus_used")
+    if not sample.threads or not isinstance(used, int) or used < len(sample.threads):
+        return False
+    starts = [thread.start_ns for thread in sample.threads]
+    return max(starts) - min(starts) > sample.values["wall_ns"] * SKEW_SHARE
+
+
+def _interrupts(trial: Trial, sample: Sample) -> bool:
+    """Beyond the one timer interrupt that each sleep asks for itself."""
+    slept = interventions(trial) if trial.probe.get("intervention") == "sleep" else 0
+    allowed = max(1.0, sample.elapsed_ns / 1e6) * INTERRUPTS_PER_MS
+    return (sample.interrupts or 0) - slept > allowed
+
+
+GATES = (
+    Gate("counter", "the shared counter did not reach its exact value", _counter),
+    Gate(
+        "switches",
+        f"more than {SWITCH_SHARE:.0%} of the yields or sleeps did not switch",
+        _switches,
+    ),
+    Gate("migrated", "a thread ended on another CPU than it was bound to", _migrated),
+    Gate("faults", "a page had to be read from disk meanwhile", _faults),
+    Gate("steal", f"the hypervisor took more than {STEAL_SHARE:.0%} of the time", _steal),
+    Gate(
+        "skew",
+        f"threads with a CPU each started more than {SKEW_SHARE:.0%} of the run apart",
+        _skew,
+    ),
+    Gate(
+        "interrupts",
+        f"the machine handled more than {INTERRUPTS_PER_MS:.0f} interrupts per millisecond",
+        _interrupts,
+    ),
+)
+
+
+def check(trial: Trial, sample: Sample) -> tuple[str, ...]:
+    """The names of the gates that mark this sample."""
+    if sample.status != "ok":
+        return ()
+    return tuple(gate.name for gate in GATES if gate.fires(trial, sample))

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The studies' claims as checks with a verdict.
+
+A claim is a sentence of a study about direction, order or signature; an
+absolute figure of another machine is shown, never demanded. Each study is one
+module that defines ``CLAIMS``; the registry is this folder.
+
+Verdicts: *holds* (the interval lies on the claim's side), *differs* (on the
+other side), *cannot tell* (it straddles, or there are too few invocations),
+*not measurable here* (with the reason, and how to get it).
+
+A claim is judged once per engine (and guest) that measured it, never across.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from swtch.analysis.findings import Group
+from swtch.analysis.stats import MIN_N
+from swtch.records import Engine, Interval, Model, Verdict, VerdictName
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The groups of one engine, of one experiment or of all."""
+
+    engine: Engine
+    groups: tuple[Group, ...]
+
+    def of(self, experiment: str, model: Model | None = None, **factors: object) -> list[Group]:
+        """Groups with samples; the copy of an A/A pair is not evidence."""
+        return [
+            group
+            for group in self.groups
+            if group.trial.experiment == experiment
+            and group.good
+            and (model is None or group.trial.model == model)
+            and group.trial.factors.get("control") != "b"
+            and all(group.trial.factors.get(name) == value for name, value in factors.items())
+        ]
+
+    def one(self, experiment: str, model: Model, **factors: object) -> Group | None:
+        found = self.of(experiment, model, **factors)
+        return found[0] if found else None
+
+
+@dataclass(frozen=True)
+class Ruling:
+    """What a claim's check says; the registry adds the rest."""
+
+    verdict: VerdictName
+    why: str
+    here: Interval | None = None
+    threshold: float | None = None
+
+
+@dataclass(frozen=True)
+class Claim:
+    id: str
+    study: str
+    experiment: str
+    text: str
+    published: str
+    check: Callable[[Evidence], Ruling]
+
+
+def every() -> tuple[Claim, ...]:
+    """All claims of all studies, in the studies' order."""
+    claims: list[Claim] = []
+    for module in sorted(pkgutil.iter_modules(__path__), key=lambda m: m.name):
+        if module.name.startswith("study_"):
+            claims += importlib.import_module(f"{__name__}.{module.name}").CLAIMS
+    return tuple(claims)
+
+
+def judge(groups: Sequence[Group], experiments: Iterable[str]) -> tuple[Verdict, ...]:
+    """A verdict for each claim about these experiments, per engine."""
+    wanted = set(experiments)
+    engines: list[Engine] = list(dict.fromkeys(group.trial.engine for group in groups))
+    verdicts = []
+    for claim in every():
+        if claim.experiment not in wanted:
+            continue
+        for engine in engines:
+            evidence = Evidence(engine, tuple(g for g in groups if g.trial.engine == engine))
+            ruling = claim.check(evidence)
+            verdicts.append(
+                Verdict(
+                    claim=claim.id,
+                    study=claim.study,
+                    text=claim.text,
+                    published=claim.published,
+                    here=ruling.here,
+                    engine=engine,
+                    verdict=ruling.verdict,
+                    why=ruling.why,
+                    threshold=ruling.threshold,
+                )
+            )
+    return tuple(verdicts)
+
+
+# ---- rules that many claims share ----
+
+
+def missing(what: str, how: str = "") -> Ruling:
+    """Not measurable here, with the reason and how to get it."""
+    return Ruling("not measurable here", what + (f"; {how}" if how else ""))
+
+
+def above(here: Interval, threshold: float, why: str) -> Ruling:
+    """Holds when the whole interval is above the threshold."""
+    if here.n < MIN_N:
+        return too_few(here, threshold)
+    if here.low > threshold:
+        verdict: VerdictName = "holds"
+    elif here.high < threshold:
+        verdict = "differs"
+    else:
+        verdict = "cannot tell"
+        why += f"; the interval reaches across {threshold:g}"
+    return Ruling(verdict, why, here, threshold)
+
+
+def within(here: Interval, low: float, high: float, why: str) -> Ruling:
+    """Holds when the whole interval lies in [low, high]; differs when all of it is outside."""
+    if here.n < MIN_N:
+        return too_few(here)
+    if low <= here.low and here.high <= high:
+        verdict: VerdictName = "holds"
+    elif here.high < low or here.low > high:
+        verdict = "differs"
+    else:
+        verdict = "cannot tell"
+        why += f"; the interval reaches across the bounds {low:g} and {high:g}"
+    return Ruling(verdict, why, here)
+
+
+def too_few(here: Interval | None, threshold: float | None = None) -> Ruling:
+    n = here.n if here else 0
+    return Ruling(
+        "cannot tell",
+        f"{n} invocation{'' if n == 1 else 's'}; at least {MIN_N} are needed",
+        here,
+        threshold,
+    )

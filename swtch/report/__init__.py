@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run as files people read: HTML, Markdown and JSON.
+
+``story``     what is said, computed once        ``charts``  the figures
+``tables``    the tables, as text                ``terminal`` the run in a terminal
+
+The HTML is one file under a content-security policy that allows no request and
+no script; a report is a file to send on, and must open the same anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from swtch.report.story import Story
+
+SCHEMA = 1
+DATA_MAX_BYTES = 3 << 20
+NAMES = {"html": "report.html", "md": "report.md", "json": "report.json"}
+
+
+def write(
+    run_dir: Path, formats: Sequence[str] = ("html", "md", "json"), out: Path | None = None
+) -> list[Path]:
+    """Writes the report of the run in `run_dir` there, or into `out`; returns the files."""
+    from swtch.report.story import tell
+
+    story = tell(run_dir)
+    folder = out or run_dir
+    makers = {"html": _html, "md": _markdown, "json": _json}
+    files = []
+    for form in formats:
+        file = folder / NAMES[form]
+        partial = file.with_suffix(file.suffix + ".part")
+        partial.write_text(makers[form](story, run_dir), encoding="utf-8")
+        partial.replace(file)
+        files.append(file)
+    return files
+
+
+def print_run(run_dir: Path, console: Console) -> None:
+    """Prints the run in `run_dir`: tables, charts of text, verdicts."""
+    from swtch.report.terminal import print_run
+
+    print_run(run_dir, console)
+
+
+def as_json(run_dir: Path) -> dict[str, Any]:
+    """The JSON report: findings, verdicts, controls, environment."""
+    from swtch.report.story import tell
+
+    return _as_json(tell(run_dir))
+
+
+def _as_json(story: Story) -> dict[str, Any]:
+    import msgspec
+
+    manifest = story.run.manifest
+    report: dict[str, Any] = {
+        "schema": SCHEMA,
+        "run_id": manifest.run_id,
+        "created": manifest.created,
+        "swtch_version": manifest.swtch_version,
+        "engine": manifest.engine,
+        "seed": manifest.seed,
+        "complete": story.run.complete,
+        "highlights": story.highlights,
+        "verdicts": msgspec.to_builtins(story.verdicts),
+        "findings": msgspec.to_builtins(story.findings),
+        "controls": [
+            {
+                "a": control.a.trial.id,
+                "b": control.b.trial.id,
+                "ratio": msgspec.to_builtins(control.ratio),
+                "differs": control.differs,
+            }
+            for control in story.controls
+        ],
+        "notes": story.notes,
+        "environment": manifest.environment,
+    }
+    return report
+
+
+def _json(story: Story, _: Path) -> str:
+    import msgspec
+
+    return msgspec.json.format(msgspec.json.encode(_as_json(story)), indent=2).decode() + "\n"
+
+
+def _html(story: Story, run_dir: Path) -> str:
+    import base64
+    from importlib import resources
+
+    import jinja2
+    import msgspec
+
+    from swtch.report import charts, tables
+    from swtch.report.story import spread
+
+    templates = resources.files("swtch.report") / "templates"
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True
+    )
+    template = environment.from_string((templates / "report.html.j2").read_text(encoding="utf-8"))
+    data = (run_dir / "samples.jsonl").read_bytes()
+    link = ""
+    if len(data) <= DATA_MAX_BYTES:
+        link = "data:application/x-ndjson;base64," + base64.b64encode(data).decode()
+    chapters = [
+        {
+            "experiment": experiment,
+            "notes": [n for n in story.notes if n.startswith(f"{experiment.name}/")],
+            "figures": charts.figures(story, experiment.name),
+            "tables": tables.tables(story, experiment.name),
+        }
+        for experiment in sorted(story.experiments, key=lambda e: e.name, reverse=True)
+    ]
+    shown = msgspec.json.format(msgspec.json.encode(story.run.manifest.environment), indent=2)
+    return template.render(
+        story=story,
+        css=(templates / "report.css").read_text(encoding="utf-8"),
+        chapters=chapters,
+        environment=shown.decode(),
+        data_link=link,
+        spread=spread,
+    )
+
+
+def _markdown(story: Story, _: Path) -> str:
+    from swtch.report import tables
+    from swtch.report.story import spread
+
+    manifest = story.run.manifest
+    counted = f"{len(story.run.samples)} of {len(manifest.plan)} invocations"
+    lines = [
+        "# What switching threads costs here",
+        "",
+        f"{story.machine}  ",
+        f"{counted}, {manifest.created}, engine {manifest.engine}",
+        "",
+    ]
+    lines += [f"- {sentence}" for sentence in story.highlights]
+    lines += ["", "## Claims", ""]
+    lines += _md_table(
+        ("Claim", "What it says", "Published", "Here", "Verdict", "Why"),
+        [
+            (
+                verdict.claim,
+                verdict.text,
+                verdict.published,
+                f"{spread(verdict.here)} {verdict.here.unit} ({verdict.engine})"
+                if verdict.here
+                else "–",
+                f"**{verdict.verdict}**",
+                verdict.why,
+            )
+            for verdict in story.verdicts
+        ],
+    )
+    for experiment in story.experiments:
+        lines += ["", f"## {experiment.title}", "", experiment.question, ""]
+        lines += [f"- {n}" for n in story.notes if n.startswith(f"{experiment.name}/")]
+        for table in tables.tables(story, experiment.name):
+            lines += ["", table.caption, ""]
+            lines += _md_table(table.columns, [row.cells for row in table.rows])
+    lines += ["", "## Validity", ""]
+    lines += _md_table(
+        ("Gate", "A sample is marked when", "Marked"),
+        [(name, meaning, f"{n} of {total}") for name, meaning, n, total in story.gate_rows],
+    )
+    for control in story.controls:
+        lines += ["", f"A/A control, {control.a.trial.id}: {spread(control.ratio)} x."]
+    if story.errors:
+        lines += ["", "Failed invocations:", ""]
+        lines += [f"- {_md(error)}" for error in story.errors]
+    made_by = f"swtch {manifest.swtch_version}, run {manifest.run_id}, seed {manifest.seed}"
+    lines += ["", f"{made_by}: `{' '.join(manifest.command)}`", ""]
+    return "\n".join(lines)
+
+
+def _md(cell: str) -> str:
+    """Text that cannot end a cell or start a tag."""
+    for char, safe in (("\\", "\\\\"), ("|", "\\|"), ("<", "&lt;"), ("\n", " ")):
+        cell = cell.replace(char, safe)
+    return cell
+
+
+def _md_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
+    lines += ["| " + " | ".join(_md(cell) for cell in row) + " |" for row in rows]
+    return lines

@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Everything a report says, computed once; the four forms only lay it out.
+
+Invariants: what is said in a sentence is computed from this run's samples,
+never canned; numbers carry their engine; a published figure is marked as
+another machine's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from swtch import claims, store
+from swtch.analysis import gates
+from swtch.analysis.findings import Control, Group, compare, controls, find, group
+from swtch.experiments import Experiment, get
+from swtch.records import Finding, Interval, Verdict
+
+VERDICT_ORDER = ("holds", "differs", "cannot tell", "not measurable here")
+
+
+@dataclass(frozen=True)
+class Story:
+    """One run, analysed."""
+
+    run: store.Run
+    groups: tuple[Group, ...]
+    findings: tuple[Finding, ...]
+    controls: tuple[Control, ...]
+    verdicts: tuple[Verdict, ...]
+
+    @cached_property
+    def experiments(self) -> tuple[Experiment, ...]:
+        return tuple(get(name) for name in self.run.manifest.experiments)
+
+    @cached_property
+    def counts(self) -> dict[str, int]:
+        """Verdicts by name, in a fixed order."""
+        names = [verdict.verdict for verdict in self.verdicts]
+        return {name: names.count(name) for name in VERDICT_ORDER if name in names}
+
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        """What was done instead of what the study did, once each."""
+        notes: dict[str, list[str]] = {}
+        for one in self.groups:
+            if one.trial.note:
+                notes.setdefault(one.trial.note, []).append(one.trial.id)
+        return tuple(f"{', '.join(ids)}: {note}." for note, ids in notes.items())
+
+    @cached_property
+    def errors(self) -> tuple[str, ...]:
+        return tuple(
+            f"{finding.trial.id}: {finding.failed} failed: {error}"
+            for finding in self.findings
+            for error in finding.errors
+        )
+
+    def findings_of(self, experiment: str) -> tuple[Finding, ...]:
+        return tuple(f for f in self.findings if f.trial.experiment == experiment)
+
+    def groups_of(self, experiment: str) -> tuple[Group, ...]:
+        return tuple(g for g in self.groups if g.trial.experiment == experiment)
+
+    @cached_property
+    def machine(self) -> str:
+        """The machine in one line."""
+        return machine_line(self.run.manifest.environment)
+
+    @cached_property
+    def highlights(self) -> tuple[str, ...]:
+        """The three findings that matter most on this machine, as sentences."""
+        sentences = [
+            *_ratio_sentence(self.groups),
+            *_fastest_sentence(self.groups),
+            *_differs_sentence(self.verdicts),
+            *_noise_sentence(self.controls),
+            *_gantt_sentence(self.verdicts),
+        ]
+        return tuple(sentences[:3])
+
+    @cached_property
+    def gate_rows(self) -> tuple[tuple[str, str, int, int], ...]:
+        """(gate, meaning, samples marked, samples) of the gates that fired."""
+        total = sum(finding.n for finding in self.findings)
+        rows = []
+        for gate in gates.GATES:
+            marked = sum(finding.gates.get(gate.name, 0) for finding in self.findings)
+            rows.append((gate.name, gate.meaning, marked, total))
+        return tuple(rows)
+
+
+def tell(path: Path) -> Story:
+    """Reads and analyses the run in `path`."""
+    run = store.load(path)
+    groups = group(run.manifest.trials, run.samples)
+    return Story(
+        run=run,
+        groups=groups,
+        findings=tuple(find(one) for one in groups),
+        controls=controls(groups),
+        verdicts=claims.judge(groups, run.manifest.experiments),
+    )
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """Three significant digits, no exponent, thin thousands; a dash for None."""
+    if value is None:
+        return "–"
+    if value == 0:
+        return "0"
+    if abs(value) >= 10 ** (digits - 1):
+        return f"{value:,.0f}".replace(",", " ")
+    import math
+
+    places = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    text = f"{value:.{min(places, 6)}f}"
+    return text.rstrip("0").rstrip(".") if value == int(value) else text
+
+
+def spread(interval: Interval | None) -> str:
+    """``estimate [low, high]``; the estimate alone where nothing varied."""
+    if interval is None:
+        return "–"
+    if interval.low == interval.high:
+        return number(interval.estimate)
+    return f"{number(interval.estimate)} [{number(interval.low)}, {number(interval.high)}]"
+
+
+def machine_line(environment: dict[str, Any]) -> str:
+    """CPU, CPUs allowed, kernel and hypervisor, as far as they are known."""
+    flat = _flat(environment)
+
+    def first(*names: str) -> str:
+        for name in names:
+            for key, value in flat.items():
+                if key.endswith(name) and value not in (None, "", [], {}):
+                    return str(value)
+        return ""
+
+    cpu = first("cpu.model", "cpu_model", "model_name", "model")
+    kernel = first("kernel.release", "kernel_release", "release")
+    allowed = first("allowed_count", "cpus.allowed", "cpus_allowed")
+    parts = [
+        cpu,
+        f"CPUs allowed: {allowed}" if allowed else "",
+        f"Linux {kernel}" if kernel else "",
+    ]
+    return " · ".join(part for part in parts if part) or "unknown machine"
+
+
+def _flat(value: Any, prefix: str = "") -> dict[str, Any]:
+    if not isinstance(value, dict):
+        return {prefix: value}
+    found: dict[str, Any] = {}
+    for key, inner in value.items():
+        found |= _flat(inner, f"{prefix}.{key}" if prefix else str(key))
+    return found
+
+
+# ---- sentences ----
+
+
+def _scenario(groups: Sequence[Group], model: str, case: str) -> Group | None:
+    for one in groups:
+        factors = one.trial.factors
+        if (
+            one.trial.experiment == "scenarios"
+            and one.trial.model == model
+            and factors.get("scenario") == case
+            and factors.get("control") != "b"
+            and one.good
+        ):
+            return one
+    return None
+
+
+def _ratio_sentence(groups: Sequence[Group]) -> list[str]:
+    base, single = _scenario(groups, "pthread", "A"), _scenario(groups, "pthread", "B2")
+    if base is None or single is None:
+        return []
+    ratio = compare(single, base)
+    used = base.trial.factors.get("cpus_used")
+    if ratio is None or used == 1:
+        return []
+    verb = "faster" if ratio.estimate > 1 else "slower"
+    factor = ratio.estimate if ratio.estimate > 1 else 1 / ratio.estimate
+    said = (
+        f"Four pthreads on one shared counter are {number(factor)} times {verb} on one CPU"
+        f" than on {used} (95 % interval {number(ratio.low)} to {number(ratio.high)} x;"
+        " the study saw 2.87 x against four)."
+    )
+    return [said]
+
+
+def _fastest_sentence(groups: Sequence[Group]) -> list[str]:
+    pthread = _scenario(groups, "pthread", "B2")
+    uthread = _scenario(groups, "uthread", "B2")
+    if pthread is None or uthread is None:
+        return []
+    ratio = compare(uthread, pthread)
+    if ratio is None:
+        return []
+    if ratio.low > 1:
+        told = f"{number((ratio.estimate - 1) * 100, 2)} % more than"
+    elif ratio.high < 1:
+        told = f"{number((1 - ratio.estimate) * 100, 2)} % less than"
+    else:
+        told = "as much, within the noise, as"
+    said = (
+        "With a yield every 10 000 increments on one CPU (B2), uthreads get through"
+        f" {told} pthreads ({number(ratio.low)} to {number(ratio.high)} x)."
+    )
+    return [said]
+
+
+def _differs_sentence(verdicts: Sequence[Verdict]) -> list[str]:
+    differing = [verdict for verdict in verdicts if verdict.verdict == "differs"]
+    return [
+        f"Claim {verdict.claim} differs here: “{verdict.text}” – {verdict.why}."
+        for verdict in differing[:1]
+    ]
+
+
+def _noise_sentence(pairs: Sequence[Control]) -> list[str]:
+    return [
+        f"The same trial measured against itself gives {spread(control.ratio)} x: "
+        + (
+            "this run sees differences that are not there; repeat it on a quieter machine."
+            if control.differs
+            else "differences smaller than that are noise."
+        )
+        for control in pairs[:1]
+    ]
+
+
+def _gantt_sentence(verdicts: Sequence[Verdict]) -> list[str]:
+    return [
+        f"{verdict.text}: {verdict.verdict} here ({verdict.why})."
+        for verdict in verdicts
+        if verdict.claim == "000.VII.1"
+    ]
