@@ -16,6 +16,8 @@ from swtch.experiments import Setting, get
 from swtch.records import Manifest, Trial
 
 FAKE_PROBE = Path(__file__).parent / "fake_probe.py"
+# Guests are built from the source tree, and the commands under test run elsewhere.
+os.environ.setdefault("SWTCH_SOURCE", str(Path(__file__).parents[1]))
 
 
 @pytest.fixture

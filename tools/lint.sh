@@ -104,7 +104,7 @@ check "licence lines" check_licences
 check "clang-format" clang_format --dry-run -Werror
 check "ruff format" "$VENV/bin/ruff" format --check "${py_paths[@]}"
 check "ruff check" "$VENV/bin/ruff" check "${py_paths[@]}"
-check "mypy" "$VENV/bin/mypy" swtch
+check "mypy" "$VENV/bin/mypy" swtch peers/*.py
 check "shell scripts" check_shell
 [ ${#failed[@]} -eq 0 ] ||
 	die 1 "lint failed: $(printf '%s, ' "${failed[@]}" | sed 's/, $//')" \

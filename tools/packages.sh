@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # packages.sh NEED...: make sure the machine has what a target needs from the
-# system. NEED is build, test, bench or man.
+# system. NEED is build, guests, test, bench or man.
 #
 # What counts is that the thing is there (a compiler that finds its headers),
 # not that a package is: a machine set up in another way passes. Only when
@@ -43,7 +43,16 @@ missing() {
 			(find_python) >/dev/null 2>&1 || echo python3 python3-venv
 		fi
 		;;
+	guests)
+		# What `swtch vm prepare` uses; the kernels' own packages are only
+		# unpacked, by swtch itself. Modules are built by make.
+		has make || echo make
+		has pkg-config || echo pkg-config
+		has qemu-system-x86_64 || echo qemu-system-x86
+		;;
 	test)
+		missing guests
+		has qemu-system-aarch64 || echo qemu-system-arm
 		if cross_wanted; then
 			compiles aarch64-linux-gnu-gcc c stdio.h ||
 				echo gcc-aarch64-linux-gnu libc6-dev-arm64-cross
@@ -55,8 +64,9 @@ missing() {
 		has scdoc || echo scdoc
 		;;
 	bench)
+		# The release compared with; Debian 12 has an older one as default.
 		compiles "${CXX:-g++}" c++ boost/fiber/all.hpp ||
-			echo libboost-fiber-dev libboost-context-dev
+			echo libboost-fiber1.81-dev libboost-context1.81-dev
 		;;
 	man)
 		has scdoc || echo scdoc
