@@ -9,6 +9,7 @@
  *
  *   _dl_get_tls_static_info  how large and how aligned
  *   _dl_allocate_tls         dtv and the initial image of every module
+ *   _dl_deallocate_tls       frees that dtv again (not the block)
  *   _thread_db_*             where struct pthread keeps its fields (these
  *                            symbols exist for debuggers)
  *   __call_tls_dtors         C++ thread_local destructors
@@ -74,6 +75,7 @@ static uint32_t tls_lock; /* guards building and refreshing blocks */
 static uint64_t nblocks;
 
 static void *(*dl_allocate_tls)(void *);
+static void (*dl_deallocate_tls)(void *, bool);
 static void (*call_tls_dtors)(void);
 static void (*ctype_init)(void);
 
@@ -89,27 +91,37 @@ uint64_t tls_count(void)
 
 /* ---- modules ---- */
 
-struct scan {
-	struct modules *list;
-	size_t room;
-	uintptr_t tp;
-	const char *errno_addr;
+struct dtv_entry {
+	void *val;
+	void *to_free;
 };
 
-static bool in_static_area(uintptr_t tp, uintptr_t addr)
+#define NO_PLACE ((void *)-1l) /* glibc's TLS_DTV_UNALLOCATED */
+
+/* dtv[-1].val is the number of entries behind dtv[0]. */
+static struct dtv_entry *dtv_of(uintptr_t tp)
 {
 #if defined(__x86_64__)
-	return addr < tp && addr >= tp - tls_layout.static_size;
+	return *(struct dtv_entry **)(tp + 8);
 #else
-	return addr >= tp && addr < tp + tls_layout.static_size;
+	return *(struct dtv_entry **)tp;
 #endif
 }
 
+static uintptr_t build(char *limit, uint32_t id, char **low);
+
+struct scan {
+	struct modules *list;
+	size_t room;
+	uintptr_t tp; /* of a block that nobody has used yet */
+};
+
 static int scan_module(struct dl_phdr_info *info, size_t size, void *arg)
 {
+	const struct dtv_entry *dtv;
 	struct scan *sc = arg;
-	uintptr_t data;
 	struct module *m;
+	void *data;
 	int i;
 
 	if (size < offsetof(struct dl_phdr_info, dlpi_tls_data) +
@@ -123,36 +135,51 @@ static int scan_module(struct dl_phdr_info *info, size_t size, void *arg)
 		if (sc->list->n == sc->room)
 			return 1; /* grown and tried again */
 		m = &sc->list->m[sc->list->n++];
-		data = (uintptr_t)info->dlpi_tls_data;
 		m->modid = info->dlpi_tls_modid;
 		m->image = (const void *)(info->dlpi_addr + ph->p_vaddr);
 		m->filesz = ph->p_filesz;
 		m->memsz = ph->p_memsz;
-		m->is_static = data && in_static_area(sc->tp, data);
-		m->off = (ptrdiff_t)(data - sc->tp);
-		m->keep = m->is_static && sc->errno_addr >= (char *)data &&
-			  sc->errno_addr < (char *)data + m->memsz;
+		/* In a new block exactly the static modules have a place. */
+		dtv = dtv_of(sc->tp);
+		data = m->modid <= (uintptr_t)dtv[-1].val ? dtv[m->modid].val :
+							    NO_PLACE;
+		m->is_static = data && data != NO_PLACE;
+		m->off = (ptrdiff_t)((uintptr_t)data - sc->tp);
+		m->keep = m->is_static && tls_layout.errno_off >= m->off &&
+			  tls_layout.errno_off < m->off + (ptrdiff_t)m->memsz;
 	}
 	return 0;
 }
 
-/* Runs on a carrier's TLS. */
+/*
+ * Where modules lie is asked of a new block: no thread's own dtv can tell,
+ * because libc brings it up to date only when the thread uses the module.
+ */
 static struct modules *scan_modules(void)
 {
-	struct scan sc = { .room = 32,
-			   .tp = arch_tp(),
-			   .errno_addr = (char *)&errno };
+	struct scan sc = { .room = 32 };
+	char *low, *block = calloc(1, tls_bytes());
 
+	if (!block)
+		return NULL;
+	sc.tp = build(block + tls_bytes(), 0, &low);
+	if (!sc.tp) {
+		free(block);
+		return NULL;
+	}
 	for (;; sc.room *= 2) {
 		sc.list = malloc(sizeof(*sc.list) +
 				 sc.room * sizeof(sc.list->m[0]));
 		if (!sc.list)
-			return NULL;
+			break;
 		sc.list->n = 0;
 		if (!dl_iterate_phdr(scan_module, &sc))
-			return sc.list;
+			break;
 		free(sc.list);
 	}
+	dl_deallocate_tls((void *)sc.tp, false);
+	free(block);
+	return sc.list;
 }
 
 static void module_init(const struct module *m, void *block)
@@ -164,17 +191,9 @@ static void module_init(const struct module *m, void *block)
 /* The dtv entry of a dynamic module, NULL where it has no block yet. */
 static void *dtv_block(uintptr_t tp, size_t modid)
 {
-	struct entry {
-		void *val;
-		void *to_free;
-	} *dtv;
+	const struct dtv_entry *dtv = dtv_of(tp);
 
-#if defined(__x86_64__)
-	dtv = *(struct entry **)(tp + 8);
-#else
-	dtv = *(struct entry **)tp;
-#endif
-	if (modid > (uintptr_t)dtv[-1].val || dtv[modid].val == (void *)-1l ||
+	if (modid > (uintptr_t)dtv[-1].val || dtv[modid].val == NO_PLACE ||
 	    !dtv[modid].to_free)
 		return NULL;
 	return dtv[modid].val;
@@ -352,19 +371,10 @@ static void refresh_block(struct uthread *ut, void *arg)
 
 void tls_refresh(void)
 {
-	struct uthread *me = uthread_current();
-	bool away = me && (me->flags & UT_OWN_TLS);
 	struct refresh r;
 
 	if (*reason)
 		return;
-	/*
-	 * The scan asks where the modules' blocks lie in this thread, and
-	 * only a thread on glibc's list has all of them: use the carrier's
-	 * TLS meanwhile.
-	 */
-	if (away)
-		arch_set_tp(me->worker->tp);
 	spin_lock(&tls_lock);
 	r.old = modules;
 	r.new = scan_modules();
@@ -373,8 +383,6 @@ void tls_refresh(void)
 		store_release(&modules, (struct modules *)r.new);
 	}
 	spin_unlock(&tls_lock);
-	if (away)
-		arch_set_tp(me->tcb);
 	if (!r.new)
 		ut_warn("no memory after dlopen: thread-local variables of the new library start as zero");
 }
@@ -400,13 +408,15 @@ static const char *find_symbols(void)
 
 	*(void **)&static_info = dlsym(RTLD_DEFAULT, "_dl_get_tls_static_info");
 	*(void **)&dl_allocate_tls = dlsym(RTLD_DEFAULT, "_dl_allocate_tls");
+	*(void **)&dl_deallocate_tls =
+		dlsym(RTLD_DEFAULT, "_dl_deallocate_tls");
 	*(void **)&call_tls_dtors = dlsym(RTLD_DEFAULT, "__call_tls_dtors");
 	*(void **)&ctype_init = dlsym(RTLD_DEFAULT, "__ctype_init");
 	size = dlsym(RTLD_DEFAULT, "_thread_db_sizeof_pthread");
 	if (!dlsym(RTLD_DEFAULT, "gnu_get_libc_version"))
 		return "the libc is not a shared glibc";
-	if (!static_info || !dl_allocate_tls || !call_tls_dtors ||
-	    !ctype_init || !size)
+	if (!static_info || !dl_allocate_tls || !dl_deallocate_tls ||
+	    !call_tls_dtors || !ctype_init || !size)
 		return "this glibc lacks the symbols needed";
 	static_info(&l->static_size, &l->align);
 	l->pthread_size = *size;
