@@ -70,6 +70,7 @@ struct uthread {
 	void *value; /* written before `join` becomes JOIN_DONE */
 	uintptr_t join; /* JOIN_* or a struct waiter *; atomic */
 	struct keyblock **keys; /* private to the uthread */
+	struct _Unwind_Exception *unwind; /* uthread_exit()'s, on its stack */
 	void *coroutine; /* the coroutine it is inside of; private to it */
 
 	/* Zone 3: immutable while it lives. */

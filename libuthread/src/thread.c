@@ -25,8 +25,8 @@
 #include <unwind.h>
 
 /* Only in programs that link libgcc_s (C++, or C with cleanup handlers). */
-extern _Unwind_Reason_Code
-_Unwind_ForcedUnwind(struct _Unwind_Exception *, _Unwind_Stop_Fn, void *)
+extern _Unwind_Reason_Code _Unwind_ForcedUnwind(struct _Unwind_Exception *,
+						_Unwind_Stop_Fn, void *)
 	__attribute__((weak));
 
 /* Everything after the user's function. Never returns. */
@@ -51,11 +51,24 @@ static __attribute__((noreturn)) void finish(struct uthread *me)
 	sched_exit(me);
 }
 
+/* Called when a catch (...) ends without passing uthread_exit() on. */
+static void not_rethrown(_Unwind_Reason_Code reason,
+			 struct _Unwind_Exception *exc)
+{
+	(void)reason;
+	(void)exc;
+	ut_panic("uthread_exit() was caught and not thrown again");
+}
+
 static void uthread_main(void *arg)
 {
+	/* Here and not in uthread_exit(), whose frame is gone as soon as the
+	 * first destructor runs. */
+	struct _Unwind_Exception exc = { .exception_cleanup = not_rethrown };
 	struct uthread *me = arg;
 
 	san_switch_finish(NULL);
+	me->unwind = &exc;
 	if (me->flags & UT_OWN_TLS)
 		tls_begin();
 	me->value = me->fn(me->arg);
@@ -156,8 +169,7 @@ static int join_until(struct uthread *ut, void **value, uint64_t deadline)
 	if (me) {
 		uintptr_t mine = load_acquire(&me->join);
 
-		if (mine > JOIN_DETACHED &&
-		    ((struct waiter *)mine)->ut == ut)
+		if (mine > JOIN_DETACHED && ((struct waiter *)mine)->ut == ut)
 			return EDEADLK;
 	}
 	if (!__atomic_compare_exchange_n(&ut->join, &old, (uintptr_t)&wt, false,
@@ -241,13 +253,13 @@ static _Unwind_Reason_Code unwind_stop(int version, _Unwind_Action actions,
 void uthread_exit(void *value)
 {
 	struct uthread *me = uthread_current();
-	struct _Unwind_Exception exc = { 0 };
 
 	if (!me)
-		ut_panic("uthread_exit() outside a uthread; use pthread_exit()");
+		ut_panic(
+			"uthread_exit() outside a uthread; use pthread_exit()");
 	me->value = value;
 	if (_Unwind_ForcedUnwind)
-		_Unwind_ForcedUnwind(&exc, unwind_stop, me);
+		_Unwind_ForcedUnwind(me->unwind, unwind_stop, me);
 	/* No unwinder, or a frame it cannot pass: end without destructors. */
 	finish(me);
 }
