@@ -170,6 +170,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
     ``here`` is None when it is not measurable here, and ``why`` then says why.
     ``published`` is text: what the study says, in its own figures.
+    ``guest`` names the guest that measured it; empty on the machine itself.
     """
 
     claim: str
@@ -181,6 +182,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     verdict: VerdictName
     why: str
     threshold: float | None = None
+    guest: str = ""
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):

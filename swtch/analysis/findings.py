@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """One finding per trial, and the comparisons between trials.
 
-``metrics`` is the only place that says what is computed from one sample; all
-intervals, tables and figures follow from it.
+``metrics`` is the only function that says what is computed from one sample; all
+intervals, tables and figures follow from it. What is compared comes from one
+place: one engine, and in guests one guest.
 """
 
 from __future__ import annotations
@@ -12,15 +13,37 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from swtch.analysis import gates, stats
-from swtch.records import Finding, Interval, Sample, Trial
+from swtch.records import Engine, Finding, Interval, Sample, Trial
 
 UNITS: Mapping[str, str] = {
     "throughput_mops": "Mops/s",
+    "throughput_opki": "ops/1000 instructions",
     "wall_ms": "ms",
+    "wall_mi": "million instructions",
     "nvcsw": "switches",
     "nivcsw": "switches",
     "user_switches": "switches",
 }
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where something was measured: numbers of two places are never compared."""
+
+    engine: Engine
+    guest: str = ""
+
+    @classmethod
+    def of(cls, trial: Trial) -> Place:
+        return cls(trial.engine, str(trial.factors.get("guest") or ""))
+
+    @property
+    def speed(self) -> str:
+        """The metric that says how fast something was here."""
+        return "throughput_opki" if self.engine == "exact" else "throughput_mops"
+
+    def __str__(self) -> str:
+        return f"{self.engine} {self.guest}".strip()
 
 
 @dataclass(frozen=True)
@@ -30,6 +53,14 @@ class Group:
     trial: Trial
     good: tuple[Sample, ...]
     failed: tuple[Sample, ...]
+
+    @property
+    def place(self) -> Place:
+        return Place.of(self.trial)
+
+    def speeds(self) -> list[float]:
+        """The place's speed metric, one number per good sample."""
+        return self.values(self.place.speed)
 
     def values(self, metric: str) -> list[float]:
         """One number per good sample that has the metric."""
@@ -44,9 +75,17 @@ class Group:
 
 def metrics(sample: Sample) -> dict[str, float]:
     """What is computed from one sample, unit in the name or in UNITS."""
-    values: dict[str, float] = {"wall_ms": sample.values["wall_ns"] / 1e6}
-    if "counter" in sample.values:
-        values["throughput_mops"] = sample.values["counter"] * 1e3 / sample.values["wall_ns"]
+    values: dict[str, float] = {}
+    counter = sample.values.get("counter")
+    # A trial too short for the clock has no speed.
+    if wall := sample.values.get("wall_ns"):
+        values["wall_ms"] = wall / 1e6
+        if counter is not None:
+            values["throughput_mops"] = counter * 1e3 / wall
+    if wall := sample.values.get("wall_instructions"):
+        values["wall_mi"] = wall / 1e6
+        if counter is not None:
+            values["throughput_opki"] = counter * 1e3 / wall
     for name in ("nvcsw", "nivcsw"):
         count = gates.total(sample, name)
         if count is not None:
@@ -97,8 +136,14 @@ def find(one: Group) -> Finding:
     )
 
 
-def compare(a: Group, b: Group, metric: str = "throughput_mops") -> Interval | None:
-    """median(a) / median(b), resampled by block where both have the same blocks."""
+def compare(a: Group, b: Group, metric: str = "") -> Interval | None:
+    """median(a) / median(b), resampled by block where both have the same blocks.
+
+    `metric` is by default the speed of the place both come from.
+    """
+    if a.place != b.place:
+        raise ValueError(f"{a.trial.id} on {a.place} and {b.trial.id} on {b.place}")
+    metric = metric or a.place.speed
     left, right = a.by_block(metric), b.by_block(metric)
     common = sorted(left.keys() & right.keys())
     if len(common) >= stats.MIN_N:
@@ -130,7 +175,7 @@ def controls(groups: Sequence[Group]) -> tuple[Control, ...]:
             same = original.trial.factors | {"control": "b"} == copy.trial.factors
             if original is copy or not same or original.trial.model != copy.trial.model:
                 continue
-            if original.trial.engine == copy.trial.engine:
+            if original.place == copy.place:
                 made = compare(original, copy)
                 if made is not None:
                     found.append(Control(original, copy, made))

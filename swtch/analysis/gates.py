@@ -80,7 +80,8 @@ def _skew(trial: Trial, sample: Sample) -> bool:
     if not sample.threads or not isinstance(used, int) or used < len(sample.threads):
         return False
     starts = [thread.start_ns for thread in sample.threads]
-    return max(starts) - min(starts) > sample.values["wall_ns"] * SKEW_SHARE
+    wall = sample.values.get("wall_ns") or sample.values.get("wall_instructions", 0)
+    return max(starts) - min(starts) > wall * SKEW_SHARE
 
 
 def _interrupts(trial: Trial, sample: Sample) -> bool:

@@ -9,7 +9,8 @@ Verdicts: *holds* (the interval lies on the claim's side), *differs* (on the
 other side), *cannot tell* (it straddles, or there are too few invocations),
 *not measurable here* (with the reason, and how to get it).
 
-A claim is judged once per engine (and guest) that measured it, never across.
+A claim is judged once per place (engine, and guest) that measured it, never
+across. Places that cannot measure it are named only when none of the run can.
 """
 
 from __future__ import annotations
@@ -19,16 +20,16 @@ import pkgutil
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from swtch.analysis.findings import Group
+from swtch.analysis.findings import Group, Place
 from swtch.analysis.stats import MIN_N
-from swtch.records import Engine, Interval, Model, Verdict, VerdictName
+from swtch.records import Interval, Model, Verdict, VerdictName
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """The groups of one engine, of one experiment or of all."""
+    """The groups of one place."""
 
-    engine: Engine
+    place: Place
     groups: tuple[Group, ...]
 
     def of(self, experiment: str, model: Model | None = None, **factors: object) -> list[Group]:
@@ -78,30 +79,34 @@ def every() -> tuple[Claim, ...]:
 
 
 def judge(groups: Sequence[Group], experiments: Iterable[str]) -> tuple[Verdict, ...]:
-    """A verdict for each claim about these experiments, per engine."""
+    """A verdict for each claim about these experiments, per place."""
     wanted = set(experiments)
-    engines: list[Engine] = list(dict.fromkeys(group.trial.engine for group in groups))
-    verdicts = []
-    for claim in every():
-        if claim.experiment not in wanted:
-            continue
-        for engine in engines:
-            evidence = Evidence(engine, tuple(g for g in groups if g.trial.engine == engine))
-            ruling = claim.check(evidence)
-            verdicts.append(
-                Verdict(
-                    claim=claim.id,
-                    study=claim.study,
-                    text=claim.text,
-                    published=claim.published,
-                    here=ruling.here,
-                    engine=engine,
-                    verdict=ruling.verdict,
-                    why=ruling.why,
-                    threshold=ruling.threshold,
-                )
-            )
+    claims = [claim for claim in every() if claim.experiment in wanted]
+    places: dict[Place, list[Group]] = {}
+    for group in groups:
+        places.setdefault(group.place, []).append(group)
+    verdicts: list[Verdict] = []
+    for claim in claims:
+        found = [_verdict(claim, Evidence(p, tuple(own))) for p, own in places.items()]
+        measured = [v for v in found if v.verdict != "not measurable here"]
+        verdicts += measured or found[:1]
     return tuple(verdicts)
+
+
+def _verdict(claim: Claim, evidence: Evidence) -> Verdict:
+    ruling = claim.check(evidence)
+    return Verdict(
+        claim=claim.id,
+        study=claim.study,
+        text=claim.text,
+        published=claim.published,
+        here=ruling.here,
+        engine=evidence.place.engine,
+        guest=evidence.place.guest,
+        verdict=ruling.verdict,
+        why=ruling.why,
+        threshold=ruling.threshold,
+    )
 
 
 # ---- rules that many claims share ----

@@ -152,7 +152,7 @@ def _low_cv(evidence: Evidence) -> Ruling:
         return missing(NO_PTHREAD)
     intervals: dict[str, Interval] = {}
     for case, group in cases.items():
-        made = stats.interval(group.values("throughput_mops"), "%", stats.cv)
+        made = stats.interval(group.speeds(), "%", stats.cv)
         if made is not None:
             intervals[case] = made
     worst = max(intervals.values(), key=lambda interval: interval.estimate)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A run as files people read: HTML, Markdown and JSON.
 
-``story``     what is said, computed once        ``charts``  the figures
-``tables``    the tables, as text                ``terminal`` the run in a terminal
+``story``     what is said, computed once     ``chapters``  how each experiment is shown
+``charts``    how a figure is made            ``tables``    what a table is
+``terminal``  the run in a terminal           ``templates`` the page
 
 The HTML is one file under a content-security policy that allows no request and
 no script; a report is a file to send on, and must open the same anywhere.
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from swtch.report.story import Story
+    from swtch.report.tables import Table
 
 SCHEMA = 1
 DATA_MAX_BYTES = 3 << 20
@@ -100,8 +102,8 @@ def _html(story: Story, run_dir: Path) -> str:
     import jinja2
     import msgspec
 
-    from swtch.report import charts, tables
-    from swtch.report.story import spread
+    from swtch.report.chapters import chapter
+    from swtch.report.story import spread, where
 
     templates = resources.files("swtch.report") / "templates"
     environment = jinja2.Environment(
@@ -116,10 +118,10 @@ def _html(story: Story, run_dir: Path) -> str:
         {
             "experiment": experiment,
             "notes": [n for n in story.notes if n.startswith(f"{experiment.name}/")],
-            "figures": charts.figures(story, experiment.name),
-            "tables": tables.tables(story, experiment.name),
+            "figures": chapter(experiment.name).figures(story),
+            "tables": filled(chapter(experiment.name).tables(story)),
         }
-        for experiment in sorted(story.experiments, key=lambda e: e.name, reverse=True)
+        for experiment in story.experiments
     ]
     shown = msgspec.json.format(msgspec.json.encode(story.run.manifest.environment), indent=2)
     return template.render(
@@ -129,12 +131,13 @@ def _html(story: Story, run_dir: Path) -> str:
         environment=shown.decode(),
         data_link=link,
         spread=spread,
+        where=where,
     )
 
 
 def _markdown(story: Story, _: Path) -> str:
-    from swtch.report import tables
-    from swtch.report.story import spread
+    from swtch.report.chapters import chapter
+    from swtch.report.story import spread, where
 
     manifest = story.run.manifest
     counted = f"{len(story.run.samples)} of {len(manifest.plan)} invocations"
@@ -142,7 +145,7 @@ def _markdown(story: Story, _: Path) -> str:
         "# What switching threads costs here",
         "",
         f"{story.machine}  ",
-        f"{counted}, {manifest.created}, engine {manifest.engine}",
+        f"{counted}, {manifest.created}, engine {story.engines}",
         "",
     ]
     lines += [f"- {sentence}" for sentence in story.highlights]
@@ -154,7 +157,7 @@ def _markdown(story: Story, _: Path) -> str:
                 verdict.claim,
                 verdict.text,
                 verdict.published,
-                f"{spread(verdict.here)} {verdict.here.unit} ({verdict.engine})"
+                f"{spread(verdict.here)} {verdict.here.unit} ({where(verdict)})"
                 if verdict.here
                 else "–",
                 f"**{verdict.verdict}**",
@@ -166,7 +169,7 @@ def _markdown(story: Story, _: Path) -> str:
     for experiment in story.experiments:
         lines += ["", f"## {experiment.title}", "", experiment.question, ""]
         lines += [f"- {n}" for n in story.notes if n.startswith(f"{experiment.name}/")]
-        for table in tables.tables(story, experiment.name):
+        for table in filled(chapter(experiment.name).tables(story)):
             lines += ["", table.caption, ""]
             lines += _md_table(table.columns, [row.cells for row in table.rows])
     lines += ["", "## Validity", ""]
@@ -182,6 +185,10 @@ def _markdown(story: Story, _: Path) -> str:
     made_by = f"swtch {manifest.swtch_version}, run {manifest.run_id}, seed {manifest.seed}"
     lines += ["", f"{made_by}: `{' '.join(manifest.command)}`", ""]
     return "\n".join(lines)
+
+
+def filled(tables: Sequence[Table]) -> list[Table]:
+    return [table for table in tables if table.rows]
 
 
 def _md(cell: str) -> str:

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How each experiment is reported: one module for one experiment, of its name.
+
+A chapter has three functions, all of a ``Story``: ``figures`` and ``tables``
+for the files, ``terminal`` for `swtch show`. What was measured at two places
+(engine, guest) stands in two figures and two tables, never in one. An
+experiment without a chapter gets ``plain``: every metric of every trial.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import TYPE_CHECKING, Protocol, cast
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from swtch.report.charts import Figure
+    from swtch.report.story import Story
+    from swtch.report.tables import Table
+
+
+class Chapter(Protocol):
+    def figures(self, story: Story) -> list[Figure]: ...
+
+    def tables(self, story: Story) -> list[Table]: ...
+
+    def terminal(self, story: Story) -> list[RenderableType]: ...
+
+
+def chapter(experiment: str) -> Chapter:
+    """The chapter of the experiment called `experiment`."""
+    name = f"{__name__}.{experiment.replace('-', '_')}"
+    if importlib.util.find_spec(name) is None:
+        from swtch.report.chapters.plain import Plain
+
+        return Plain(experiment)
+    return cast("Chapter", importlib.import_module(name))

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The chapter of an experiment that has none of its own: every metric of every trial."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rich.console import RenderableType
+
+from swtch.analysis.findings import Place
+from swtch.report.charts import Figure
+from swtch.report.story import Story, spread
+from swtch.report.tables import Row, Table, gate_marks
+
+
+@dataclass(frozen=True)
+class Plain:
+    experiment: str
+
+    def figures(self, story: Story) -> list[Figure]:
+        return []
+
+    def tables(self, story: Story) -> list[Table]:
+        return [self._table(story, place) for place in story.places_of(self.experiment)]
+
+    def terminal(self, story: Story) -> list[RenderableType]:
+        from rich.table import Table as RichTable
+
+        shown: list[RenderableType] = []
+        for made in self.tables(story):
+            table = RichTable(title=made.caption, title_justify="left")
+            for index, column in enumerate(made.columns):
+                table.add_column(column, justify="left" if index < made.labels else "right")
+            for row in made.rows:
+                table.add_row(*row.cells)
+            shown.append(table)
+        return shown
+
+    def _table(self, story: Story, place: Place) -> Table:
+        rows = []
+        for finding in story.findings_of(self.experiment, place):
+            name = finding.trial.id.removeprefix(f"{self.experiment}/")
+            for index, (metric, made) in enumerate(finding.intervals.items()):
+                first = index == 0
+                cells = (name if first else "", metric, spread(made), made.unit)
+                counts = (str(made.n), gate_marks(finding) if first else "")
+                rows.append(Row((*cells, *counts), first=first))
+        return Table(
+            f"Measured here, engine {place}: medians over invocations with 95 % intervals",
+            ("trial", "metric", "median", "unit", "n", "gates"),
+            2,
+            tuple(rows),
+        )

@@ -1,0 +1,425 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The chapter of `scenarios`: throughput, ratios, switches, run sequence, per place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import RenderableType
+
+from swtch.analysis import stats
+from swtch.analysis.findings import Place, compare, metrics
+from swtch.experiments.scenarios import EXPERIMENT
+from swtch.records import Finding
+from swtch.report.charts import INK, WIDTH, Figure, data, figure, models_of, place_suffix, scale
+from swtch.report.story import Story, number, spread
+from swtch.report.tables import Row, Table, count, gate_marks
+
+SPEEDS = {
+    "throughput_mops": "Mops/s",
+    "throughput_opki": "increments per 1000 instructions",
+}
+
+
+def figures(story: Story) -> list[Figure]:
+    makers = (_throughput, _ratios, _switches, _sequence)
+    made = [maker(story, place) for place in story.places_of("scenarios") for maker in makers]
+    return [one for one in made if one is not None]
+
+
+def _said(place: Place) -> str:
+    return "" if place == Place("native") else f" ({place})"
+
+
+def _originals(story: Story, place: Place) -> list[Finding]:
+    """The findings of one place without the copy of the A/A pair."""
+    return [
+        finding
+        for finding in story.findings_of("scenarios", place)
+        if finding.trial.factors.get("control") != "b"
+    ]
+
+
+def _interval_rows(story: Story, place: Place) -> list[dict[str, Any]]:
+    rows = []
+    for finding in _originals(story, place):
+        made = finding.intervals.get(place.speed)
+        if made is not None:
+            rows.append(
+                {
+                    "scenario": finding.trial.factors["scenario"],
+                    "model": finding.trial.model,
+                    "value": made.estimate,
+                    "low": made.low,
+                    "high": made.high,
+                }
+            )
+    return rows
+
+
+def _throughput(story: Story, place: Place) -> Figure | None:
+    import altair as alt
+
+    rows = _interval_rows(story, place)
+    if not rows:
+        return None
+    # The study's figures stand beside our own clock's, not beside an emulated one's.
+    published = [
+        {"scenario": case, "model": model, "value": known.value}
+        for (case, model, metric), known in EXPERIMENT.published.items()
+        if metric == "throughput_mops" and place.engine == "native"
+    ]
+    models = models_of(rows + published)
+    axis = f"{SPEEDS[place.speed]} (more is better)"
+    x = alt.X("value:Q", title=axis, scale=alt.Scale(zero=True))
+    y = alt.Y("model:N", title=None, sort=models)
+    colour = alt.Color("model:N", scale=scale(models), legend=None)
+    here = data(rows)
+    layers: list[Any] = [
+        alt.Chart(here)
+        .mark_rule(strokeWidth=3, opacity=0.55)
+        .encode(x=alt.X("low:Q", title=axis), x2="high:Q", y=y, color=colour),
+        alt.Chart(here).mark_point(filled=True, size=75, opacity=1).encode(x=x, y=y, color=colour),
+    ]
+    if published:
+        layers.append(
+            alt.Chart(data(published))
+            .mark_point(shape="diamond", size=75, strokeWidth=1.5, filled=False)
+            .encode(x=x, y=y, color=colour)
+        )
+    chart = alt.vconcat(
+        *[
+            alt.layer(
+                *(layer.transform_filter(f"datum.scenario == '{case}'") for layer in layers)
+            ).properties(
+                width=WIDTH,
+                height=21 * len(models),
+                title=alt.TitleParams(case, anchor="start", color=INK, fontSize=13),
+            )
+            for case in dict.fromkeys(row["scenario"] for row in rows)
+        ],
+        spacing=6,
+    ).resolve_scale(x="shared", color="shared")
+    best = max(rows, key=lambda row: row["value"])
+    caption = "Dot: median over invocations here, bar: its 95 % interval."
+    if published:
+        caption += (
+            " Hollow diamond: the study's figure, from another machine (ARM64, 4 vCPUs);"
+            " compare the pattern, not the height."
+        )
+    return figure(
+        chart,
+        "fig-throughput" + place_suffix(place),
+        f"Throughput by scenario and model{_said(place)}",
+        f"Highest here: {best['model']} in {best['scenario']} with {number(best['value'])}"
+        f" {SPEEDS[place.speed]}.",
+        caption,
+    )
+
+
+def _ratios(story: Story, place: Place) -> Figure | None:
+    import altair as alt
+
+    groups = [g for g in story.groups_of("scenarios", place) if g.good]
+    base = {
+        g.trial.factors["scenario"]: g
+        for g in groups
+        if g.trial.model == "pthread" and g.trial.factors.get("control") != "b"
+    }
+    rows: list[dict[str, Any]] = []
+    for one in groups:
+        case = one.trial.factors["scenario"]
+        if one.trial.model == "pthread" or case not in base:
+            continue
+        ratio = compare(one, base[case])
+        if ratio is not None:
+            rows.append(
+                {
+                    "case": f"{case} {one.trial.model}",
+                    "model": one.trial.model,
+                    "value": ratio.estimate,
+                    "low": ratio.low,
+                    "high": ratio.high,
+                }
+            )
+    if not rows:
+        return None
+    layers: list[Any] = []
+    control = next((c for c in story.controls if c.a.place == place), None)
+    caption = (
+        "Ratio of medians, compared block by block, with its 95 % interval. Right of the line:"
+        " faster than pthreads."
+    )
+    if control:
+        band = [{"low": min(control.ratio.low, 1), "high": max(control.ratio.high, 1)}]
+        layers.append(
+            alt.Chart(data(band)).mark_rect(opacity=0.10, color=INK).encode(x="low:Q", x2="high:Q")
+        )
+        caption += (
+            f" The grey band is a {control.a.trial.model} trial against its own copy: what this"
+            " run cannot tell from noise."
+        )
+    axis = "throughput relative to pthread in the same scenario"
+    y = alt.Y("case:N", title=None, sort=[row["case"] for row in rows])
+    colour = alt.Color("model:N", scale=scale(models_of(rows)), legend=None)
+    unclamped = alt.Scale(zero=False)
+    layers += [
+        alt.Chart(data([{"one": 1}])).mark_rule(color=INK, opacity=0.6).encode(x="one:Q"),
+        alt.Chart(data(rows))
+        .mark_rule(strokeWidth=3, opacity=0.55)
+        .encode(x=alt.X("low:Q", title=axis, scale=unclamped), x2="high:Q", y=y, color=colour),
+        alt.Chart(data(rows))
+        .mark_point(filled=True, size=75, opacity=1)
+        .encode(x=alt.X("value:Q", title=axis, scale=unclamped), y=y, color=colour),
+    ]
+    clear = sum(row["low"] > 1 or row["high"] < 1 for row in rows)
+    return figure(
+        alt.layer(*layers).properties(width=WIDTH, height=19 * len(rows)),
+        "fig-ratios" + place_suffix(place),
+        f"Each model against pthread{_said(place)}",
+        f"{clear} of {len(rows)} ratios have an interval that excludes 1.",
+        caption,
+    )
+
+
+def _switches(story: Story, place: Place) -> Figure | None:
+    import altair as alt
+
+    names = {"nvcsw": "voluntary", "nivcsw": "involuntary", "user_switches": "in user space"}
+    rows: list[dict[str, Any]] = []
+    for finding in _originals(story, place):
+        for metric, kind in names.items():
+            made = finding.intervals.get(metric)
+            if made is not None and made.estimate > 0:
+                rows.append(
+                    {
+                        "case": f"{finding.trial.factors['scenario']} {finding.trial.model}",
+                        "kind": kind,
+                        "value": made.estimate,
+                    }
+                )
+    if not rows:
+        return None
+    order = list(dict.fromkeys(row["case"] for row in rows))
+    kinds = alt.Scale(domain=list(names.values()), range=["#0072B2", "#E69F00", "#009E73"])
+    chart = (
+        alt.Chart(data(rows))
+        .mark_bar(height=11)
+        .encode(
+            x=alt.X(
+                "value:Q",
+                title="switches in one invocation (median)",
+                axis=alt.Axis(tickCount=6),
+            ),
+            y=alt.Y("case:N", title=None, sort=order),
+            color=alt.Color("kind:N", scale=kinds),
+        )
+        .properties(width=WIDTH, height=17 * len(order))
+    )
+    return figure(
+        chart,
+        "fig-switches" + place_suffix(place),
+        f"Switches in one invocation{_said(place)}",
+        "Voluntary and involuntary as the kernel counts them, and those in user space.",
+        "400 interventions are asked for in B and C. The kernel counts a yield as involuntary,"
+        " because the thread stays runnable; a sleep as voluntary. Models in user space switch"
+        " without the kernel; a coroutine's round trip through its scheduler counts twice.",
+    )
+
+
+def _sequence(story: Story, place: Place) -> Figure | None:
+    import altair as alt
+
+    rows: list[dict[str, Any]] = []
+    for one in story.groups_of("scenarios", place):
+        values = one.speeds()
+        if not values:
+            continue
+        centre = float(stats.median(values))
+        rows += [
+            {
+                "seq": sample.seq,
+                "model": one.trial.model,
+                "value": metrics(sample)[place.speed] / centre,
+            }
+            for sample in one.good
+            if place.speed in metrics(sample)
+        ]
+    if not rows:
+        return None
+    chart = (
+        alt.Chart(data(rows))
+        .mark_circle(size=26, opacity=0.75)
+        .encode(
+            x=alt.X("seq:Q", title="order in which the run did them"),
+            y=alt.Y("value:Q", title="relative to the trial's median", scale=alt.Scale(zero=False)),
+            color=alt.Color("model:N", scale=scale(models_of(rows))),
+        )
+        .properties(width=WIDTH, height=190)
+    )
+    low, high = min(r["value"] for r in rows), max(r["value"] for r in rows)
+    return figure(
+        chart,
+        "fig-sequence" + place_suffix(place),
+        f"Every invocation in the order it ran{_said(place)}",
+        f"{len(rows)} invocations, from {number(low)} to {number(high)} of their median.",
+        "Trials are interleaved in random order, so a drift or a disturbance of the machine shows"
+        " as a slope or a cluster here and not as a difference between models.",
+    )
+
+
+# ---- tables ----
+
+
+def tables(story: Story) -> list[Table]:
+    measured = [_results(story, place) for place in story.places_of("scenarios")]
+    return [*measured, _published()]
+
+
+def _results(story: Story, place: Place) -> Table:
+    rows = []
+    last = None
+    for finding in story.findings_of("scenarios", place):
+        factors = finding.trial.factors
+        case = str(factors["scenario"])
+        model = finding.trial.model + (" (again)" if factors.get("control") == "b" else "")
+        spread_of = finding.dispersion.get(place.speed, {})
+        rows.append(
+            Row(
+                (
+                    case,
+                    model,
+                    f"{factors['cpus_used']} of {factors['cpus_asked']}",
+                    spread(finding.intervals.get(place.speed)),
+                    f"{number(spread_of.get('mean'))} ± {number(spread_of.get('sd'))}",
+                    f"{spread_of['cv']:.1f} %" if spread_of else "–",
+                    count(finding, "nvcsw"),
+                    count(finding, "nivcsw"),
+                    count(finding, "user_switches"),
+                    f"{finding.n}" + (f" + {finding.failed} failed" if finding.failed else ""),
+                    gate_marks(finding),
+                ),
+                first=case != last,
+            )
+        )
+        last = case
+    return Table(
+        f"Measured here, engine {place}: {SPEEDS[place.speed]} is the median over invocations"
+        " with its 95 % interval; switches are medians of totals over the four threads",
+        (
+            *("Scenario", "Model", "CPUs", SPEEDS[place.speed], "mean ± SD", "CV"),
+            *("voluntary", "involuntary", "in user space", "n", "gates"),
+        ),
+        2,
+        tuple(rows),
+    )
+
+
+def _published() -> Table:
+    figures = EXPERIMENT.published
+    rows = []
+    for (case, model, metric), known in figures.items():
+        if metric != "throughput_mops":
+            continue
+
+        def with_sd(name: str, case: str = case, model: str = model) -> str:
+            other = figures[case, model, name]
+            return number(other.value) + (f" ± {number(other.sd)}" if other.sd else "")
+
+        rows.append(
+            Row(
+                (
+                    case,
+                    model,
+                    with_sd("throughput_mops"),
+                    f"{figures[case, model, 'throughput_cv'].value:g} %",
+                    with_sd("nvcsw"),
+                    with_sd("nivcsw"),
+                    known.source,
+                ),
+                first=case == "A",
+            )
+        )
+    return Table(
+        "Published, on another machine (ARM64, Linux 6.8, 4 vCPUs): mean ± SD of five runs",
+        ("Scenario", "Model", "Mops/s", "CV", "voluntary", "involuntary", "source"),
+        2,
+        tuple(rows),
+    )
+
+
+# ---- terminal ----
+
+
+def terminal(story: Story) -> list[RenderableType]:
+    shown: list[RenderableType] = []
+    for place in story.places_of("scenarios"):
+        unit = SPEEDS[place.speed]
+        shown += [
+            f"\nFour threads on one counter, {place}: medians, {unit}",
+            _matrix(story, place),
+            f"\nThe same in detail, {place}: median [95 %], switches a run",
+            _details(story, place),
+        ]
+    if any(note.startswith("scenarios/") for note in story.notes):
+        shown.append("* fewer CPUs than the study had; the report says what was done instead")
+    return shown
+
+
+def _matrix(story: Story, place: Place) -> RenderableType:
+    """Scenarios down, models across: the one table to remember."""
+    from rich.table import Table as RichTable
+
+    findings = _originals(story, place)
+    models = models_of([{"model": finding.trial.model} for finding in findings])
+    table = RichTable()
+    table.add_column("")
+    for model in models:
+        table.add_column(model, justify="right")
+    for case in dict.fromkeys(str(f.trial.factors["scenario"]) for f in findings):
+        row = {f.trial.model: f for f in findings if f.trial.factors["scenario"] == case}
+        cells = []
+        for model in models:
+            made = row[model].intervals.get(place.speed) if model in row else None
+            factors = row[model].trial.factors if model in row else {}
+            mark = "" if factors.get("cpus_used") == factors.get("cpus_asked") else "*"
+            cells.append(number(made.estimate) + mark if made else "–")
+        table.add_row(case, *cells)
+    return table
+
+
+def _details(story: Story, place: Place) -> RenderableType:
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    table = RichTable()
+    table.add_column("")
+    table.add_column("model")
+    table.add_column("CPUs", justify="right")
+    table.add_column(
+        "Mops/s" if place.engine != "exact" else "op/ki", justify="right", no_wrap=True
+    )
+    table.add_column("CV %", justify="right")
+    table.add_column("vol", justify="right")
+    table.add_column("invol", justify="right")
+    table.add_column("user", justify="right")
+    table.add_column("gates")
+    last = None
+    for finding in _originals(story, place):
+        factors = finding.trial.factors
+        case = str(factors["scenario"])
+        if last is not None and case != last:
+            table.add_section()
+        speed = finding.dispersion.get(place.speed)
+        fewer = "" if factors["cpus_used"] == factors["cpus_asked"] else "*"
+        table.add_row(
+            case if case != last else "",
+            finding.trial.model,
+            f"{factors['cpus_used']}{fewer}",
+            spread(finding.intervals.get(place.speed)),
+            f"{speed['cv']:.1f}" if speed else "–",
+            *(count(finding, name) for name in ("nvcsw", "nivcsw", "user_switches")),
+            Text(gate_marks(finding)),
+        )
+        last = case
+    return table
