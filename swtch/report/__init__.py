@@ -145,7 +145,7 @@ def _markdown(story: Story, _: Path) -> str:
         "# What switching threads costs here",
         "",
         f"{story.machine}  ",
-        f"{counted}, {manifest.created}, engine {story.engines}",
+        f"{counted}, {story.created}, engine {story.engines}",
         "",
     ]
     lines += [f"- {sentence}" for sentence in story.highlights]

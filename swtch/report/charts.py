@@ -84,7 +84,7 @@ def themed(chart: Any) -> Any:
     }
     label = {"labelColor": INK, "titleColor": INK, "labelFont": font, "titleFont": font}
     return (
-        chart.configure(background="transparent", font=font)
+        chart.configure(background="transparent", font=font, padding=14)
         .configure_axis(**axis)
         .configure_legend(**label, labelFontSize=12, orient="top", title=None, symbolSize=90)
         .configure_header(**label, labelFontSize=13, labelFontWeight="bold")

@@ -89,6 +89,11 @@ class Story:
         return machine_line(self.run.manifest.environment)
 
     @cached_property
+    def created(self) -> str:
+        """When the run began, for people: the manifest has it to the second."""
+        return self.run.manifest.created[:16].replace("T", " ") + " UTC"
+
+    @cached_property
     def engines(self) -> str:
         """Where this run measured, in words."""
         return ", ".join(map(str, self.places))
