@@ -43,7 +43,7 @@ PARK_TIMEOUT_S = 180.0
 PACKAGES = {
     UTHREAD: "run make bench",
     PTHREAD: "run make bench",
-    BOOST: "it needs Boost.Fiber: libboost-fiber-dev, libboost-context-dev",
+    BOOST: "it needs Boost.Fiber: libboost-fiber1.81-dev, libboost-context1.81-dev",
 }
 
 
