@@ -177,33 +177,44 @@ static void stack_give(coroutine_scheduler_t *s, struct co_stack *st)
 
 /* ---- switching ---- */
 
-/* `last`: the side we leave never runs again. */
+static struct co_context *context_of(coroutine_scheduler_t *s, coroutine_t *co)
+{
+	return co ? &co->ctx : &s->caller;
+}
+
+/* Exchange the stacks; who arrives says so to ASan. `last`: the side we leave
+ * never runs again. */
 static void swap(coroutine_scheduler_t *s, struct co_context *from,
 		 struct co_context *to, bool last)
 {
 	s->stats.switches++;
+#if UTHREAD_ASAN
+	/* The uthread that owns us may be left and resumed on that stack. */
+	if (s->owner_ut) {
+		s->owner_ut->san_low = to->san_low;
+		s->owner_ut->san_size = to->san_size;
+	}
+#endif
 	san_switch_start(last ? NULL : &from->san_fake, to->san_low,
 			 to->san_size);
 	s->backend->swap(from, to);
-	san_switch_finish(from->san_fake);
 }
 
-static struct co_context *context_of(coroutine_scheduler_t *s, coroutine_t *co)
+/* On the stack of `co`, just entered. The stack it was entered from may be
+ * another one than the last time: note where it lies, for the way back. */
+static void arrived(coroutine_t *co, void *fake)
 {
-	return co ? &co->ctx : &s->caller;
+	struct co_context *back = context_of(co->sched, co->resumer);
+
+	san_switch_finish_from(fake, &back->san_low, &back->san_size);
 }
 
 void coroutine_main(void *arg)
 {
 	coroutine_t *co = arg;
 	coroutine_scheduler_t *s = co->sched;
-	coroutine_t *back = co->resumer;
 
-	/* Learn where the caller's stack lies, to be able to say so later. */
-	san_switch_finish_from(NULL, back ? &back->ctx.san_low :
-					    &s->caller.san_low,
-			       back ? &back->ctx.san_size :
-				      &s->caller.san_size);
+	arrived(co, NULL);
 	co->fn(co->arg);
 	co->state = COROUTINE_FINISHED;
 	swap(s, &co->ctx, context_of(s, co->resumer), true);
@@ -225,6 +236,7 @@ static void enter(coroutine_t *co)
 	s->running = co;
 	*slot = co;
 	swap(s, context_of(s, me), &co->ctx, false);
+	san_switch_finish(context_of(s, me)->san_fake);
 	s->running = me;
 	*running_slot() = outer;
 	if (me)
@@ -269,6 +281,7 @@ int coroutine_yield(void)
 	if (co->turns_left)
 		co->turns_left--;
 	swap(co->sched, &co->ctx, context_of(co->sched, co->resumer), false);
+	arrived(co, co->ctx.san_fake);
 	return 0;
 }
 
@@ -299,6 +312,7 @@ int coroutine_scheduler_init(coroutine_scheduler_t **scheduler,
 {
 	struct coroutine_config c = { 0 };
 	coroutine_scheduler_t *s;
+	int saved = errno;
 
 	if (!scheduler)
 		return EINVAL;
@@ -312,8 +326,10 @@ int coroutine_scheduler_init(coroutine_scheduler_t **scheduler,
 	    (c.stack_size && c.stack_size < COROUTINE_STACK_MIN))
 		return EINVAL;
 	s = calloc(1, sizeof(*s));
-	if (!s)
+	if (!s) {
+		errno = saved;
 		return ENOMEM;
+	}
 	s->backend = c.backend == COROUTINE_ASM ? &co_backend_asm :
 						  &co_backend_ucontext;
 	s->order = c.order;
@@ -323,8 +339,12 @@ int coroutine_scheduler_init(coroutine_scheduler_t **scheduler,
 	s->owner = pthread_self();
 	if (s->backend->adopt(&s->caller)) {
 		free(s);
+		errno = saved;
 		return ENOMEM;
 	}
+	overflow_setup();
+	overflow_pthread_get();
+	errno = saved;
 	*scheduler = s;
 	return 0;
 }
@@ -356,37 +376,25 @@ int coroutine_scheduler_destroy(coroutine_scheduler_t *scheduler)
 	}
 	s->backend->drop(&s->caller);
 	free(s);
+	overflow_pthread_put();
 	return 0;
 }
 
-int coroutine_create(coroutine_scheduler_t *scheduler, coroutine_t **coroutine,
-		     const struct coroutine_attr *attr, void (*fn)(void *),
-		     void *arg)
+static int create(coroutine_scheduler_t *scheduler, coroutine_t **coroutine,
+		  const struct coroutine_attr *a, void (*fn)(void *), void *arg)
 {
-	struct coroutine_attr a = { 0 };
-	coroutine_t *co;
+	coroutine_t *co = calloc(1, sizeof(*co));
 
-	if (!scheduler || !fn)
-		return EINVAL;
-	if (!owned(scheduler))
-		return EPERM;
-	if (attr) {
-		if (attr->size != sizeof(a))
-			return EINVAL;
-		a = *attr;
-	}
-	if (a.stack_size && a.stack_size < COROUTINE_STACK_MIN)
-		return EINVAL;
-	co = calloc(1, sizeof(*co));
 	if (!co)
 		return ENOMEM;
 	co->sched = scheduler;
 	co->fn = fn;
 	co->arg = arg;
-	co->priority = a.priority;
-	co->slice = a.slice ? a.slice : 1;
-	co->stack = stack_take(scheduler, a.stack_size ? a.stack_size :
-							 scheduler->stack_size);
+	co->priority = a->priority;
+	co->slice = a->slice ? a->slice : 1;
+	co->stack = stack_take(scheduler, a->stack_size ?
+						  a->stack_size :
+						  scheduler->stack_size);
 	if (!co->stack) {
 		free(co);
 		return ENOMEM;
@@ -409,6 +417,25 @@ int coroutine_create(coroutine_scheduler_t *scheduler, coroutine_t **coroutine,
 	return 0;
 }
 
+int coroutine_create(coroutine_scheduler_t *scheduler, coroutine_t **coroutine,
+		     const struct coroutine_attr *attr, void (*fn)(void *),
+		     void *arg)
+{
+	static const struct coroutine_attr defaults = { .size = sizeof(*attr) };
+	int saved = errno, err;
+
+	if (!attr)
+		attr = &defaults;
+	if (!scheduler || !fn || attr->size != sizeof(*attr) ||
+	    (attr->stack_size && attr->stack_size < COROUTINE_STACK_MIN))
+		return EINVAL;
+	if (!owned(scheduler))
+		return EPERM;
+	err = create(scheduler, coroutine, attr, fn, arg);
+	errno = saved;
+	return err;
+}
+
 /* ---- looking ---- */
 
 coroutine_t *coroutine_self(void)
@@ -428,4 +455,15 @@ int coroutine_stats(const coroutine_scheduler_t *scheduler,
 		return EINVAL;
 	*stats = scheduler->stats;
 	return 0;
+}
+
+bool coroutine_overflowed(const char *addr, void **fn, size_t *usable)
+{
+	const coroutine_t *co = *running_slot();
+
+	if (!co || addr < co->stack->guard || addr >= co->stack->low)
+		return false;
+	*fn = *(void *const *)&co->fn;
+	*usable = co->stack->bytes;
+	return true;
 }

@@ -42,6 +42,7 @@ void coroutine_main(void *co);
 
 struct co_stack {
 	struct co_stack *next; /* in the pool */
+	char *guard;
 	char *low; /* lowest usable address, above the guard */
 	size_t bytes; /* usable */
 };

@@ -17,14 +17,18 @@
 struct co_stack *co_stack_new(size_t bytes)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
-	struct co_stack *s = malloc(sizeof(*s));
+	struct co_stack *s;
 	char *p;
 
+	if (bytes > SIZE_MAX - 2 * page)
+		return NULL;
+	s = malloc(sizeof(*s));
 	if (!s)
 		return NULL;
 	bytes = (bytes + page - 1) & ~(page - 1);
 	p = mmap(NULL, bytes + page, PROT_READ | PROT_WRITE,
-		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1,
+		 0);
 	if (p == MAP_FAILED) {
 		free(s);
 		return NULL;
@@ -35,6 +39,7 @@ struct co_stack *co_stack_new(size_t bytes)
 		return NULL;
 	}
 	s->next = NULL;
+	s->guard = p;
 	s->low = p + page;
 	s->bytes = bytes;
 	return s;
@@ -42,8 +47,6 @@ struct co_stack *co_stack_new(size_t bytes)
 
 void co_stack_free(struct co_stack *s)
 {
-	size_t page = (size_t)sysconf(_SC_PAGESIZE);
-
-	munmap(s->low - page, s->bytes + page);
+	munmap(s->guard, (size_t)(s->low - s->guard) + s->bytes);
 	free(s);
 }

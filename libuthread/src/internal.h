@@ -72,6 +72,8 @@ struct uthread {
 	struct keyblock **keys; /* private to the uthread */
 	struct _Unwind_Exception *unwind; /* uthread_exit()'s, on its stack */
 	void *coroutine; /* the coroutine it is inside of; private to it */
+	const void *san_low; /* ASan: the stack it is on, its own or ... */
+	size_t san_size; /* ... that of a coroutine in it */
 
 	/* Zone 3: immutable while it lives. */
 	char *slot; /* lowest address; the guard is here */
@@ -298,6 +300,14 @@ void compat_run_pthread_keys(void);
 /* ---- overflow.c ---- */
 void overflow_setup(void);
 int overflow_worker_setup(struct worker *w);
+/* A plain pthread gets, or loses, one more coroutine scheduler. */
+void overflow_pthread_get(void);
+void overflow_pthread_put(void);
+
+/* ---- coroutine.c ---- */
+/* In a signal handler: does `addr` lie in the guard of the coroutine that
+ * runs? Then its function and stack size. */
+bool coroutine_overflowed(const char *addr, void **fn, size_t *usable);
 
 /* ---- key.c ---- */
 void keys_end(struct uthread *ut);

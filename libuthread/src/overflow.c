@@ -5,8 +5,10 @@
  * A write below a stack hits its guard page and raises SIGSEGV, which runs
  * on the worker's alternate stack. If the address lies in the guard of the
  * uthread that ran, its name, entry function, stack size and what to change
- * are printed and the signal takes its default course (core dump). Any other
- * fault goes to the handler that was there before.
+ * are printed and the signal takes its default course (core dump). The same
+ * for a coroutine; a plain pthread gets an alternate stack for as long as it
+ * has a scheduler, unless it has one already. Any other fault goes to the
+ * handler that was there before.
  */
 #include <dlfcn.h>
 #include <signal.h>
@@ -21,26 +23,39 @@
 #define ALTSTACK_MIN (64u << 10)
 
 static struct sigaction previous;
-static bool installed;
+static uint32_t installed;
+
+static void name_entry(char *buf, size_t room, void *fn)
+{
+	Dl_info info = { 0 };
+
+	if (dladdr(fn, &info) && info.dli_sname)
+		snprintf(buf, room, "%s()", info.dli_sname);
+	else if (info.dli_fname)
+		snprintf(buf, room, "%p (%s+0x%lx)", fn, info.dli_fname,
+			 (unsigned long)((char *)fn - (char *)info.dli_fbase));
+	else
+		snprintf(buf, room, "%p", fn);
+}
 
 static void report(const struct uthread *ut, const void *addr)
 {
 	size_t usable = (size_t)(ut->stack_top - ut->stack_low);
 	char entry[160];
-	Dl_info info;
 
-	if (dladdr(*(void *const *)&ut->fn, &info) && info.dli_sname)
-		snprintf(entry, sizeof(entry), "%s()", info.dli_sname);
-	else if (info.dli_fname)
-		snprintf(entry, sizeof(entry), "%p (%s+0x%lx)",
-			 *(void *const *)&ut->fn, info.dli_fname,
-			 (unsigned long)((char *)*(void *const *)&ut->fn -
-					 (char *)info.dli_fbase));
-	else
-		snprintf(entry, sizeof(entry), "%p", *(void *const *)&ut->fn);
+	name_entry(entry, sizeof(entry), *(void *const *)&ut->fn);
 	ut_warn("stack overflow in uthread '%s' (id %u), entry %s, at %p: its stack of %zu KiB is used up; give it more with uthread_attr_setstacksize() or UTHREAD_STACK_SIZE",
 		ut->name[0] ? ut->name : "(no name)", ut->id, entry, addr,
 		usable >> 10);
+}
+
+static void report_coroutine(void *fn, size_t usable, const void *addr)
+{
+	char entry[160];
+
+	name_entry(entry, sizeof(entry), fn);
+	ut_warn("stack overflow in a coroutine, entry %s, at %p: its stack of %zu KiB is used up; give it more with stack_size in struct coroutine_attr or coroutine_config",
+		entry, addr, usable >> 10);
 }
 
 static void pass_on(int sig, siginfo_t *si, void *uc)
@@ -62,9 +77,15 @@ static void on_segv(int sig, siginfo_t *si, void *uc)
 {
 	const struct uthread *ut = uthread_current();
 	const char *addr = si->si_addr;
+	size_t usable;
+	void *fn;
 
-	if (ut && si->si_code > 0 && addr >= ut->slot &&
-	    addr < ut->stack_low) {
+	if (si->si_code > 0 && coroutine_overflowed(addr, &fn, &usable)) {
+		report_coroutine(fn, usable, addr);
+		signal(sig, SIG_DFL);
+		return;
+	}
+	if (ut && si->si_code > 0 && addr >= ut->slot && addr < ut->stack_low) {
 		report(ut, addr);
 		signal(sig, SIG_DFL);
 		return;
@@ -77,26 +98,76 @@ void overflow_setup(void)
 	struct sigaction sa = { .sa_sigaction = on_segv,
 				.sa_flags = SA_SIGINFO | SA_ONSTACK };
 
-	if (UTHREAD_ASAN || installed)
-		return; /* ASan says it better */
+	/* ASan says it better. */
+	if (UTHREAD_ASAN ||
+	    __atomic_exchange_n(&installed, 1, __ATOMIC_ACQ_REL))
+		return;
 	sigemptyset(&sa.sa_mask);
-	installed = !sigaction(SIGSEGV, &sa, &previous);
+	sigaction(SIGSEGV, &sa, &previous);
+}
+
+/* NULL: no memory. Handlers run on it from now on, in this kernel thread. */
+static void *altstack_new(size_t *room)
+{
+	size_t bytes = ALTSTACK_MIN;
+	stack_t ss = { 0 };
+	void *p;
+
+	if ((size_t)sysconf(_SC_SIGSTKSZ) > bytes)
+		bytes = (size_t)sysconf(_SC_SIGSTKSZ);
+	p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+	if (p == MAP_FAILED)
+		return NULL;
+	ss.ss_sp = p;
+	ss.ss_size = bytes;
+	if (sigaltstack(&ss, NULL)) {
+		munmap(p, bytes);
+		return NULL;
+	}
+	*room = bytes;
+	return p;
 }
 
 int overflow_worker_setup(struct worker *w)
 {
-	size_t bytes = ALTSTACK_MIN;
-	stack_t ss = { 0 };
+	size_t bytes;
 
 	if (UTHREAD_ASAN)
 		return 0;
-	if ((size_t)sysconf(_SC_SIGSTKSZ) > bytes)
-		bytes = (size_t)sysconf(_SC_SIGSTKSZ);
-	w->altstack = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
-	if (w->altstack == MAP_FAILED)
-		return EAGAIN;
-	ss.ss_sp = w->altstack;
-	ss.ss_size = bytes;
-	return sigaltstack(&ss, NULL) ? EAGAIN : 0;
+	w->altstack = altstack_new(&bytes);
+	return w->altstack ? 0 : EAGAIN;
+}
+
+/* ---- plain pthreads that have coroutines ---- */
+
+static __thread struct {
+	void *altstack; /* ours, NULL: the thread had one, or got none */
+	size_t bytes;
+	unsigned users; /* schedulers */
+} plain __attribute__((tls_model("initial-exec")));
+
+void overflow_pthread_get(void)
+{
+	stack_t now;
+
+	if (UTHREAD_ASAN || uthread_current() || plain.users++)
+		return;
+	/* Without one an overflow is a SIGSEGV all the same, only silent. */
+	if (!sigaltstack(NULL, &now) && now.ss_flags & SS_DISABLE)
+		plain.altstack = altstack_new(&plain.bytes);
+}
+
+void overflow_pthread_put(void)
+{
+	stack_t now, none = { .ss_flags = SS_DISABLE };
+
+	if (UTHREAD_ASAN || uthread_current() || --plain.users ||
+	    !plain.altstack)
+		return;
+	/* Somebody may have put another in its place. */
+	if (!sigaltstack(NULL, &now) && now.ss_sp == plain.altstack)
+		sigaltstack(&none, NULL);
+	munmap(plain.altstack, plain.bytes);
+	plain.altstack = NULL;
 }

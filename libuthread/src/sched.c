@@ -71,8 +71,7 @@ static inline void adopt(struct worker *w, struct uthread *next)
 
 static inline void exchange(struct uthread *me, struct uthread *next)
 {
-	san_switch_start(&me->san_fake, next->stack_low,
-			 (size_t)(next->stack_top - next->stack_low));
+	san_switch_start(&me->san_fake, next->san_low, next->san_size);
 	context_switch(&me->ctx, &next->ctx);
 	san_switch_finish(me->san_fake);
 }
@@ -545,8 +544,7 @@ void sched_loop(struct worker *w)
 		for (n = 0; load_acquire(&next->ctx.busy);)
 			spin_pause(&n);
 		adopt(w, next);
-		san_switch_start(&w->san_fake, next->stack_low,
-				 (size_t)(next->stack_top - next->stack_low));
+		san_switch_start(&w->san_fake, next->san_low, next->san_size);
 		context_switch(&w->base, &next->ctx);
 		san_switch_finish(w->san_fake);
 	}
@@ -612,9 +610,8 @@ void sched_exit(struct uthread *me)
 	/* NULL: this stack's fake frames go with it. */
 	const bool direct = next && !load_acquire(&next->ctx.busy);
 
-	san_switch_start(NULL, direct ? next->stack_low : w->san_low,
-			 direct ? (size_t)(next->stack_top - next->stack_low) :
-				  w->san_size);
+	san_switch_start(NULL, direct ? next->san_low : w->san_low,
+			 direct ? next->san_size : w->san_size);
 	if (direct) {
 		adopt(w, next);
 		context_switch(&me->ctx, &next->ctx);

@@ -130,6 +130,8 @@ int uthread_create(uthread_t *thread, const uthread_attr_t *attr,
 		memcpy(ut->name, a->name, sizeof(ut->name));
 	else
 		ut->name[0] = 0;
+	ut->san_low = ut->stack_low;
+	ut->san_size = (size_t)(ut->stack_top - ut->stack_low);
 	context_make(&ut->ctx, ut->stack_top, uthread_main, ut);
 	if (w)
 		STAT_INC(w->stats.created);
