@@ -61,7 +61,13 @@ int uthread_mutex_init(uthread_mutex_t *mutex, const uthread_mutexattr_t *attr)
 
 int uthread_mutex_destroy(uthread_mutex_t *mutex)
 {
-	return load_acquire(&mutex->_state) == FREE ? 0 : EBUSY;
+	if (load_acquire(&mutex->_state) != FREE)
+		return EBUSY;
+	/* Who freed it may still hold _lock (release_slow()), and the caller
+	 * is about to give the memory away. */
+	spin_lock(&mutex->_lock);
+	spin_unlock(&mutex->_lock);
+	return 0;
 }
 
 static inline bool take_free(uthread_mutex_t *m)
