@@ -51,8 +51,7 @@ static bool find_in_runpath(const char *file, const void *caller,
 	ssize_t n;
 	Dl_info info;
 
-	if (!dladdr1(caller, &info, (void **)&lm, RTLD_DL_LINKMAP) ||
-	    !lm->l_ld)
+	if (!dladdr1(caller, &info, (void **)&lm, RTLD_DL_LINKMAP) || !lm->l_ld)
 		return false;
 	for (d = lm->l_ld; d->d_tag != DT_NULL; d++) {
 		if (d->d_tag == DT_STRTAB)

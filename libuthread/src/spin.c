@@ -7,10 +7,11 @@ int bias_membarrier;
 void bias_setup(void)
 {
 	/* Registration must precede use; it is cheap while single-threaded. */
-	bias_membarrier =
-		!syscall(SYS_membarrier,
-			 MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) &&
-		!syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+	bias_membarrier = !syscall(SYS_membarrier,
+				   MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0,
+				   0) &&
+			  !syscall(SYS_membarrier,
+				   MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
 }
 
 /* The owner met a thief: step back, wait, try again. */

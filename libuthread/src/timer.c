@@ -133,10 +133,9 @@ bool timer_run(uint64_t now)
 		 * leave before timer_cancel() has had the lock. One that we
 		 * claim cannot leave before it is ready.
 		 */
-		if (__atomic_compare_exchange_n(&w->state, &expected,
-						WAITER_TIMEDOUT, false,
-						__ATOMIC_ACQ_REL,
-						__ATOMIC_RELAXED))
+		if (__atomic_compare_exchange_n(
+			    &w->state, &expected, WAITER_TIMEDOUT, false,
+			    __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
 			list_push(&due, w->ut);
 	}
 	publish_next();

@@ -53,9 +53,9 @@ struct waitq {
 };
 
 #define WAITQ(obj) ((struct waitq *)(void *)&(obj)->_head)
-#define WAITQ_ASSERT(type)                                                  \
-	_Static_assert(offsetof(type, _tail) ==                             \
-			       offsetof(type, _head) + sizeof(void *),      \
+#define WAITQ_ASSERT(type)                                             \
+	_Static_assert(offsetof(type, _tail) ==                        \
+			       offsetof(type, _head) + sizeof(void *), \
 		       "struct waitq lies over _head and _tail")
 
 #define NO_DEADLINE UINT64_MAX

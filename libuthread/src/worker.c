@@ -191,9 +191,8 @@ int runtime_start(const struct uthread_config *user)
 
 int uthread_init(const struct uthread_config *config)
 {
-	static const struct uthread_config defaults = {
-		.size = sizeof(defaults)
-	};
+	static const struct uthread_config defaults = { .size = sizeof(
+								defaults) };
 
 	return runtime_start(config ? config : &defaults);
 }

@@ -46,42 +46,42 @@ struct test {
 
 static struct test *harness_first, **harness_last = &harness_first;
 
-#define HARNESS_ADD(n, sig, txt)                                           \
-	static void test_##n(void);                                        \
-	static struct test test_rec_##n = { #n, test_##n, sig, txt, NULL };\
-	__attribute__((constructor)) static void test_add_##n(void)        \
-	{                                                                  \
-		*harness_last = &test_rec_##n;                             \
-		harness_last = &test_rec_##n.next;                         \
-	}                                                                  \
+#define HARNESS_ADD(n, sig, txt)                                            \
+	static void test_##n(void);                                         \
+	static struct test test_rec_##n = { #n, test_##n, sig, txt, NULL }; \
+	__attribute__((constructor)) static void test_add_##n(void)         \
+	{                                                                   \
+		*harness_last = &test_rec_##n;                              \
+		harness_last = &test_rec_##n.next;                          \
+	}                                                                   \
 	static void test_##n(void)
 
 #define TEST(n) HARNESS_ADD(n, -1, NULL)
 #define TEST_DIES(n, sig, txt) HARNESS_ADD(n, sig, txt)
 
-#define CHECK(cond)                                                        \
-	do {                                                               \
-		if (!(cond)) {                                             \
-			fprintf(stderr, "%s:%d: failed: %s\n", __FILE__,   \
-				__LINE__, #cond);                          \
-			_exit(1);                                          \
-		}                                                          \
+#define CHECK(cond)                                                      \
+	do {                                                             \
+		if (!(cond)) {                                           \
+			fprintf(stderr, "%s:%d: failed: %s\n", __FILE__, \
+				__LINE__, #cond);                        \
+			_exit(1);                                        \
+		}                                                        \
 	} while (0)
 
-#define CHECK_EQ(a, b)                                                     \
-	do {                                                               \
-		long long a_ = (long long)(a), b_ = (long long)(b);        \
-		if (a_ != b_) {                                            \
-			fprintf(stderr, "%s:%d: %s is %lld, not %lld\n",   \
-				__FILE__, __LINE__, #a, a_, b_);           \
-			_exit(1);                                          \
-		}                                                          \
+#define CHECK_EQ(a, b)                                                   \
+	do {                                                             \
+		long long a_ = (long long)(a), b_ = (long long)(b);      \
+		if (a_ != b_) {                                          \
+			fprintf(stderr, "%s:%d: %s is %lld, not %lld\n", \
+				__FILE__, __LINE__, #a, a_, b_);         \
+			_exit(1);                                        \
+		}                                                        \
 	} while (0)
 
-#define SKIP(why)                                                          \
-	do {                                                               \
-		fprintf(stderr, "skipped: %s\n", why);                     \
-		_exit(HARNESS_SKIP);                                       \
+#define SKIP(why)                                      \
+	do {                                           \
+		fprintf(stderr, "skipped: %s\n", why); \
+		_exit(HARNESS_SKIP);                   \
 	} while (0)
 
 static inline double harness_now(void)
@@ -155,7 +155,10 @@ static inline int harness_run(struct test *t)
 			      WEXITSTATUS(status) == 128 + t->signal)) &&
 			    strstr(err, t->text));
 	printf("%s %s\n",
-	       verdict == 0 ? "ok  " : verdict == 1 ? "FAIL" : "skip", t->name);
+	       verdict == 0 ? "ok  " :
+	       verdict == 1 ? "FAIL" :
+			      "skip",
+	       t->name);
 	if (verdict) {
 		if (hung)
 			printf("     no end within %d s\n", TEST_TIMEOUT_S);
@@ -169,26 +172,26 @@ static inline int harness_run(struct test *t)
 	return verdict;
 }
 
-#define TEST_MAIN()                                                        \
-	int main(int argc, char **argv)                                    \
-	{                                                                  \
-		int ran = 0, failed = 0, skipped = 0, i;                   \
-		for (struct test *t = harness_first; t; t = t->next) {     \
-			int want = argc < 2, v;                            \
-			for (i = 1; i < argc; i++)                         \
-				want |= strstr(t->name, argv[i]) != NULL;  \
-			if (!want)                                         \
-				continue;                                  \
-			v = harness_run(t);                                \
-			ran++;                                             \
-			failed += v == 1;                                  \
-			skipped += v == HARNESS_SKIP;                      \
-		}                                                          \
-		printf("%d passed, %d failed, %d skipped\n",               \
-		       ran - failed - skipped, failed, skipped);           \
-		if (failed || !ran)                                        \
-			return 1;                                          \
-		return skipped == ran ? HARNESS_SKIP : 0;                  \
+#define TEST_MAIN()                                                       \
+	int main(int argc, char **argv)                                   \
+	{                                                                 \
+		int ran = 0, failed = 0, skipped = 0, i;                  \
+		for (struct test *t = harness_first; t; t = t->next) {    \
+			int want = argc < 2, v;                           \
+			for (i = 1; i < argc; i++)                        \
+				want |= strstr(t->name, argv[i]) != NULL; \
+			if (!want)                                        \
+				continue;                                 \
+			v = harness_run(t);                               \
+			ran++;                                            \
+			failed += v == 1;                                 \
+			skipped += v == HARNESS_SKIP;                     \
+		}                                                         \
+		printf("%d passed, %d failed, %d skipped\n",              \
+		       ran - failed - skipped, failed, skipped);          \
+		if (failed || !ran)                                       \
+			return 1;                                         \
+		return skipped == ran ? HARNESS_SKIP : 0;                 \
 	}
 
 #endif

@@ -130,9 +130,10 @@ static void *use_stack(void *arg)
 
 TEST(stack_has_at_least_the_size_asked_for)
 {
-	static const size_t sizes[] = { UTHREAD_STACK_MIN, 16385, 20000, 32768,
-					65536, 100000, 1u << 20, 3u << 20,
-					100u << 20 };
+	static const size_t sizes[] = {
+		UTHREAD_STACK_MIN, 16385,    20000,	32768, 65536, 100000,
+		1u << 20,	   3u << 20, 100u << 20
+	};
 	static const enum uthread_tls modes[] = { UTHREAD_TLS_OWN,
 						  UTHREAD_TLS_SHARED };
 
@@ -159,11 +160,13 @@ static void *mode_of_self(void *arg)
 
 TEST(tls_mode_is_the_one_asked_for)
 {
-	CHECK_EQ((uintptr_t)joined(spawn_tls(UTHREAD_TLS_SHARED, mode_of_self,
-					     NULL)), UTHREAD_TLS_SHARED);
+	CHECK_EQ((uintptr_t)joined(
+			 spawn_tls(UTHREAD_TLS_SHARED, mode_of_self, NULL)),
+		 UTHREAD_TLS_SHARED);
 	need_own_tls();
-	CHECK_EQ((uintptr_t)joined(spawn_tls(UTHREAD_TLS_OWN, mode_of_self,
-					     NULL)), UTHREAD_TLS_OWN);
+	CHECK_EQ((uintptr_t)joined(
+			 spawn_tls(UTHREAD_TLS_OWN, mode_of_self, NULL)),
+		 UTHREAD_TLS_OWN);
 	CHECK_EQ((uintptr_t)in_uthread(mode_of_self, NULL), UTHREAD_TLS_OWN);
 }
 

@@ -130,11 +130,11 @@ TEST(workers_can_be_a_thousand_and_twenty_four)
 	CHECK_EQ((uintptr_t)joined(spawn_on(1023, mode_of_self, NULL)) > 0, 1);
 }
 
-#define TEST_BAD_WORKERS(n, value)                                         \
-	TEST(workers_##n##_is_one_line_and_the_default)                    \
-	{                                                                  \
-		check_one_line("UTHREAD_WORKERS", value);                  \
-		CHECK_EQ(uthread_workers(), allowed());                    \
+#define TEST_BAD_WORKERS(n, value)                        \
+	TEST(workers_##n##_is_one_line_and_the_default)   \
+	{                                                 \
+		check_one_line("UTHREAD_WORKERS", value); \
+		CHECK_EQ(uthread_workers(), allowed());   \
 	}
 TEST_BAD_WORKERS(zero, "0")
 TEST_BAD_WORKERS(negative, "-1")
@@ -147,14 +147,13 @@ TEST_BAD_WORKERS(with_a_space, " 2")
 
 /* ---- UTHREAD_STACK_SIZE ---- */
 
-#define TEST_STACK(n, value, bytes)                                        \
-	TEST(stack_size_##n##_from_the_environment)                        \
-	{                                                                  \
-		check_quiet("UTHREAD_STACK_SIZE", value);                  \
-		CHECK(default_stack() >= (bytes));                         \
-		CHECK((uintptr_t)in_uthread(stack_of_self, NULL) >=        \
-		      (bytes));                                            \
-		CHECK(default_stack() < 4 * (bytes) + 65536);              \
+#define TEST_STACK(n, value, bytes)                                           \
+	TEST(stack_size_##n##_from_the_environment)                           \
+	{                                                                     \
+		check_quiet("UTHREAD_STACK_SIZE", value);                     \
+		CHECK(default_stack() >= (bytes));                            \
+		CHECK((uintptr_t)in_uthread(stack_of_self, NULL) >= (bytes)); \
+		CHECK(default_stack() < 4 * (bytes) + 65536);                 \
 	}
 TEST_STACK(least, "16384", 16384u)
 TEST_STACK(K, "64K", 64u << 10)
@@ -162,13 +161,13 @@ TEST_STACK(small_k, "100k", 100u << 10)
 TEST_STACK(M, "1M", 1u << 20)
 TEST_STACK(G, "1G", 1ul << 30)
 
-#define TEST_BAD_STACK(n, value)                                           \
-	TEST(stack_size_##n##_is_one_line_and_the_default)                 \
-	{                                                                  \
-		size_t usual = default_stack();                            \
-		check_one_line("UTHREAD_STACK_SIZE", value);               \
-		CHECK_EQ(default_stack(), usual);                          \
-		in_uthread(stack_of_self, NULL);                           \
+#define TEST_BAD_STACK(n, value)                             \
+	TEST(stack_size_##n##_is_one_line_and_the_default)   \
+	{                                                    \
+		size_t usual = default_stack();              \
+		check_one_line("UTHREAD_STACK_SIZE", value); \
+		CHECK_EQ(default_stack(), usual);            \
+		in_uthread(stack_of_self, NULL);             \
 	}
 TEST_BAD_STACK(too_small, "16383")
 TEST_BAD_STACK(too_large, "2G")

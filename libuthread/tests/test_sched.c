@@ -423,7 +423,8 @@ TEST(stats_fit_a_caller_of_another_version)
 	CHECK_EQ(st.created, 1);
 	CHECK_EQ(buf[16], 0xaa);
 	CHECK_EQ(uthread_stats((struct uthread_stats *)(void *)buf,
-			       sizeof(buf)), 0);
+			       sizeof(buf)),
+		 0);
 	CHECK_EQ(buf[sizeof(buf) - 1], 0);
 	CHECK_EQ(uthread_stats(&st, 0), EINVAL);
 	CHECK_EQ(uthread_stats(NULL, sizeof(st)), EINVAL);

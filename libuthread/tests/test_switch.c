@@ -44,8 +44,27 @@ static void fill(uint64_t *v, uint64_t *seed)
 }
 #else
 enum {
-	X19, X20, X21, X22, X23, X24, X25, X26, X27, X28, X29,
-	D8, D9, D10, D11, D12, D13, D14, D15, FPCR, NREGS
+	X19,
+	X20,
+	X21,
+	X22,
+	X23,
+	X24,
+	X25,
+	X26,
+	X27,
+	X28,
+	X29,
+	D8,
+	D9,
+	D10,
+	D11,
+	D12,
+	D13,
+	D14,
+	D15,
+	FPCR,
+	NREGS
 };
 
 /* Rounding mode, flush to zero, default NaN. */
@@ -81,9 +100,10 @@ static void check_kept(int reg)
 		there.busy = 1;
 		regs_switch(&here, &there, in, out);
 		if (out[reg] != in[reg] || (i && out_there[reg] != want)) {
-			fprintf(stderr, "round %d: %#llx became %#llx here, "
-				"%#llx became %#llx there\n", i,
-				(unsigned long long)in[reg],
+			fprintf(stderr,
+				"round %d: %#llx became %#llx here, "
+				"%#llx became %#llx there\n",
+				i, (unsigned long long)in[reg],
 				(unsigned long long)out[reg],
 				(unsigned long long)want,
 				(unsigned long long)out_there[reg]);
@@ -93,7 +113,11 @@ static void check_kept(int reg)
 	}
 }
 
-#define TEST_REG(name, reg) TEST(switch_keeps_##name) { check_kept(reg); }
+#define TEST_REG(name, reg)       \
+	TEST(switch_keeps_##name) \
+	{                         \
+		check_kept(reg);  \
+	}
 
 #if defined(__x86_64__)
 TEST_REG(rbx, RBX)

@@ -53,7 +53,8 @@ TEST(create_sets_the_handle_before_the_thread_runs)
 	start_workers(2);
 	for (int i = 0; i < 1000; i++)
 		CHECK_EQ(uthread_create(&early[i], NULL, check_early,
-					&early[i]), 0);
+					&early[i]),
+			 0);
 	for (int i = 0; i < 1000; i++)
 		CHECK(joined(early[i]) == &early[i]);
 }
@@ -118,8 +119,8 @@ static void check_timedjoin(void)
 
 	CHECK_EQ(uthread_timedjoin(t, &v, &bad), EINVAL);
 	CHECK_EQ(uthread_timedjoin(t, &v, &soon), ETIMEDOUT);
-	CHECK(test_now() >= (uint64_t)soon.tv_sec * 1000 * MS +
-				    (uint64_t)soon.tv_nsec);
+	CHECK(test_now() >=
+	      (uint64_t)soon.tv_sec * 1000 * MS + (uint64_t)soon.tv_nsec);
 	store(&flag, 1);
 	late = test_in(60000 * MS);
 	CHECK_EQ(uthread_timedjoin(t, &v, &late), 0);
@@ -176,8 +177,8 @@ TEST(timedjoin_survives_a_race_of_end_and_deadline)
 
 	start_workers(2);
 	for (int i = 0; i < 4; i++)
-		t[i] = spawn(race_timedjoin, (void *)(uintptr_t)(seed + 7919u *
-								 (unsigned)i));
+		t[i] = spawn(race_timedjoin,
+			     (void *)(uintptr_t)(seed + 7919u * (unsigned)i));
 	for (int i = 0; i < 4; i++)
 		joined(t[i]);
 }

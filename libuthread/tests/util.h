@@ -163,7 +163,8 @@ static inline int in_child(void (*fn)(void), char *err, size_t room)
 		_exit(0);
 	}
 	close(p[1]);
-	while (len < room - 1 && (n = read(p[0], err + len, room - 1 - len)) > 0)
+	while (len < room - 1 &&
+	       (n = read(p[0], err + len, room - 1 - len)) > 0)
 		len += (size_t)n;
 	err[len] = 0;
 	close(p[0]);

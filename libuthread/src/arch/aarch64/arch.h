@@ -36,18 +36,17 @@ static inline const char *arch_tp_unwritable(void)
  * A word of the runtime's one thread-local variable, read without letting
  * the compiler keep its address across a switch.
  */
-#define ARCH_TLS_READ(var, offset)                                        \
-	({                                                                \
-		void *v_;                                                 \
-		uintptr_t o_;                                             \
-		__asm__ volatile("adrp %1, :gottprel:" #var "\n\t"        \
-				 "ldr %1, [%1, :gottprel_lo12:" #var      \
-				 "]\n\t"                                  \
-				 "mrs %0, tpidr_el0\n\t"                  \
-				 "add %0, %0, %1\n\t"                     \
-				 "ldr %0, [%0, #" #offset "]"             \
-				 : "=&r"(v_), "=&r"(o_));                 \
-		v_;                                                       \
+#define ARCH_TLS_READ(var, offset)                                           \
+	({                                                                   \
+		void *v_;                                                    \
+		uintptr_t o_;                                                \
+		__asm__ volatile("adrp %1, :gottprel:" #var "\n\t"           \
+				 "ldr %1, [%1, :gottprel_lo12:" #var "]\n\t" \
+				 "mrs %0, tpidr_el0\n\t"                     \
+				 "add %0, %0, %1\n\t"                        \
+				 "ldr %0, [%0, #" #offset "]"                \
+				 : "=&r"(v_), "=&r"(o_));                    \
+		v_;                                                          \
 	})
 
 #endif

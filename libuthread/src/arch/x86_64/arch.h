@@ -40,13 +40,13 @@ static inline const char *arch_tp_unwritable(void)
  * A word of the runtime's one thread-local variable, read without letting
  * the compiler keep its address across a switch.
  */
-#define ARCH_TLS_READ(var, offset)                                        \
-	({                                                                \
-		void *v_;                                                 \
-		__asm__ volatile("movq " #var "@gottpoff(%%rip), %0\n\t"  \
-				 "movq %%fs:" #offset "(%0), %0"          \
-				 : "=r"(v_));                             \
-		v_;                                                       \
+#define ARCH_TLS_READ(var, offset)                                       \
+	({                                                               \
+		void *v_;                                                \
+		__asm__ volatile("movq " #var "@gottpoff(%%rip), %0\n\t" \
+				 "movq %%fs:" #offset "(%0), %0"         \
+				 : "=r"(v_));                            \
+		v_;                                                      \
 	})
 
 #endif
