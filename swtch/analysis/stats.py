@@ -14,7 +14,9 @@ Invariants:
 - Constant data (counters, instruction counts) is not bootstrapped: the interval
   is the value, method "constant".
 - Fewer than MIN_N values give no inference: method "too few", the interval is
-  the range of what was seen.
+  the range of what was seen. A statistic that is no place among the values (a
+  CV) has no such range and is given alone.
+- What is not defined (the CV of one value) is no interval; nothing is NaN.
 
 Rejected: means with a t interval (one preempted run moves them), the minimum
 (hides what users live with; shown as a floor elsewhere), dropping outliers.
@@ -53,11 +55,17 @@ def mean(values: Any, axis: int = -1) -> Any:
 
 
 def cv(values: Any, axis: int = -1) -> Any:
-    """Coefficient of variation in percent, with Bessel's correction."""
+    """Coefficient of variation in percent, with Bessel's correction; NaN of one value."""
     import numpy as np
 
+    if np.shape(values)[axis] < 2:
+        return np.nan
     with np.errstate(invalid="ignore", divide="ignore"):
         return 100.0 * np.std(values, axis=axis, ddof=1) / np.mean(values, axis=axis)
+
+
+# The statistics that lie among the values they are of.
+PLACES: tuple[Statistic, ...] = (median, mean)
 
 
 def ratio_of_medians(a: Any, b: Any, axis: int = -1) -> Any:
@@ -65,7 +73,7 @@ def ratio_of_medians(a: Any, b: Any, axis: int = -1) -> Any:
 
 
 def interval(values: Sequence[float], unit: str, statistic: Statistic = median) -> Interval | None:
-    """The interval of `statistic` over `values`; None when there are none."""
+    """The interval of `statistic` over `values`; None where it is not defined."""
     if not values:
         return None
     return _bootstrap((values,), unit, statistic, paired=False)
@@ -103,12 +111,14 @@ def dispersion(values: Sequence[float]) -> dict[str, float]:
 
 def _bootstrap(
     groups: tuple[Sequence[float], ...], unit: str, statistic: Statistic, *, paired: bool
-) -> Interval:
+) -> Interval | None:
     import numpy as np
 
     data = tuple(np.asarray(group, dtype=float) for group in groups)
     n = min(len(group) for group in data)
     estimate = float(statistic(*data))
+    if not math.isfinite(estimate):
+        return None
 
     def made(low: float, high: float, method: str) -> Interval:
         return Interval(
@@ -156,6 +166,8 @@ def _limits(
 def _seen(data: tuple[np.ndarray[Any, Any], ...], statistic: Statistic) -> tuple[float, float]:
     """The range of the statistic over what was seen, value by value."""
     if len(data) == 1:
+        if statistic not in PLACES:
+            return math.inf, -math.inf  # no range; the estimate alone is left
         return float(data[0].min()), float(data[0].max())
     a, b = data
     return float(a.min() / b.max()), float(a.max() / b.min())
