@@ -58,6 +58,7 @@ def test_fewer_cpus_are_said_and_counted() -> None:
     assert (trial.factors["cpus_asked"], trial.factors["cpus_used"]) == (4, 2)
     assert "asks for 4 CPUs and 2 are allowed" in trial.note
     assert trials["scenarios/B1/uthread"].note == ""
+    assert trials["scenarios/B1/kthread"].probe["cpus"] == [3, 5]
 
 
 @given(st.lists(st.integers(0, 200), min_size=1, max_size=8, unique=True))
@@ -164,8 +165,8 @@ def test_choose_follows_models() -> None:
     assert [e.name for e in plan.choose((), ("pthread",))] == ["scenarios"]
     with pytest.raises(RequestError, match="coroutine-gantt has no model pthread"):
         plan.choose(("scenarios", "coroutine-gantt"), ("pthread",))
-    with pytest.raises(RequestError, match="no experiment chosen has the model kthread"):
-        plan.choose((), ("kthread", "pthread"))
+    with pytest.raises(RequestError, match="no experiment chosen has the model process"):
+        plan.choose((), ("process", "pthread"))
 
 
 def test_parse_models() -> None:
