@@ -99,12 +99,16 @@ def scenario(
     again: bool = False,
 ) -> Trial:
     """A trial of `scenarios`; `again` is the copy of the A/A control."""
-    own = model if model in get("scenarios").models else "pthread"
-    planned = get("scenarios").trials(Setting(cpus=tuple(range(cpus)), models=(own,)))
+    own: Model = model if model in get("scenarios").models else "pthread"
+    # The first model is the one that has a copy, and in a run that is the pthread.
+    models: tuple[Model, ...] = (own,) if again else ("pthread", own)
+    planned = get("scenarios").trials(Setting(cpus=tuple(range(cpus)), models=models))
     (found,) = (
         one
         for one in planned
-        if one.factors["scenario"] == case and (one.factors["control"] == "b") == again
+        if one.factors["scenario"] == case
+        and one.model == own
+        and (one.factors["control"] == "b") == again
     )
     if model != own:
         found = msgspec.structs.replace(

@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every gate marks the sample that was made doubtful for it, and no clean one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+import synthetic
+from synthetic import scenario, scenario_sample
+
+from swtch.analysis import gates
+from swtch.analysis.findings import find, group
+from swtch.records import Engine, Model, Sample, Trial
+
+MODELS: tuple[Model, ...] = ("pthread", "kthread", "uthread", "coroutine", "ucontext")
+CASES = ("A", "B1", "B2", "C1", "C2")
+ENGINES: tuple[Engine, ...] = ("native", "vm", "exact")
+
+
+def change(sample: Sample, **given: Any) -> Sample:
+    """The sample with other fields; `values` are added to those it has."""
+    values = {**sample.values, **given.pop("values", {})}
+    return msgspec.structs.replace(sample, values=values, **given)
+
+
+def counts(trial: Trial, nvcsw: int, nivcsw: int) -> Sample:
+    """A sample whose kernel counted these switches of the first thread, none of the others."""
+    made = scenario_sample(trial)
+    first = msgspec.structs.replace(made.threads[0], nvcsw=nvcsw, nivcsw=nivcsw)
+    others = [msgspec.structs.replace(t, nvcsw=0, nivcsw=0) for t in made.threads[1:]]
+    return change(made, threads=(first, *others))
+
+
+# ---- clean ----
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("case", CASES)
+def test_a_clean_sample_is_not_marked(case: str, model: Model, engine: Engine) -> None:
+    trial = scenario(case, model, engine=engine)
+    assert gates.check(trial, scenario_sample(trial)) == ()
+
+
+def test_a_clean_chart_is_not_marked() -> None:
+    trial = synthetic.gantt()
+    assert gates.check(trial, synthetic.gantt_sample(trial)) == ()
+
+
+def test_a_failed_sample_is_not_marked() -> None:
+    """It is counted as failed; what it holds is no measurement."""
+    trial = scenario("B2", "pthread")
+    doubtful = change(scenario_sample(trial), values={"counter": 1, "majflt": 9})
+    assert gates.check(trial, doubtful) == ("counter", "faults")
+    assert gates.check(trial, change(doubtful, status="failed", error="died")) == ()
+
+
+# ---- each gate ----
+
+
+def lost(trial: Trial) -> Sample:
+    return change(scenario_sample(trial), values={"counter": 3_999_999})
+
+
+def did_not_switch(trial: Trial) -> Sample:
+    made = change(scenario_sample(trial), values={"switches": 10})
+    threads = [
+        t if t.nvcsw is None else msgspec.structs.replace(t, nvcsw=1, nivcsw=1)
+        for t in made.threads
+    ]
+    return change(made, threads=tuple(threads))
+
+
+def moved(trial: Trial) -> Sample:
+    return scenario_sample(trial, threads_of={"ends_on": 9})
+
+
+def read_a_page(trial: Trial) -> Sample:
+    return change(scenario_sample(trial), values={"majflt": 1})
+
+
+def was_stolen_from(trial: Trial) -> Sample:
+    made = scenario_sample(trial)
+    return change(made, steal_ns=made.elapsed_ns // 50)
+
+
+def started_apart(trial: Trial) -> Sample:
+    return scenario_sample(trial, threads_of={"starts": [0, 0, 0, 8_000_000]})
+
+
+def was_interrupted(trial: Trial) -> Sample:
+    return change(scenario_sample(trial), interrupts=5000)
+
+
+DOUBTFUL: dict[str, tuple[str, Callable[[Trial], Sample]]] = {
+    "counter": ("A", lost),
+    "switches": ("B2", did_not_switch),
+    "migrated": ("A", moved),
+    "faults": ("A", read_a_page),
+    "steal": ("A", was_stolen_from),
+    "skew": ("A", started_apart),
+    "interrupts": ("C1", was_interrupted),
+}
+
+
+def test_every_gate_has_a_sample_here() -> None:
+    assert list(DOUBTFUL) == [gate.name for gate in gates.GATES]
+    assert all(gate.meaning for gate in gates.GATES)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("name", DOUBTFUL)
+def test_a_gate_fires_and_only_it(name: str, engine: Engine) -> None:
+    case, make = DOUBTFUL[name]
+    trial = scenario(case, "pthread", engine=engine)
+    assert gates.check(trial, make(trial)) == (name,)
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("name", ["counter", "switches", "faults"])
+def test_these_gates_fire_for_every_model(name: str, model: Model) -> None:
+    case, make = DOUBTFUL[name]
+    trial = scenario(case, model)
+    assert gates.check(trial, make(trial)) == (name,)
+
+
+def test_several_gates_fire_in_their_order() -> None:
+    trial = scenario("A", "pthread")
+    made = change(started_apart(trial), steal_ns=10**9, interrupts=10**6, values={"counter": 0})
+    assert gates.check(trial, made) == ("counter", "steal", "skew", "interrupts")
+
+
+# ---- where each begins ----
+
+
+@pytest.mark.parametrize("case", ["B1", "B2", "C1", "C2"])
+@pytest.mark.parametrize(("counted", "fires"), [(400, False), (360, False), (359, True)])
+def test_a_tenth_of_the_interventions_may_not_switch(case: str, counted: int, fires: bool) -> None:
+    """4 threads intervene 100 times each; voluntary and involuntary switches count alike."""
+    kernel, user = scenario(case, "pthread"), scenario(case, "uthread")
+    assert gates.interventions(kernel) == 400
+    made = [
+        (kernel, counts(kernel, counted, 0)),
+        (kernel, counts(kernel, 50, counted - 50)),
+        (user, change(scenario_sample(user), values={"switches": counted})),
+    ]
+    for trial, sample in made:
+        assert gates.counted_switches(sample) == counted
+        assert ("switches" in gates.check(trial, sample)) == fires
+
+
+def test_who_does_not_intervene_need_not_switch() -> None:
+    trial = scenario("A", "pthread")
+    assert gates.interventions(trial) == 0
+    assert gates.check(trial, counts(trial, 0, 0)) == ()
+    assert gates.interventions(synthetic.gantt()) == 0
+
+
+def test_interventions_are_counted_as_the_loop_does() -> None:
+    """At 0, 300, 600 and 900 of 1000 additions: the last stretch is a short one."""
+    trial = scenario("B2", "pthread")
+    probe = {**trial.probe, "threads": 3, "iterations": 1000, "every": 300}
+    assert gates.interventions(msgspec.structs.replace(trial, probe=probe)) == 12
+
+
+def test_counts_that_some_threads_lack_are_not_known() -> None:
+    trial = scenario("B2", "pthread")
+    made = scenario_sample(trial, threads_of={"nvcsw": [1, 2, None, 3]})
+    assert gates.total(made, "nvcsw") is None
+    assert gates.total(made, "nivcsw") == 400
+    assert gates.total(change(made, threads=()), "nivcsw") is None
+
+
+@pytest.mark.parametrize(("share", "fires"), [(0.0, False), (0.01, False), (0.0101, True)])
+def test_steal_begins_above_one_percent(share: float, fires: bool) -> None:
+    trial = scenario("A", "pthread")
+    made = change(scenario_sample(trial), elapsed_ns=10**9, steal_ns=round(share * 10**9))
+    assert ("steal" in gates.check(trial, made)) == fires
+
+
+@pytest.mark.parametrize(("apart", "fires"), [(4_000_000, False), (4_000_001, True)])
+def test_skew_begins_above_a_tenth_of_the_run(apart: int, fires: bool) -> None:
+    trial = scenario("A", "pthread")
+    made = scenario_sample(trial, 100.0, threads_of={"starts": [apart, 0, 0, 0]})
+    assert made.values["wall_ns"] == 40_000_000
+    assert ("skew" in gates.check(trial, made)) == fires
+
+
+@pytest.mark.parametrize("cpus", [1, 2, 3])
+def test_threads_that_share_cpus_start_one_after_the_other(cpus: int) -> None:
+    trial = scenario("A", "pthread", cpus=cpus)
+    made = scenario_sample(trial, threads_of={"starts": [0, 10**7, 2 * 10**7, 3 * 10**7]})
+    assert gates.check(trial, made) == ()
+
+
+@pytest.mark.parametrize(("interrupts", "fires"), [(500, False), (501, True)])
+def test_interrupts_begin_above_ten_per_millisecond(interrupts: int, fires: bool) -> None:
+    trial = scenario("B2", "pthread")
+    made = change(scenario_sample(trial), elapsed_ns=50_000_000, interrupts=interrupts)
+    assert ("interrupts" in gates.check(trial, made)) == fires
+
+
+def test_each_sleep_asks_for_an_interrupt_of_its_own() -> None:
+    made = {}
+    for case in ("B2", "C2"):
+        trial = scenario(case, "pthread")
+        sample = change(scenario_sample(trial), elapsed_ns=50_000_000, interrupts=900)
+        made[case] = gates.check(trial, sample)
+    assert made == {"B2": ("interrupts",), "C2": ()}
+
+
+def test_a_very_short_run_may_have_the_interrupts_of_a_millisecond() -> None:
+    trial = scenario("A", "pthread")
+    assert gates.check(trial, change(scenario_sample(trial), elapsed_ns=1, interrupts=10)) == ()
+
+
+def test_what_is_not_known_is_not_doubted() -> None:
+    trial = scenario("A", "uthread")
+    made = change(scenario_sample(trial), steal_ns=None, interrupts=None)
+    unknown = [msgspec.structs.replace(thread, cpu_end=None) for thread in made.threads]
+    assert gates.check(trial, change(made, threads=tuple(unknown))) == ()
+    chart = synthetic.gantt()
+    assert gates.check(chart, synthetic.sample(chart, values={"wall_ns": 1})) == ()
+
+
+# ---- the exact engine ----
+
+
+def test_an_exact_sample_is_measured_in_instructions() -> None:
+    trial = scenario("A", "pthread", engine="exact")
+    made = scenario_sample(trial, 100.0)
+    assert "wall_ns" not in made.values
+    assert made.values["wall_instructions"] == 40_000_000
+    for apart, fires in ((4_000_000, False), (4_000_001, True)):
+        late = scenario_sample(trial, 100.0, threads_of={"starts": [0, 0, apart, 0]})
+        assert ("skew" in gates.check(trial, late)) == fires
+
+
+# ---- what becomes of marks ----
+
+
+def test_marks_are_counted_and_delete_nothing() -> None:
+    trial = scenario("B2", "pthread")
+    made = [scenario_sample(trial), lost(trial), change(lost(trial), values={"majflt": 2})]
+    numbered = [change(one, seq=seq, block=seq) for seq, one in enumerate(made)]
+    (only,) = group([trial], numbered)
+    finding = find(only)
+    assert finding.n == 3
+    assert finding.gates == {"counter": 2, "faults": 1}
+    assert list(finding.gates) == ["counter", "faults"]
