@@ -32,21 +32,20 @@ int uthread_cond_destroy(uthread_cond_t *cond)
 
 static int wait_until(uthread_cond_t *c, uthread_mutex_t *m, uint64_t deadline)
 {
-	uint32_t depth = m->_depth;
 	struct waiter wt;
-	int err, r;
+	uint32_t depth;
+	int r;
 
 	waiter_init(&wt);
+	/* Look before touching it: its owner may be counting. */
+	if (m->_kind != UTHREAD_MUTEX_NORMAL &&
+	    load_relaxed(&m->_owner) != waiter_id(&wt))
+		return EPERM;
 	spin_lock(&c->_lock);
 	/* A recursive mutex is released however deep it is held. */
-	if (m->_kind == UTHREAD_MUTEX_RECURSIVE)
-		m->_depth = 0;
-	err = uthread_mutex_unlock(m);
-	if (err) {
-		m->_depth = depth;
-		spin_unlock(&c->_lock);
-		return err;
-	}
+	depth = m->_depth;
+	m->_depth = 0;
+	uthread_mutex_unlock(m);
 	waitq_push(WAITQ(c), &wt);
 	spin_unlock(&c->_lock);
 	r = waiter_wait(&wt, deadline);
@@ -55,10 +54,9 @@ static int wait_until(uthread_cond_t *c, uthread_mutex_t *m, uint64_t deadline)
 		waitq_remove(WAITQ(c), &wt);
 		spin_unlock(&c->_lock);
 	}
-	err = uthread_mutex_lock(m);
-	if (!err && m->_kind == UTHREAD_MUTEX_RECURSIVE)
-		m->_depth = depth;
-	return err ? err : r;
+	uthread_mutex_lock(m);
+	m->_depth = depth;
+	return r;
 }
 
 int uthread_cond_wait(uthread_cond_t *cond, uthread_mutex_t *mutex)

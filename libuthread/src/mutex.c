@@ -167,12 +167,10 @@ static void release_slow(uthread_mutex_t *m)
 {
 	struct waitq *q = WAITQ(m);
 	struct waiter *wt;
-	void *heir;
 
 	spin_lock(&m->_lock);
 	while ((wt = waitq_pop(q))) {
-		heir = wt->ut ? (void *)wt->ut : wt->pthread;
-		store_relaxed(&m->_owner, heir);
+		store_relaxed(&m->_owner, waiter_id(wt));
 		if (waiter_wake(wt)) {
 			spin_unlock(&m->_lock);
 			return;

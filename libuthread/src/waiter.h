@@ -69,6 +69,12 @@ static inline void waiter_init(struct waiter *w)
 	store_relaxed(&w->state, WAITER_WAITING);
 }
 
+/* Who waits, as a mutex names its owner. */
+static inline void *waiter_id(const struct waiter *w)
+{
+	return w->ut ? (void *)w->ut : w->pthread;
+}
+
 static inline void waitq_push(struct waitq *q, struct waiter *w)
 {
 	w->next = NULL;
