@@ -11,7 +11,7 @@
 
 #include "harness.h"
 
-#include <stdarg.h>
+#include <pthread.h>
 #include <stdint.h>
 
 #include "uthread.h"
@@ -113,6 +113,68 @@ static inline void *joined(uthread_t t)
 static inline void *in_uthread(void *(*fn)(void *), void *arg)
 {
 	return joined(spawn(fn, arg));
+}
+
+/* Run fn(arg) in so many uthreads and plain pthreads at once, to their end. */
+static inline void crowd(int uthreads, int pthreads, void *(*fn)(void *),
+			 void *arg)
+{
+	uthread_t t[256];
+	pthread_t p[64];
+
+	CHECK(uthreads <= 256 && pthreads <= 64);
+	for (int i = 0; i < uthreads; i++)
+		t[i] = spawn(fn, arg);
+	for (int i = 0; i < pthreads; i++)
+		CHECK(!pthread_create(&p[i], NULL, fn, arg));
+	for (int i = 0; i < uthreads; i++)
+		joined(t[i]);
+	for (int i = 0; i < pthreads; i++)
+		CHECK(!pthread_join(p[i], NULL));
+}
+
+/* Run it in a plain pthread and wait for it. */
+static inline void in_pthread(void *(*fn)(void *), void *arg)
+{
+	crowd(0, 1, fn, arg);
+}
+
+/* Times that uthreads have waited for something so far. */
+static inline uint64_t parks(void)
+{
+	struct uthread_stats st;
+
+	CHECK_EQ(uthread_stats(&st, sizeof(st)), 0);
+	return st.parks;
+}
+
+/* Wait until so many uthreads more than then wait for something. */
+static inline void until_parked(uint64_t then, uint64_t n)
+{
+	while (parks() < then + n)
+		usleep(100);
+}
+
+static inline void *test_hog(void *flag)
+{
+	while (!load((int *)flag))
+		usleep(50); /* keeps its worker */
+	free(flag);
+	return NULL;
+}
+
+/* Move the calling uthread to another worker: somebody bound to this one
+ * takes it and keeps it until the caller has woken up elsewhere. */
+static inline void migrate(void)
+{
+	int *flag = (int *)calloc(1, sizeof(*flag)), from = uthread_worker();
+	uthread_t t = spawn_on(from, test_hog, flag);
+
+	CHECK(uthread_workers() > 1);
+	CHECK_EQ(uthread_detach(t), 0);
+	while (uthread_worker() == from)
+		uthread_sleep(1000);
+	store(flag, 1);
 }
 
 /* Skip where uthreads cannot have a TLS block of their own. */
