@@ -33,7 +33,7 @@
  *
  * A pooled block is reset to what a new thread would see, module by module.
  * libc's own variables stay, on purpose: the malloc cache is warm and owned;
- * errno and the locale are reset by hand.
+ * errno, h_errno, the locale and what dlerror() has to tell are reset by hand.
  *
  * Rejected: calling _dl_allocate_tls_init() at each reuse (it takes the
  * loader's lock and drops malloc's cache), copying the carrier's block at
@@ -42,6 +42,7 @@
 #include <dlfcn.h>
 #include <link.h>
 #include <locale.h>
+#include <netdb.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -300,6 +301,9 @@ void tls_end(void)
 	compat_run_pthread_keys();
 	if (uselocale((locale_t)0) != LC_GLOBAL_LOCALE)
 		uselocale(LC_GLOBAL_LOCALE);
+	if (dlerror()) /* told once; then */
+		dlerror(); /* it is freed */
+	h_errno = 0;
 }
 
 void tls_reset(struct uthread *ut)
