@@ -145,8 +145,9 @@ def within(here: Interval, low: float, high: float, why: str) -> Ruling:
     return Ruling(verdict, why, here)
 
 
-def too_few(here: Interval | None, threshold: float | None = None) -> Ruling:
-    n = here.n if here else 0
+def too_few(here: Interval | None, threshold: float | None = None, n: int = 0) -> Ruling:
+    """Cannot tell; `n` says how few where there is no interval."""
+    n = here.n if here else n
     return Ruling(
         "cannot tell",
         f"{n} invocation{'' if n == 1 else 's'}; at least {MIN_N} are needed",

@@ -45,9 +45,12 @@ def _no_voluntary(evidence: Evidence) -> Ruling:
         for case, group in _cases(evidence, model, "A B1 B2").items():
             values = group.values("nvcsw")
             counts += values
-            per_case.append(f"{model} {case}: {max(values):g} at most")
+            if values:
+                per_case.append(f"{model} {case}: {max(values):g} at most")
     here = stats.interval(counts, "switches")
-    if here is None or here.n < stats.MIN_N:
+    if here is None:
+        return missing("no samples of A, B1 and B2 in this run")
+    if here.n < stats.MIN_N:
         return too_few(here)
     share = sum(count > 0 for count in counts) / len(counts)
     why = "; ".join(per_case)
@@ -155,14 +158,16 @@ def _low_cv(evidence: Evidence) -> Ruling:
         made = stats.interval(group.speeds(), "%", stats.cv)
         if made is not None:
             intervals[case] = made
-    worst = max(intervals.values(), key=lambda interval: interval.estimate)
+    fewest = min(len(group.speeds()) for group in cases.values())
     why = "CV of " + ", ".join(f"{c} {i.estimate:.1f} %" for c, i in intervals.items())
-    if worst.n < stats.MIN_N:
-        return too_few(worst, CV_LIMIT)
+    worst = max(intervals.values(), key=lambda interval: interval.estimate, default=None)
+    # One scenario is enough to contradict it; it takes all of them to hold.
+    if any(i.low > CV_LIMIT and i.n >= stats.MIN_N for i in intervals.values()):
+        return Ruling("differs", why, worst, CV_LIMIT)
+    if fewest < stats.MIN_N:
+        return too_few(None, CV_LIMIT, n=fewest)
     if all(i.high < CV_LIMIT for i in intervals.values()):
         return Ruling("holds", why, worst, CV_LIMIT)
-    if any(i.low > CV_LIMIT for i in intervals.values()):
-        return Ruling("differs", why, worst, CV_LIMIT)
     return Ruling(
         "cannot tell", f"{why}; an interval reaches across {CV_LIMIT:g} %", worst, CV_LIMIT
     )

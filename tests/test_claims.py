@@ -1,0 +1,447 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Study 000's claims: each verdict from samples made for it, at every place, never across."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+import synthetic
+from synthetic import Scene, scenario, scenario_sample, spread
+
+from swtch import claims
+from swtch.claims import above, study_000, within
+from swtch.records import Interval, Model, VerdictName
+
+Where = Mapping[str, Any]
+Make = Callable[[Where], Scene]
+
+PLACES: dict[str, Where] = {
+    "native": {},
+    "vm": {"engine": "vm", "guest": "6.1-amd64"},
+    "exact": {"engine": "exact", "guest": "6.1-amd64"},
+}
+
+
+# ---- scenes ----
+
+
+def pthreads(where: Where, cases: str = "A B1 B2 C1 C2", n: int = 10, **given: Any) -> Scene:
+    """pthread samples of these scenarios, alike unless `given` says otherwise."""
+    scene = Scene()
+    for case in cases.split():
+        scene.scenario(case, "pthread", n=n, where=where, **given)
+    return scene
+
+
+def pair(
+    where: Where,
+    a: tuple[str, Model, float],
+    b: tuple[str, Model, float],
+    share: float = 0.01,
+    n: int = 10,
+) -> Scene:
+    """Two trials at these speeds; `share` is how far they spread, against each other."""
+    scene = Scene()
+    for (case, model, mops), sign in ((a, 1), (b, -1)):
+        scene.scenario(case, model, spread(mops, n, sign * share), where=where)
+    return scene
+
+
+def kthreads(where: Where, gains: Mapping[str, float], share: float = 0.01, n: int = 10) -> Scene:
+    """pthreads at 100 and kthreads at 100 times the gain, by scenario."""
+    scene = Scene()
+    for case, gain in gains.items():
+        scene.scenario(case, "pthread", spread(100.0, n, share), where=where)
+        scene.scenario(case, "kthread", spread(100.0 * gain, n, -share), where=where)
+    return scene
+
+
+def only_failed(experiment: str, model: Model) -> Make:
+    def make(where: Where) -> Scene:
+        if experiment == "scenarios":
+            trials = [scenario(case, model, **where) for case in ("A", "B1", "B2", "C1", "C2")]
+        else:
+            trials = [synthetic.gantt("round-robin", model, **where)]
+        scene = Scene()
+        for one in trials:
+            scene.add(one, [synthetic.failed(one)] * 10)
+        return scene
+
+    return make
+
+
+def with_voluntary(share: float) -> Make:
+    """pthreads of which this share of the invocations was switched voluntarily."""
+
+    def make(where: Where) -> Scene:
+        scene = Scene()
+        for case in ("A", "B1", "B2"):
+            one = scenario(case, "pthread", **where)
+            some = [scenario_sample(one, threads_of={"nvcsw": [0, 0, 2, 0]})] * round(10 * share)
+            scene.add(one, [*some, *[scenario_sample(one)] * (10 - len(some))])
+        return scene
+
+    return make
+
+
+def with_cv(
+    percent: float, where: Where, n: int = 10, share: float = 0.0, cases: str = "A B1 C1 C2"
+) -> Scene:
+    """Quiet pthreads but for B2, which varies by this; `share` makes one value an outlier."""
+    scene = pthreads(where, cases, n)
+    pattern = [100 + percent * (1.0 if i % 2 else -1.0) for i in range(n)]
+    pattern[-1] *= 1 + share
+    return scene.scenario("B2", "pthread", pattern, where=where)
+
+
+def losing(where: Where) -> Scene:
+    one = scenario("B1", "uthread", **where)
+    lost = scenario_sample(one, values={"counter": 3_999_990})
+    return pthreads(where).add(one, [scenario_sample(one), lost])
+
+
+def who(where: Where, kthread: bool = True, **threads_of: Any) -> Scene:
+    """Threads with these numbers of their own; `kthread` says whose."""
+    scene = Scene().scenario("A", "pthread", where=where)
+    model: Model = "kthread" if kthread else "pthread"
+    return scene.scenario("B2", model, n=1, where=where, threads_of=threads_of)
+
+
+SLOW_FIRST = (0, 1, 2, 3, 4, 0, 1, 2, 4, 3, 0, 1, 2, 3, 3, 3)
+
+
+def charts(where: Where, **given: Any) -> Scene:
+    """Both models' charts in every order; `given` changes the ucontexts' round robin."""
+    scene = Scene()
+    for order in ("priority", "time-slice", "round-robin"):
+        scene.gantt(order, "coroutine", where=where)
+    return scene.gantt("round-robin", "ucontext", where=where, **given)
+
+
+# What each claim can become, and the samples of which it becomes that.
+VERDICTS: list[tuple[str, VerdictName, str, Make]] = [
+    ("1", "holds", "", pthreads),
+    ("1", "holds", "kthreads", lambda w: kthreads(w, {"A": 1, "B1": 1, "B2": 1})),
+    ("1", "differs", "", with_voluntary(0.6)),
+    ("1", "cannot tell", "some", with_voluntary(0.5)),
+    ("1", "cannot tell", "too few", lambda w: pthreads(w, "A B1", n=2)),
+    ("1", "not measurable here", "sleepers", lambda w: pthreads(w, "C1 C2")),
+    ("1", "not measurable here", "failed", only_failed("scenarios", "pthread")),
+    ("1", "not measurable here", "", lambda w: Scene().scenario("A", "uthread", where=w)),
+    ("2", "holds", "", pthreads),
+    ("2", "holds", "nearly", lambda w: pthreads(w, threads_of={"nvcsw": [99, 100, 101, 98]})),
+    ("2", "differs", "fewer", lambda w: pthreads(w, threads_of={"nvcsw": 60})),
+    ("2", "differs", "more", lambda w: pthreads(w, threads_of={"nvcsw": 130})),
+    (
+        "2",
+        "cannot tell",
+        "straddles",
+        lambda w: pthreads(w, "C1", threads_of={"nvcsw": 90}).scenario("C2", "pthread", where=w),
+    ),
+    ("2", "cannot tell", "too few", lambda w: pthreads(w, "C1 C2", n=2)),
+    ("2", "not measurable here", "no sleepers", lambda w: pthreads(w, "A B1 B2")),
+    ("2", "not measurable here", "", lambda w: Scene().scenario("C1", "coroutine", where=w)),
+    ("3", "holds", "", pthreads),
+    ("3", "differs", "", losing),
+    ("3", "not measurable here", "", only_failed("scenarios", "pthread")),
+    ("4", "holds", "", lambda w: pair(w, ("B2", "pthread", 250), ("A", "pthread", 87))),
+    ("4", "differs", "", lambda w: pair(w, ("B2", "pthread", 87), ("A", "pthread", 250))),
+    ("4", "cannot tell", "", lambda w: pair(w, ("B2", "pthread", 100), ("A", "pthread", 100))),
+    (
+        "4",
+        "cannot tell",
+        "too few",
+        lambda w: pair(w, ("B2", "pthread", 250), ("A", "pthread", 87), n=4),
+    ),
+    ("4", "not measurable here", "one CPU", lambda w: pthreads({**w, "cpus": 1})),
+    ("4", "not measurable here", "no A", lambda w: pthreads(w, "B1 B2")),
+    ("4", "not measurable here", "failed", only_failed("scenarios", "pthread")),
+    ("5", "holds", "", lambda w: kthreads(w, {"A": 1.25})),
+    ("5", "differs", "", lambda w: kthreads(w, {"A": 0.8})),
+    ("5", "cannot tell", "", lambda w: kthreads(w, {"A": 1.0})),
+    ("5", "cannot tell", "too few", lambda w: kthreads(w, {"A": 1.25}, n=4)),
+    ("5", "not measurable here", "", pthreads),
+    ("5", "not measurable here", "other case", lambda w: kthreads(w, {"B2": 1.25})),
+    ("6", "holds", "", lambda w: kthreads(w, {"B1": 1.8, "B2": 1.4, "C1": 1.3})),
+    ("6", "differs", "", lambda w: kthreads(w, {"B1": 1.8, "B2": 0.9, "C1": 1.3})),
+    ("6", "cannot tell", "", lambda w: kthreads(w, {"B1": 1.8, "B2": 1.4, "C1": 1.0})),
+    (
+        "6",
+        "cannot tell",
+        "too few",
+        lambda w: kthreads(w, {"B1": 1.8, "B2": 1.4, "C1": 1.3}, n=3),
+    ),
+    ("6", "not measurable here", "", pthreads),
+    ("7", "holds", "", lambda w: kthreads(w, {"C2": 0.985})),
+    ("7", "differs", "faster", lambda w: kthreads(w, {"C2": 1.2})),
+    ("7", "differs", "slower", lambda w: kthreads(w, {"C2": 0.8})),
+    ("7", "cannot tell", "", lambda w: kthreads(w, {"C2": 1.05})),
+    ("7", "cannot tell", "wide", lambda w: kthreads(w, {"C2": 1.0}, share=0.1)),
+    ("7", "cannot tell", "too few", lambda w: kthreads(w, {"C2": 1.0}, n=2)),
+    ("7", "not measurable here", "", pthreads),
+    ("8", "holds", "", pthreads),
+    ("8", "differs", "", lambda w: with_cv(20, w)),
+    (
+        "8",
+        "differs",
+        "few of one",
+        lambda w: with_cv(20, w, cases="B1").scenario("A", "pthread", n=2, where=w),
+    ),
+    ("8", "holds", "just", lambda w: with_cv(4, w)),
+    ("8", "differs", "just", lambda w: with_cv(5.5, w)),
+    (
+        "8",
+        "cannot tell",
+        "wild but few",
+        lambda w: pthreads(w, "B1").scenario("A", "pthread", [50.0, 150.0], where=w),
+    ),
+    ("8", "cannot tell", "", lambda w: with_cv(0.5, w, share=0.2)),
+    ("8", "cannot tell", "too few", lambda w: pthreads(w, n=3)),
+    (
+        "8",
+        "cannot tell",
+        "too few of one",
+        lambda w: pthreads(w, "B1 B2 C1 C2").scenario("A", "pthread", n=2, where=w),
+    ),
+    ("8", "cannot tell", "one", lambda w: pthreads(w, n=1)),
+    ("8", "not measurable here", "", lambda w: Scene().scenario("A", "uthread", where=w)),
+    ("9", "holds", "", pthreads),
+    ("9", "holds", "kthreads", lambda w: kthreads(w, {"A": 1.25})),
+    ("9", "differs", "PIDs", lambda w: who(w, False, pids=[1, 1, 2, 1])),
+    ("9", "differs", "TIDs", lambda w: who(w, False, tids=[5, 6, 6, 7])),
+    ("9", "differs", "kthread", lambda w: who(w, True, pids=[7, 8, 9, 10], tids=[7, 8, 9, 11])),
+    ("9", "not measurable here", "", lambda w: Scene().scenario("A", "coroutine", where=w)),
+    ("VII.1", "holds", "", charts),
+    ("VII.1", "differs", "", lambda w: charts(w, slots=SLOW_FIRST)),
+    ("VII.1", "not measurable here", "", lambda w: Scene().gantt("priority", where=w)),
+    ("VII.2", "holds", "", charts),
+    ("VII.2", "differs", "first", lambda w: charts(w, finished=(0, 4, 1, 2, 3))),
+    ("VII.2", "differs", "last", lambda w: charts(w, finished=(4, 0, 1, 3, 2))),
+    ("VII.2", "differs", "nobody", lambda w: charts(w, finished=())),
+    ("VII.2", "not measurable here", "", only_failed("coroutine-gantt", "ucontext")),
+    ("VII.3", "holds", "", charts),
+    ("VII.3", "differs", "", lambda w: charts(w, overflow=False)),
+    ("VII.3", "not measurable here", "", only_failed("coroutine-gantt", "coroutine")),
+]
+
+
+def name_of(row: tuple[str, VerdictName, str, Make]) -> str:
+    return "-".join(part.replace(" ", "_") for part in row[:3] if part)
+
+
+@pytest.mark.parametrize("where", PLACES.values(), ids=PLACES)
+@pytest.mark.parametrize("row", VERDICTS, ids=name_of)
+def test_verdict(row: tuple[str, VerdictName, str, Make], where: Where) -> None:
+    number, expected, _, make = row
+    verdict = make(where).verdict(f"000.{number}")
+    assert verdict.verdict == expected, verdict.why
+    assert (verdict.engine, verdict.guest) == (
+        where.get("engine", "native"),
+        where.get("guest", ""),
+    )
+    assert verdict.study == "000" and verdict.text and verdict.published
+    assert verdict.why and "nan" not in verdict.why
+    if expected == "not measurable here":
+        assert verdict.here is None
+    here, threshold = verdict.here, verdict.threshold
+    if here is not None and number in ("4", "5", "6") and expected != "cannot tell":
+        assert threshold == 1
+        assert here.low > 1 if expected == "holds" else here.high < 1
+
+
+def test_every_claim_has_its_verdicts_here() -> None:
+    """Claims that are about exact facts cannot be undecided; all others can."""
+    given: dict[str, set[str]] = {}
+    for number, verdict, _, _ in VERDICTS:
+        given.setdefault(f"000.{number}", set()).add(verdict)
+    assert list(given) == [claim.id for claim in study_000.CLAIMS]
+    exact = {"000.3", "000.9", "000.VII.1", "000.VII.2", "000.VII.3"}
+    all_four = {"holds", "differs", "cannot tell", "not measurable here"}
+    for claim, verdicts in given.items():
+        assert verdicts == all_four - ({"cannot tell"} if claim in exact else set()), claim
+
+
+def test_claims_are_unique_and_about_experiments_there_are() -> None:
+    every = claims.every()
+    assert len({claim.id for claim in every}) == len(every)
+    assert {c.experiment for c in study_000.CLAIMS} == {"scenarios", "coroutine-gantt"}
+    assert all(claim.id.startswith(f"{claim.study}.") for claim in every)
+
+
+def test_only_claims_about_the_experiments_of_a_run_are_judged() -> None:
+    groups = Scene().gantt().groups()
+    judged = claims.judge(groups, ["coroutine-gantt"])
+    assert [v.claim for v in judged if v.study == "000"] == ["000.VII.1", "000.VII.2", "000.VII.3"]
+    assert claims.judge(groups, []) == ()
+
+
+# ---- which samples count ----
+
+
+@pytest.mark.parametrize("case", ["A", "B1", "B2"])
+@pytest.mark.parametrize("model", ["pthread", "kthread"])
+def test_one_looks_at_each_of_its_scenarios(case: str, model: Model) -> None:
+    scene = pthreads({})
+    assert scene.verdict("000.1").verdict == "holds"
+    scene.scenario(case, model, threads_of={"nvcsw": 1})
+    assert scene.verdict("000.1").verdict == "cannot tell"
+    assert f"{model} {case}: 4 at most" in scene.verdict("000.1").why
+
+
+@pytest.mark.parametrize("case", ["C1", "C2"])
+@pytest.mark.parametrize("model", ["pthread", "kthread"])
+def test_two_looks_at_each_of_its_scenarios(case: str, model: Model) -> None:
+    scene = Scene().scenario(case, model, threads_of={"nvcsw": 10})
+    assert scene.verdict("000.2").verdict == "differs"
+
+
+@pytest.mark.parametrize(
+    ("each", "verdict"), [(94, "differs"), (95, "holds"), (105, "holds"), (106, "differs")]
+)
+def test_about_a_hundred_is_within_five_percent(each: int, verdict: str) -> None:
+    assert pthreads({}, threads_of={"nvcsw": each}).verdict("000.2").verdict == verdict
+
+
+# ---- what a verdict says ----
+
+
+def test_the_reason_names_what_was_compared() -> None:
+    here = pair({}, ("B2", "pthread", 250), ("A", "pthread", 87)).verdict("000.4")
+    assert "A ran on 4 CPUs" in here.why and "contention is less" not in here.why
+    fewer = pair({"cpus": 2}, ("B2", "pthread", 250), ("A", "pthread", 87)).verdict("000.4")
+    assert "on 2 CPUs instead of 4, so the contention is less" in fewer.why
+    assert "--engine vm" in pthreads({"cpus": 1}).verdict("000.4").why
+    assert "vm engine" in pthreads({}).verdict("000.5").why
+    lost = losing({}).verdict("000.3").why
+    assert "1 of 52 invocations" in lost and "scenarios/B1/uthread with 3.99999e+06" in lost
+    assert "A: 0 at most" in pthreads({}).verdict("000.1").why
+
+
+def test_six_shows_the_scenario_that_is_worst() -> None:
+    verdict = kthreads({}, {"B1": 1.8, "B2": 1.2, "C1": 1.3}).verdict("000.6")
+    assert verdict.here is not None and verdict.here.estimate == pytest.approx(1.2, rel=0.05)
+    assert "B1: 1.80 x, holds" in verdict.why
+
+
+# ---- the copy of an A/A pair ----
+
+
+def test_the_copy_is_not_evidence() -> None:
+    """A copy that contradicts everything changes nothing, wherever it stands."""
+    twin = scenario("A", "pthread", again=True)
+    wild = [
+        scenario_sample(
+            twin,
+            10_000.0,
+            values={"counter": 17},
+            threads_of={"nvcsw": 50, "pids": [1, 2, 3, 4]},
+        )
+    ] * 10
+    alone = kthreads({}, {"A": 1.25, "B2": 1.4, "C2": 1.0})
+    first = Scene().add(twin, wild)
+    for one in alone.trials:
+        first.add(one, [s for s in alone.samples if s.trial_id == one.id])
+    last = kthreads({}, {"A": 1.25, "B2": 1.4, "C2": 1.0}).add(twin, wild)
+    expected = claims.judge(alone.groups(), ["scenarios"])
+    assert claims.judge(first.groups(), ["scenarios"]) == expected
+    assert claims.judge(last.groups(), ["scenarios"]) == expected
+
+
+def test_a_copy_alone_measures_nothing() -> None:
+    scene = Scene().scenario("A", "pthread", where={"again": True})
+    for verdict in claims.judge(scene.groups(), ["scenarios"]):
+        assert verdict.verdict == "not measurable here", verdict.claim
+
+
+# ---- places ----
+
+
+def everywhere(native: Scene, *others: Scene) -> Scene:
+    """Several scenes as one run."""
+    joined = Scene()
+    for scene in (native, *others):
+        for one in scene.trials:
+            joined.add(one, [s for s in scene.samples if s.trial_id == one.id])
+    return joined
+
+
+def test_each_place_has_its_own_verdict() -> None:
+    slower = pair(PLACES["vm"], ("B2", "pthread", 50), ("A", "pthread", 100))
+    faster = pair({}, ("B2", "pthread", 250), ("A", "pthread", 100))
+    other = {"engine": "vm", "guest": "6.12-amd64"}
+    like = pair(other, ("B2", "pthread", 100), ("A", "pthread", 100))
+    verdicts = everywhere(faster, slower, like).verdicts("000.4")
+    assert [(v.engine, v.guest, v.verdict) for v in verdicts] == [
+        ("native", "", "holds"),
+        ("vm", "6.1-amd64", "differs"),
+        ("vm", "6.12-amd64", "cannot tell"),
+    ]
+
+
+def test_a_place_that_cannot_measure_is_not_named_when_another_can() -> None:
+    guest = kthreads(PLACES["vm"], {"A": 1.25})
+    (only,) = everywhere(pthreads({}), guest).verdicts("000.5")
+    assert (only.engine, only.guest, only.verdict) == ("vm", "6.1-amd64", "holds")
+
+
+def test_nothing_is_compared_across_places() -> None:
+    """kthreads of a guest against pthreads of the machine, or of another guest: no verdict."""
+    fast = Scene()
+    for case in ("A", "B1", "B2", "C1", "C2"):
+        fast.scenario(case, "kthread", 1000.0, where=PLACES["vm"])
+    other = pthreads({"engine": "vm", "guest": "6.12-amd64"})
+    for base in (pthreads({}), other, pthreads(PLACES["exact"])):
+        for claim in ("000.5", "000.6", "000.7"):
+            for v in everywhere(base, fast).verdicts(claim):
+                assert v.verdict == "not measurable here", (claim, v.why)
+
+
+def test_a_guests_kthreads_are_judged_by_the_guests_pthreads() -> None:
+    """Those of the machine are ten times faster, and do not matter."""
+    native = pthreads({}, "A", mops=1000.0)
+    (only,) = everywhere(native, kthreads(PLACES["vm"], {"A": 1.25})).verdicts("000.5")
+    assert only.verdict == "holds"
+    assert only.here is not None and only.here.estimate == pytest.approx(1.25, rel=0.03)
+
+
+# ---- the rules ----
+
+
+def interval(low: float, high: float, n: int = 5) -> Interval:
+    return Interval(estimate=(low + high) / 2, low=low, high=high, n=n, unit="x")
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "n", "verdict"),
+    [
+        (1.1, 1.2, 5, "holds"),
+        (1.0, 1.2, 5, "cannot tell"),
+        (0.9, 1.2, 5, "cannot tell"),
+        (0.8, 1.0, 5, "cannot tell"),
+        (0.8, 0.9, 5, "differs"),
+        (1.1, 1.2, 4, "cannot tell"),
+        (0.8, 0.9, 4, "cannot tell"),
+    ],
+)
+def test_above(low: float, high: float, n: int, verdict: str) -> None:
+    ruling = above(interval(low, high, n), 1.0, "why")
+    assert (ruling.verdict, ruling.threshold) == (verdict, 1.0)
+    assert ("4 invocations" in ruling.why) == (n == 4)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "n", "verdict"),
+    [
+        (0.95, 1.05, 5, "holds"),
+        (0.94, 1.05, 5, "cannot tell"),
+        (0.95, 1.06, 5, "cannot tell"),
+        (0.5, 2.0, 5, "cannot tell"),
+        (0.5, 0.94, 5, "differs"),
+        (1.06, 2.0, 5, "differs"),
+        (1.0, 1.0, 4, "cannot tell"),
+    ],
+)
+def test_within(low: float, high: float, n: int, verdict: str) -> None:
+    assert within(interval(low, high, n), 0.95, 1.05, "why").verdict == verdict
