@@ -5,12 +5,14 @@
  * dlopen, dlclose       a new module's static TLS is brought to every block
  * pthread_getattr_np    the uthread's stack, not the carrier's
  * pthread_key_create    destructors are remembered, to run at a uthread's end
+ * pthread_exit          is uthread_exit() in a uthread
+ * pthread_cancel        of a uthread or worker is refused: ESRCH
  * fork                  runs on the carrier's TLS, which glibc's child
  *                       handling knows; in the child only the caller lives
  * set*id, cancel        glibc's signals 32 and 33 are handled on the
  *                       carrier's TLS, which is the one on its list
  *
- * The first three are defined here and found before libc's because the
+ * Those down to pthread_cancel are defined here and found before libc's because the
  * program links libuthread first. Before any uthread exists they only pass
  * the call on.
  */
@@ -222,6 +224,43 @@ void compat_run_pthread_keys(void)
 			again = true;
 		}
 	}
+}
+
+/* ---- the end of a thread ---- */
+
+/* libc's would unwind to a frame of start_thread() that is not there. */
+EXPORT void pthread_exit(void *value)
+{
+	static void (*next)(void *) __attribute__((noreturn));
+
+	if (uthread_current())
+		uthread_exit(value);
+	if (!next)
+		NEXT(next, "pthread_exit");
+	next(value);
+}
+
+static bool is_ours(pthread_t thread)
+{
+	int i;
+
+	for (i = 0; i < rt.nworkers; i++)
+		if (pthread_equal(rt.workers[i]->pthread, thread))
+			return true;
+	return !*tls_reason() && tls_pthread_id(thread) >= UTHREAD_FIRST_ID;
+}
+
+/* A uthread would not survive its next cancellation point, and a worker would
+ * take its uthreads with it. */
+EXPORT int pthread_cancel(pthread_t thread)
+{
+	static int (*next)(pthread_t);
+
+	if (load_acquire(&rt.started) && is_ours(thread))
+		return ESRCH;
+	if (!next)
+		NEXT(next, "pthread_cancel");
+	return next(thread);
 }
 
 /* ---- fork ---- */

@@ -44,6 +44,7 @@
  * with a larger TLS gets larger slots (stack_class()). */
 #define STACK_OVERHEAD (16u << 10)
 #define UTHREAD_STACK_LIMIT (1ul << 30)
+#define UTHREAD_FIRST_ID (1u << 23) /* above any kernel thread id (2^22) */
 
 enum {
 	UT_OWN_TLS = 1, /* runs with a TLS block of its own */

@@ -44,7 +44,6 @@
 #define COLOURS 32
 #define POOL_MAX 256 /* slots a worker keeps, per class and mode */
 #define TRIM_KEEP (16ul << 10) /* bytes at the top that stay committed */
-#define FIRST_ID (1u << 23) /* above any kernel thread id (2^22) */
 
 enum { GUARD_MADVISE = 1, GUARD_MPROTECT = 2 };
 
@@ -225,7 +224,7 @@ static struct uthread *slot_new(unsigned class)
 	ut->colour = (uint8_t)(s->carved % COLOURS);
 	ut->stack_low = slot + page;
 	ut->stack_top = (char *)ut;
-	ut->id = FIRST_ID + (uint32_t)nslots;
+	ut->id = UTHREAD_FIRST_ID + (uint32_t)nslots;
 	store_relaxed(&nslots, nslots + 1);
 	/* pairs with the acquire in stack_each() */
 	store_release(&s->carved, s->carved + 1);

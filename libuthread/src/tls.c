@@ -25,7 +25,8 @@
  *                     hang and recursive mutexes let two in
  *   guards (x86-64)   equal to the process's, or every canary aborts
  *   list node         linked to itself: fork's child unlinks it
- *   robust list head  linked to itself: robust mutexes insert there
+ *   robust list head  linked to itself: robust mutexes insert there, and
+ *                     those left at the end are marked as the kernel would
  *   specific[0]       pthread_setspecific()
  *   __resp            the resolver's state, in struct pthread
  *   ctype tables      null until __ctype_init(): scanf and printf crash
@@ -40,6 +41,7 @@
  * each switch (4 KB a switch), a patched libc.
  */
 #include <dlfcn.h>
+#include <linux/futex.h>
 #include <link.h>
 #include <locale.h>
 #include <netdb.h>
@@ -294,11 +296,51 @@ void tls_begin(void)
 	ctype_init();
 }
 
+/*
+ * Robust mutexes that the uthread still holds: what the kernel does at the end
+ * of a pthread. The list's entries lie in the mutexes; bit 0 marks one with
+ * priority inheritance, which is the kernel's business alone.
+ */
+static void robust_end(struct uthread *me)
+{
+	const struct tls_layout *l = &tls_layout;
+	uintptr_t *head = (uintptr_t *)(pd_of(me->tcb) + l->robust_off);
+	uintptr_t entry, next;
+	uint32_t *word, v;
+	int n;
+
+	for (entry = head[0], n = 0;
+	     (entry & ~(uintptr_t)1) != (uintptr_t)head &&
+	     n < ROBUST_LIST_LIMIT;
+	     entry = next, n++) {
+		next = *(uintptr_t *)(entry & ~(uintptr_t)1);
+		if (entry & 1)
+			continue;
+		word = (uint32_t *)(entry + l->futex_offset);
+		v = load_relaxed(word);
+		while ((v & FUTEX_TID_MASK) == me->id &&
+		       !__atomic_compare_exchange_n(
+			       word, &v, (v & FUTEX_WAITERS) | FUTEX_OWNER_DIED,
+			       false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+			;
+		/* glibc waits for them as if they were shared. */
+		if ((v & FUTEX_TID_MASK) == me->id && v & FUTEX_WAITERS)
+			syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0);
+	}
+	head[0] = head[-1] = (uintptr_t)head;
+}
+
 /* Runs on the uthread's own TLS. */
 void tls_end(void)
 {
+	struct uthread *me = uthread_current();
+	const size_t robust = tls_layout.robust_off;
+	const char *pd = pd_of(me->tcb);
+
 	call_tls_dtors();
 	compat_run_pthread_keys();
+	if (robust && *(const char *const *)(pd + robust) != pd + robust)
+		robust_end(me);
 	if (uselocale((locale_t)0) != LC_GLOBAL_LOCALE)
 		uselocale(LC_GLOBAL_LOCALE);
 	if (dlerror()) /* told once; then */
@@ -441,6 +483,21 @@ static const char *find_symbols(void)
 	return NULL;
 }
 
+/* Where the kernel was not told: the empty list, linked to itself twice, with
+ * a small negative offset and a null behind it. */
+static char *find_robust_list(char *pd)
+{
+	uintptr_t *w = (uintptr_t *)pd;
+	size_t i, n = tls_layout.pthread_size / sizeof(*w);
+
+	for (i = 1; i + 2 < n; i++)
+		if (w[i] == (uintptr_t)&w[i] && w[i - 1] == w[i] &&
+		    (intptr_t)w[i + 1] < 0 && (intptr_t)w[i + 1] > -256 &&
+		    !w[i + 2])
+			return (char *)&w[i];
+	return NULL;
+}
+
 /* On a real pthread: is everything where we think it is? */
 static const char *prove_layout(void)
 {
@@ -461,8 +518,9 @@ static const char *prove_layout(void)
 	if (*(void **)(pd + l->specific_off) !=
 	    pd + l->specific_off - SPECIFIC_1STBLOCK)
 		return "thread-specific data is not where it should be";
-	if (!syscall(SYS_get_robust_list, 0, &head, &len) && head > pd &&
-	    head < pd + l->pthread_size) {
+	if (syscall(SYS_get_robust_list, 0, &head, &len))
+		head = find_robust_list(pd); /* qemu-user */
+	if (head > pd && head < pd + l->pthread_size) {
 		l->robust_off = (size_t)(head - pd);
 		l->futex_offset = ((uintptr_t *)head)[1];
 		if (((void **)head)[-1] != head)

@@ -36,4 +36,10 @@ static inline pthread_t tls_pthread(const struct uthread *ut)
 	return (pthread_t)(ut->tcb - tls_layout.pd_before_tp);
 }
 
+/* The thread id that libc has for it: a uthread's id, or the kernel's. */
+static inline uint32_t tls_pthread_id(pthread_t thread)
+{
+	return *(const uint32_t *)((uintptr_t)thread + tls_layout.tid_off);
+}
+
 #endif
