@@ -164,17 +164,24 @@ static inline void *test_hog(void *flag)
 }
 
 /* Move the calling uthread to another worker: somebody bound to this one
- * takes it and keeps it until the caller has woken up elsewhere. */
+ * takes it and keeps it until the caller has woken up elsewhere. One at a
+ * time, or there might be no elsewhere. */
 static inline void migrate(void)
 {
-	int *flag = (int *)calloc(1, sizeof(*flag)), from = uthread_worker();
-	uthread_t t = spawn_on(from, test_hog, flag);
+	static uthread_mutex_t one = UTHREAD_MUTEX_INITIALIZER;
+	int *flag, from;
+	uthread_t t;
 
 	CHECK(uthread_workers() > 1);
+	flag = (int *)calloc(1, sizeof(*flag));
+	CHECK_EQ(uthread_mutex_lock(&one), 0);
+	from = uthread_worker();
+	t = spawn_on(from, test_hog, flag);
 	CHECK_EQ(uthread_detach(t), 0);
 	while (uthread_worker() == from)
 		uthread_sleep(1000);
 	store(flag, 1);
+	CHECK_EQ(uthread_mutex_unlock(&one), 0);
 }
 
 /* Skip where uthreads cannot have a TLS block of their own. */
