@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * test_tls.c - a TLS block of its own: thread-local variables, errno, the
- * words of the thread control block, malloc's caches, and that a used block
- * is as new for the next uthread. What libc builds upon it is in
- * test_libc.c, test_process.c and test_dlopen.c.
+ * words of the thread control block, and that a used block is as new for the
+ * next uthread. What libc builds upon it is in test_libc.c, test_pthread.c,
+ * test_signal.c, test_malloc.c, test_process.c and test_dlopen.c.
  */
 #include <dlfcn.h>
 #include <locale.h>
-#include <malloc.h>
 #include <netdb.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -487,97 +486,6 @@ TEST(sched_getcpu_is_right_after_migration)
 	CHECK_EQ(uthread_init(&conf), 0);
 	in_uthread(asks_cpu, NULL);
 	joined(spawn_tls(UTHREAD_TLS_SHARED, asks_cpu, NULL));
-}
-
-/* ---- malloc ---- */
-
-#define BOXES 64
-
-static struct {
-	uthread_mutex_t m;
-	unsigned char *block;
-	size_t size;
-} box[BOXES];
-
-/* Blocks wander: who frees or grows one has seldom allocated it. */
-static void *swaps_blocks(void *arg)
-{
-	uint64_t seed = (uint64_t)(uintptr_t)&seed | 1;
-
-	for (int i = 0; i < SCALE(4000); i++) {
-		unsigned b = test_random(&seed) % BOXES;
-		uint64_t r = test_random(&seed);
-		size_t size = r % 8 ? r % 600 + 1 : r % 100000 + 1, n;
-
-		CHECK_EQ(uthread_mutex_lock(&box[b].m), 0);
-		for (size_t j = 0; j < box[b].size; j += 13)
-			CHECK_EQ(box[b].block[j], (unsigned char)box[b].size);
-		n = box[b].size;
-		if (r & 1024) {
-			free(box[b].block);
-			box[b].block = malloc(size);
-		} else {
-			box[b].block = realloc(box[b].block, size);
-			for (size_t j = 0; j < n && j < size; j += 13)
-				CHECK_EQ(box[b].block[j], (unsigned char)n);
-		}
-		CHECK(box[b].block);
-		CHECK(malloc_usable_size(box[b].block) >= size);
-		memset(box[b].block, (unsigned char)size, size);
-		box[b].size = size;
-		CHECK_EQ(uthread_mutex_unlock(&box[b].m), 0);
-		if (r % 16 == 0)
-			uthread_yield();
-		if (r % 512 == 0)
-			uthread_sleep(1000);
-	}
-	return arg;
-}
-
-TEST(blocks_may_be_freed_by_anybody_anywhere)
-{
-	start_workers(4);
-	for (int i = 0; i < 3; i++)
-		crowd(16, 3, swaps_blocks, NULL);
-	for (int i = 0; i < BOXES; i++)
-		free(box[i].block);
-}
-
-static void *allocates_much(void *arg)
-{
-	void *p[200];
-
-	for (int i = 0; i < 200; i++)
-		CHECK(p[i] = malloc((size_t)(i * 7 % 900) + 1));
-	uthread_yield();
-	for (int i = 0; i < 200; i++)
-		free(p[i]);
-	return arg;
-}
-
-TEST(ended_threads_leave_no_blocks_behind)
-{
-	struct mallinfo2 before = { 0 }, after;
-	struct uthread_stats st[2];
-
-	if (TEST_ASAN)
-		SKIP("AddressSanitizer's malloc does not tell what is in use");
-	start_workers(2);
-	for (int i = 0; i < 120; i++) {
-		if (i == 40) { /* caches are warm */
-			before = mallinfo2();
-			CHECK_EQ(uthread_stats(&st[0], sizeof(st[0])), 0);
-		}
-		crowd(50, 0, allocates_much, NULL);
-	}
-	after = mallinfo2();
-	CHECK_EQ(uthread_stats(&st[1], sizeof(st[1])), 0);
-	fprintf(stderr, "in use %zu, then %zu; from the system %zu, then %zu\n",
-		before.uordblks, after.uordblks, before.arena + before.hblkhd,
-		after.arena + after.hblkhd);
-	/* 4000 threads: a leak of one small block each would be seen. */
-	CHECK(after.uordblks < before.uordblks + 4000 * 16);
-	CHECK(st[1].tls_blocks <= st[0].tls_blocks + 50);
 }
 
 /* ---- a used block is as new ---- */

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_signal.c - pthread_exit(), pthread_cancel() and signals, in uthreads
+ * and of uthreads. libc's name for a uthread with own TLS is pthread_self().
+ */
+#include <setjmp.h>
+
+#include "util.h"
+
+static uthread_sem_t go = UTHREAD_SEM_INITIALIZER(0);
+static pthread_key_t key;
+static int calls;
+
+static void count_call(void *value)
+{
+	CHECK(value == &calls);
+	add(&calls, 1);
+}
+
+/* ---- the end ---- */
+
+static void *leaves_by_pthread_exit(void *arg)
+{
+	CHECK(!pthread_setspecific(key, &calls));
+	pthread_exit(arg);
+}
+
+TEST(pthread_exit_ends_the_uthread)
+{
+	int x;
+
+	CHECK(!pthread_key_create(&key, count_call));
+	start_workers(1);
+	CHECK(joined(spawn_tls(UTHREAD_TLS_SHARED, leaves_by_pthread_exit,
+			       &x)) == &x);
+	need_own_tls();
+	for (int i = 1; i <= 10; i++) {
+		CHECK(in_uthread(leaves_by_pthread_exit, &x) == &x);
+		CHECK_EQ(calls, i);
+	}
+}
+
+static void *pthread_exit_in_a_pthread(void *arg)
+{
+	pthread_exit(arg);
+}
+
+TEST(pthread_exit_of_a_pthread_is_as_ever)
+{
+	void *v = NULL;
+	pthread_t p;
+
+	start_workers(1);
+	CHECK(!pthread_create(&p, NULL, pthread_exit_in_a_pthread, &v));
+	CHECK(!pthread_join(p, &v));
+	CHECK(v == &v);
+}
+
+static void *cancel_it(void *arg)
+{
+	char c = 0;
+	int p[2];
+
+	CHECK_EQ(pthread_cancel(pthread_self()), ESRCH);
+	/* Cancellation points that would take it. */
+	pthread_testcancel();
+	CHECK(!pipe(p));
+	CHECK_EQ(write(p[1], "x", 1), 1);
+	CHECK_EQ(read(p[0], &c, 1), 1);
+	usleep(1);
+	store((pthread_t *)arg, pthread_self());
+	CHECK_EQ(uthread_sem_wait(&go), 0);
+	pthread_testcancel();
+	return arg;
+}
+
+TEST(pthread_cancel_of_a_uthread_is_refused)
+{
+	pthread_t self = 0;
+	uthread_t t;
+
+	start_workers(1);
+	need_own_tls();
+	t = spawn(cancel_it, &self);
+	while (!load(&self))
+		usleep(100);
+	CHECK_EQ(pthread_cancel(self), ESRCH);
+	CHECK_EQ(uthread_sem_post(&go), 0);
+	CHECK(joined(t) == &self);
+}
+
+static void *sleeps_for_ever(void *arg)
+{
+	for (;;)
+		pause();
+	return arg;
+}
+
+static void *cancels_pthreads(void *arg)
+{
+	for (int i = 0; i < 10; i++) {
+		void *v = NULL;
+		pthread_t p;
+
+		CHECK(!pthread_create(&p, NULL, sleeps_for_ever, NULL));
+		if (i % 2)
+			usleep(500);
+		CHECK(!pthread_cancel(p));
+		CHECK(!pthread_join(p, &v));
+		CHECK(v == PTHREAD_CANCELED);
+	}
+	return arg;
+}
+
+TEST(pthread_cancel_of_a_pthread_is_as_ever)
+{
+	start_workers(2);
+	cancels_pthreads(NULL);
+	in_uthread(cancels_pthreads, NULL);
+}
+
+/* ---- signals ---- */
+
+static uthread_t handled_by;
+static _Thread_local int mine;
+static int mine_seen;
+
+static void on_usr1(int sig)
+{
+	(void)sig;
+	handled_by = uthread_self();
+	mine_seen = mine;
+	errno = EXDEV;
+	add(&calls, 1);
+}
+
+static void unblock(int sig)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, sig);
+	CHECK(!pthread_sigmask(SIG_UNBLOCK, &set, NULL));
+}
+
+/* The handler runs in the uthread, on its stack and its TLS. */
+static void *signals_itself(void *arg)
+{
+	unblock(SIGUSR1);
+	for (int i = 1; i <= 20; i++) {
+		mine = i;
+		if (i % 2)
+			CHECK(!raise(SIGUSR1));
+		else
+			CHECK(!pthread_kill(pthread_self(), SIGUSR1));
+		CHECK_EQ(calls, i);
+		CHECK(handled_by == uthread_self());
+		CHECK_EQ(mine_seen, i);
+		CHECK_EQ(errno, EXDEV);
+		uthread_yield();
+	}
+	return arg;
+}
+
+TEST(signal_to_itself_is_handled_in_the_uthread)
+{
+	CHECK(signal(SIGUSR1, on_usr1) != SIG_ERR);
+	start_workers(1);
+	in_uthread(signals_itself, NULL);
+	CHECK_EQ(calls, 20);
+}
+
+static void *tells_its_self(void *arg)
+{
+	store((pthread_t *)arg, pthread_self());
+	CHECK_EQ(uthread_sem_wait(&go), 0);
+	return NULL;
+}
+
+static void *kills_another(void *self)
+{
+	CHECK_EQ(pthread_kill(*(pthread_t *)self, SIGUSR1), ESRCH);
+	CHECK_EQ(pthread_kill(*(pthread_t *)self, 0), ESRCH);
+	CHECK(!pthread_kill(pthread_self(), 0));
+	return NULL;
+}
+
+TEST(signal_to_another_uthread_is_refused)
+{
+	pthread_t self = 0;
+	uthread_t t;
+
+	start_workers(1);
+	need_own_tls();
+	t = spawn(tells_its_self, &self);
+	while (!load(&self))
+		usleep(100);
+	kills_another(&self);
+	in_uthread(kills_another, &self);
+	CHECK_EQ(uthread_sem_post(&go), 0);
+	joined(t);
+}
+
+static sigjmp_buf env;
+
+static void on_segv(int sig)
+{
+	(void)sig;
+	siglongjmp(env, 1);
+}
+
+static volatile int *volatile nowhere = (volatile int *)8;
+
+static void *faults(void *arg)
+{
+	for (int i = 0; i < 20; i++) {
+		if (!sigsetjmp(env, 1)) {
+			*nowhere = 1;
+			CHECK(0);
+		}
+		uthread_yield();
+	}
+	return arg;
+}
+
+TEST(programs_own_fault_handler_runs_in_a_uthread)
+{
+	if (TEST_ASAN)
+		SKIP("AddressSanitizer has a handler of its own");
+	CHECK(signal(SIGSEGV, on_segv) != SIG_ERR);
+	start_workers(1);
+	in_uthread(faults, NULL);
+	faults(NULL);
+}
+
+static void *aborts(void *arg)
+{
+	abort();
+	return arg;
+}
+
+TEST_DIES(abort_in_a_uthread, SIGABRT, "")
+{
+	in_uthread(aborts, NULL);
+}
+
+TEST_MAIN()
