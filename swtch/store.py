@@ -262,11 +262,15 @@ def claim_folder(path: Path) -> None:
 def write_atomically(file: Path, data: bytes) -> None:
     """`file` holds either what it held before or all of `data`, also after a power cut."""
     draft = file.with_name(file.name + ".tmp")
-    with draft.open("wb") as stream:
-        stream.write(data)
-        stream.flush()
-        os.fsync(stream.fileno())
-    draft.replace(file)
+    try:
+        with draft.open("wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        draft.replace(file)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
     folder = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(folder)

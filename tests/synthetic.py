@@ -220,6 +220,7 @@ def scenario_sample(
     yields = one.factors["intervention"] == "yield"
     used = int(str(one.factors["cpus_used"]))
     told: dict[str, Any] = {
+        "n": int(one.probe["threads"]),
         "nvcsw": (100 if sleeps else 0) if kernel else None,
         "nivcsw": (100 if yields else 3) if kernel else None,
         "cpus": used,
@@ -244,7 +245,7 @@ def scenario_sample(
             "majflt": 0,
             **(values or {}),
         },
-        threads=threads(int(one.probe["threads"]), **{**told, **(threads_of or {})}),
+        threads=threads(**{**told, **(threads_of or {})}),
         carriers=() if kernel else (carrier,),
         detail={"policy": one.probe["policy"]},
         elapsed_ns=wall_ns + 10_000_000,

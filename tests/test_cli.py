@@ -325,12 +325,15 @@ class FakeReport(types.ModuleType):
         monkeypatch.setitem(sys.modules, "swtch.report", self)
         monkeypatch.setattr(swtch_package, "report", self, raising=False)
 
-    def write(self, path: Path, formats: tuple[str, ...]) -> list[Path]:
+    def write(self, path: Path, formats: tuple[str, ...], out: Path | None = None) -> list[Path]:
         self.calls.append(formats)
-        files = [path / f"report.{form}" for form in formats]
+        files = [(out or path) / f"report.{form}" for form in formats]
         for file in files:
             file.write_text(f"# {file.name}\n")
         return files
+
+    def as_markdown(self, path: Path) -> str:
+        return "# report.md\n"
 
     def as_json(self, path: Path) -> dict[str, int]:
         return {"samples": len(store.load(path).samples)}

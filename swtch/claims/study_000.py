@@ -176,9 +176,9 @@ def _low_cv(evidence: Evidence) -> Ruling:
 def _identity(evidence: Evidence) -> Ruling:
     """Table VI, as observed."""
     groups = evidence.of("scenarios", "pthread")
-    if not groups:
+    samples = [sample for group in groups for sample in group.good if sample.threads]
+    if not samples:
         return missing(NO_PTHREAD)
-    samples = [sample for group in groups for sample in group.good]
     bad = [sample for sample in samples if not _pthread_identity(sample)]
     example = samples[0].threads
     why = f"e.g. PID {example[0].pid}, TIDs {', '.join(str(t.tid) for t in example)}"

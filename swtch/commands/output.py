@@ -20,7 +20,10 @@ Row = Mapping[str, Any]
 
 
 def console() -> Console:
-    """Standard output for rich; of a fixed width where there is no terminal to ask."""
+    """Standard output for rich; of a fixed width where there is no terminal to ask.
+
+    Without markup: cells come from runs, and a ``[red]`` in them is text.
+    """
     from rich.console import Console
 
     class PipeAwareConsole(Console):
@@ -29,7 +32,7 @@ def console() -> Console:
             raise BrokenPipeError
 
     fixed = None if sys.stdout.isatty() or os.environ.get("COLUMNS") else WIDTH
-    return PipeAwareConsole(width=fixed)
+    return PipeAwareConsole(width=fixed, markup=False)
 
 
 def print_json(value: Any) -> None:

@@ -7,7 +7,6 @@ line instead of surfacing somewhere inside the analysis.
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -43,25 +42,23 @@ def emit(path: Path, form: str) -> None:
     if form == "json":
         output.print_json(report.as_json(path))
     elif form == "csv":
-        output.print_csv(_sample_rows(store.load(path)))
+        from swtch.report import legible
+
+        output.print_csv(_sample_rows(legible.run(store.load(path))))
     elif form == "md":
-        (file,) = report.write(path, ("md",))
-        sys.stdout.write(file.read_text())
+        sys.stdout.write(report.as_markdown(path))
     else:
         report.print_run(path, output.console())
 
 
 def write(path: Path, formats: Sequence[str], out: Path | None = None) -> list[Path]:
-    """Report files of the run in `path`; they are made there and copied to `out`."""
+    """Report files of the run in `path`, there or in `out`."""
     from swtch import report
 
     try:
         if out is not None:
             out.mkdir(parents=True, exist_ok=True)
-        files = report.write(path, tuple(formats))
-        if out is None or out.resolve() == path.resolve():
-            return files
-        return [Path(shutil.copy(file, out / file.name)) for file in files]
+        return report.write(path, tuple(formats), out)
     except OSError as error:
         where = error.filename or out or path
         raise CannotError(

@@ -4,6 +4,7 @@
 ``story``     what is said, computed once     ``chapters``  how each experiment is shown
 ``charts``    how a figure is made            ``tables``    what a table is
 ``terminal``  the run in a terminal           ``templates`` the page
+``legible``   what text of a run may hold
 
 The HTML is one file under a content-security policy that allows no request and
 no script; a report is a file to send on, and must open the same anywhere.
@@ -11,9 +12,12 @@ no script; a report is a file to send on, and must open the same anywhere.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from swtch.store import SAMPLES, write_atomically
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,27 +26,27 @@ if TYPE_CHECKING:
     from swtch.report.tables import Table
 
 SCHEMA = 1
-DATA_MAX_BYTES = 3 << 20
+# Base64 makes a third more of it; a report stays under 6 MB, to be sent by mail.
+DATA_MAX_BYTES = 5 << 19
 NAMES = {"html": "report.html", "md": "report.md", "json": "report.json"}
 
 
 def write(
     run_dir: Path, formats: Sequence[str] = ("html", "md", "json"), out: Path | None = None
 ) -> list[Path]:
-    """Writes the report of the run in `run_dir` there, or into `out`; returns the files."""
+    """Writes the report of the run in `run_dir` there, or into `out`; returns the files.
+
+    All forms are made before the first is written, and each replaces an old one at once.
+    """
     from swtch.report.story import tell
 
     story = tell(run_dir)
     folder = out or run_dir
     makers = {"html": _html, "md": _markdown, "json": _json}
-    files = []
-    for form in formats:
-        file = folder / NAMES[form]
-        partial = file.with_suffix(file.suffix + ".part")
-        partial.write_text(makers[form](story, run_dir), encoding="utf-8")
-        partial.replace(file)
-        files.append(file)
-    return files
+    made = {folder / NAMES[form]: makers[form](story, run_dir) for form in formats}
+    for file, text in made.items():
+        write_atomically(file, text.encode())
+    return list(made)
 
 
 def print_run(run_dir: Path, console: Console) -> None:
@@ -57,6 +61,13 @@ def as_json(run_dir: Path) -> dict[str, Any]:
     from swtch.report.story import tell
 
     return _as_json(tell(run_dir))
+
+
+def as_markdown(run_dir: Path) -> str:
+    """The Markdown report."""
+    from swtch.report.story import tell
+
+    return _markdown(tell(run_dir), run_dir)
 
 
 def _as_json(story: Story) -> dict[str, Any]:
@@ -110,7 +121,8 @@ def _html(story: Story, run_dir: Path) -> str:
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True
     )
     template = environment.from_string((templates / "report.html.j2").read_text(encoding="utf-8"))
-    data = (run_dir / "samples.jsonl").read_bytes()
+    file = run_dir / SAMPLES
+    data = file.read_bytes() if file.exists() else b""
     link = ""
     if len(data) <= DATA_MAX_BYTES:
         link = "data:application/x-ndjson;base64," + base64.b64encode(data).decode()
@@ -144,11 +156,11 @@ def _markdown(story: Story, _: Path) -> str:
     lines = [
         "# What switching threads costs here",
         "",
-        f"{story.machine}  ",
-        f"{counted}, {story.created}, engine {story.engines}",
+        f"{_md_line(story.machine)}  ",
+        _md_line(f"{counted}, {story.created}, engine {story.engines}"),
         "",
     ]
-    lines += [f"- {sentence}" for sentence in story.highlights]
+    lines += [f"- {_md_line(sentence)}" for sentence in story.highlights]
     lines += ["", "## Claims", ""]
     lines += _md_table(
         ("Claim", "What it says", "Published", "Here", "Verdict", "Why"),
@@ -160,17 +172,18 @@ def _markdown(story: Story, _: Path) -> str:
                 f"{spread(verdict.here)} {verdict.here.unit} ({where(verdict)})"
                 if verdict.here
                 else "–",
-                f"**{verdict.verdict}**",
+                verdict.verdict,
                 verdict.why,
             )
             for verdict in story.verdicts
         ],
+        strong=4,
     )
     for experiment in story.experiments:
         lines += ["", f"## {experiment.title}", "", experiment.question, ""]
-        lines += [f"- {n}" for n in story.notes if n.startswith(f"{experiment.name}/")]
+        lines += [f"- {_md_line(n)}" for n in story.notes if n.startswith(f"{experiment.name}/")]
         for table in filled(chapter(experiment.name).tables(story)):
-            lines += ["", table.caption, ""]
+            lines += ["", _md_line(table.caption), ""]
             lines += _md_table(table.columns, [row.cells for row in table.rows])
     lines += ["", "## Validity", ""]
     lines += _md_table(
@@ -178,12 +191,12 @@ def _markdown(story: Story, _: Path) -> str:
         [(name, meaning, f"{n} of {total}") for name, meaning, n, total in story.gate_rows],
     )
     for control in story.controls:
-        lines += ["", f"A/A control, {control.a.trial.id}: {spread(control.ratio)} x."]
+        lines += ["", _md_line(f"A/A control, {control.a.trial.id}: {spread(control.ratio)} x.")]
     if story.errors:
         lines += ["", "Failed invocations:", ""]
-        lines += [f"- {_md(error)}" for error in story.errors]
+        lines += [f"- {_md_line(error)}" for error in story.errors]
     made_by = f"swtch {manifest.swtch_version}, run {manifest.run_id}, seed {manifest.seed}"
-    lines += ["", f"{made_by}: `{' '.join(manifest.command)}`", ""]
+    lines += ["", f"{_md(made_by)}: {_md_code(' '.join(manifest.command))}", ""]
     return "\n".join(lines)
 
 
@@ -191,14 +204,39 @@ def filled(tables: Sequence[Table]) -> list[Table]:
     return [table for table in tables if table.rows]
 
 
-def _md(cell: str) -> str:
-    """Text that cannot end a cell or start a tag."""
-    for char, safe in (("\\", "\\\\"), ("|", "\\|"), ("<", "&lt;"), ("\n", " ")):
-        cell = cell.replace(char, safe)
-    return cell
+# What begins something other than text: code, emphasis, a tag, a cell; a link or a
+# picture by its `](`, an entity, an underscore that is not within a word, an address.
+_MD_INLINE = re.compile(
+    r"[\\`*<|~$]|\](?=[\[(:])|&(?=#?\w+;)|(?<!\w)_|_(?!\w)|(?<=:)/(?=/)|(?<=www)\."
+)
 
 
-def _md_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
-    lines += ["| " + " | ".join(_md(cell) for cell in row) + " |" for row in rows]
+def _md(text: str) -> str:
+    """`text` within a line of Markdown, or a cell, that says just that."""
+    return _MD_INLINE.sub(lambda m: "&lt;" if m[0] == "<" else "\\" + m[0], text.strip())
+
+
+def _md_line(text: str) -> str:
+    """The same where a line or an item of a list begins."""
+    safe = _md(text)
+    if re.match(r"[#>+=\[-]", safe):
+        return "\\" + safe
+    return re.sub(r"^(\d+)([.)])", r"\1\\\2", safe)
+
+
+def _md_code(text: str) -> str:
+    """`text` as code: between more backticks than it has in a row."""
+    longest = max((len(run) for run in re.findall("`+", text)), default=0)
+    fence = "`" * (longest + 1)
+    return f"{fence} {text} {fence}" if longest else f"{fence}{text}{fence}"
+
+
+def _md_table(columns: Sequence[str], rows: Sequence[Sequence[str]], strong: int = -1) -> list[str]:
+    """A table; the cells of column `strong` are emphasised."""
+
+    def cell(index: int, text: str) -> str:
+        return f"**{_md(text)}**" if index == strong else _md(text)
+
+    lines = ["| " + " | ".join(map(_md, columns)) + " |", "|" + "---|" * len(columns)]
+    lines += ["| " + " | ".join(cell(*c) for c in enumerate(row)) + " |" for row in rows]
     return lines

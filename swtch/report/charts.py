@@ -116,7 +116,14 @@ def figure(
 
 def place_suffix(place: Place) -> str:
     """What makes a figure's id unique among places; nothing on the machine itself."""
-    return "" if place == Place("native") else "-" + str(place).replace(" ", "-").replace(".", "_")
+    if place == Place("native"):
+        return ""
+
+    # A guest's name comes from the run; in an id it must be neither markup nor ambiguous.
+    def plain(found: re.Match[str]) -> str:
+        return {" ": "-", ".": "_"}.get(found[0], f"_{ord(found[0]):x}_")
+
+    return "-" + re.sub(r"[^A-Za-z0-9-]", plain, str(place))
 
 
 def models_of(rows: Sequence[dict[str, Any]]) -> list[str]:

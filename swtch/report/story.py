@@ -19,6 +19,7 @@ from swtch.analysis import gates
 from swtch.analysis.findings import Control, Group, Place, compare, controls, find, group
 from swtch.experiments import Experiment, get
 from swtch.records import Finding, Interval, Verdict
+from swtch.report import legible
 
 VERDICT_ORDER = ("holds", "differs", "cannot tell", "not measurable here")
 
@@ -101,6 +102,8 @@ class Story:
     @cached_property
     def highlights(self) -> tuple[str, ...]:
         """The three findings that matter most on this machine, as sentences."""
+        if not self.places:
+            return ()
         # Said of one place: the machine itself where it was measured.
         home = Place("native") if Place("native") in self.places else self.places[0]
         groups = [group for group in self.groups if group.place == home]
@@ -127,7 +130,7 @@ class Story:
 
 def tell(path: Path) -> Story:
     """Reads and analyses the run in `path`."""
-    run = store.load(path)
+    run = legible.run(store.load(path))
     groups = group(run.manifest.trials, run.samples)
     return Story(
         run=run,

@@ -28,7 +28,8 @@ def print_run(run_dir: Path, console: Console) -> None:
     story = tell(run_dir)
     for experiment in story.experiments:
         for shown in chapter(experiment.name).terminal(story):
-            console.print(shown, highlight=False)
+            # What is text is text: an id may look like rich's markup.
+            console.print(shown, highlight=False, markup=False)
     console.print()
     _verdicts(story, console)
     _rest(story, console)
@@ -64,6 +65,7 @@ def _rest(story: Story, console: Console) -> None:
             f"A/A control, {control.a.trial.id} against its copy: {spread(control.ratio)} x"
             + (": this run sees differences that are not there" if control.differs else ""),
             highlight=False,
+            markup=False,
         )
     for error in story.errors:
         console.print(error, markup=False, highlight=False, style="red")

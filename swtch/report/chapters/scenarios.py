@@ -20,6 +20,9 @@ SPEEDS = {
     "throughput_opki": "increments per 1000 instructions",
 }
 
+# Of the run sequence in one page; each is 350 bytes of SVG.
+POINTS_MAX = 3000
+
 
 def figures(story: Story) -> list[Figure]:
     makers = (_throughput, _ratios, _switches, _sequence)
@@ -87,11 +90,13 @@ def _throughput(story: Story, place: Place) -> Figure | None:
             .mark_point(shape="diamond", size=75, strokeWidth=1.5, filled=False)
             .encode(x=x, y=y, color=colour)
         )
+
+    def only(case: str) -> Any:
+        return alt.FieldEqualPredicate(field="scenario", equal=case)
+
     chart = alt.vconcat(
         *[
-            alt.layer(
-                *(layer.transform_filter(f"datum.scenario == '{case}'") for layer in layers)
-            ).properties(
+            alt.layer(*(layer.transform_filter(only(case)) for layer in layers)).properties(
                 width=WIDTH,
                 height=21 * len(models),
                 title=alt.TitleParams(case, anchor="start", color=INK, fontSize=13),
@@ -247,8 +252,9 @@ def _sequence(story: Story, place: Place) -> Figure | None:
         ]
     if not rows:
         return None
+    every = -(-len(rows) * len(story.places_of("scenarios")) // POINTS_MAX)
     chart = (
-        alt.Chart(data(rows))
+        alt.Chart(data(rows[::every]))
         .mark_circle(size=26, opacity=0.75)
         .encode(
             x=alt.X("seq:Q", title="order in which the run did them"),
@@ -258,13 +264,18 @@ def _sequence(story: Story, place: Place) -> Figure | None:
         .properties(width=WIDTH, height=190)
     )
     low, high = min(r["value"] for r in rows), max(r["value"] for r in rows)
+    caption = (
+        "Trials are interleaved in random order, so a drift or a disturbance of the machine shows"
+        " as a slope or a cluster here and not as a difference between models."
+    )
+    if every > 1:
+        caption += f" Drawn is one in {every}."
     return figure(
         chart,
         "fig-sequence" + place_suffix(place),
         f"Every invocation in the order it ran{_said(place)}",
         f"{len(rows)} invocations, from {number(low)} to {number(high)} of their median.",
-        "Trials are interleaved in random order, so a drift or a disturbance of the machine shows"
-        " as a slope or a cluster here and not as a difference between models.",
+        caption,
     )
 
 
@@ -392,9 +403,10 @@ def _details(story: Story, place: Place) -> RenderableType:
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    table = RichTable()
+    # Without edges it fits 80 columns.
+    table = RichTable(show_edge=False, pad_edge=False)
     table.add_column("")
-    table.add_column("model")
+    table.add_column("model", no_wrap=True)
     table.add_column("CPUs", justify="right")
     table.add_column(
         "Mops/s" if place.engine != "exact" else "op/ki", justify="right", no_wrap=True

@@ -1,0 +1,625 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reports of every kind of run: whole, sparse, of several places; the three forms agree."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import os
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import page
+import pytest
+import synthetic
+from markdown_it import MarkdownIt
+from rich.console import Console
+from synthetic import Scene, failed, gantt, scenario, scenario_sample, spread
+
+from swtch import report, store
+from swtch.experiments import Experiment
+from swtch.records import Finding, Interval, Model, Verdict
+from swtch.report import story
+from swtch.report.chapters import chapter, coroutine_gantt, scenarios
+from swtch.report.chapters.plain import Plain
+from swtch.report.story import number, tell, where
+from swtch.report.story import spread as spread_text
+
+Swtch = Callable[..., "subprocess.CompletedProcess[str]"]
+
+MIB = 1_000_000
+VM = {"engine": "vm", "guest": "6.1-amd64"}
+USER_MODELS: tuple[Model, ...] = ("pthread", "uthread", "coroutine", "ucontext")
+CASES = ("A", "B1", "B2", "C1", "C2")
+CSP = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+FIGURES = ("fig-throughput", "fig-ratios", "fig-switches", "fig-sequence")
+# What is a link and asks for nothing.
+NAMESPACES = {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}
+
+
+# ---- runs ----
+
+
+def everything(where: dict[str, Any], models: tuple[Model, ...], n: int = 6) -> Scene:
+    scene = Scene()
+    for i, case in enumerate(CASES):
+        for j, model in enumerate(models):
+            speeds = spread(80.0 + 30 * i + 7 * j, n, 0.02 if j % 2 else -0.03)
+            scene.scenario(case, model, speeds, where=where)
+    return scene.scenario("A", "pthread", spread(80.0, n, 0.03), where={**where, "again": True})
+
+
+def full() -> Scene:
+    """The machine itself and a guest with kthreads, charts, and some that failed."""
+    scene = everything({}, USER_MODELS)
+    guest = everything(VM, ("pthread", "kthread", "uthread"))
+    for one in guest.trials:
+        scene.add(one, [s for s in guest.samples if s.trial_id == one.id])
+    for order in ("round-robin", "priority", "time-slice"):
+        for model in ("coroutine", "ucontext"):
+            scene.gantt(order, model, n=3)
+    broken = scenario("B2", "pthread")
+    return scene.add(broken, [failed(broken), failed(broken), failed(broken, "out of memory")])
+
+
+def none_yet() -> Scene:
+    scene = Scene()
+    for case in CASES:
+        scene.add(scenario(case, "pthread"), missing=5)
+    return scene.add(gantt(), missing=5)
+
+
+def only_failed() -> Scene:
+    scene = Scene()
+    for one in (*(scenario(case, "pthread") for case in CASES), gantt()):
+        scene.add(one, [failed(one), failed(one), failed(one, "given up after 3 failures")])
+    return scene
+
+
+def interrupted() -> Scene:
+    scene = Scene()
+    for case in CASES[:2]:
+        one = scenario(case, "pthread")
+        scene.add(one, [scenario_sample(one)] * 2, missing=8)
+    return scene.add(scenario("B2", "uthread"), missing=10)
+
+
+RUNS: dict[str, Callable[[], Scene]] = {
+    "full": full,
+    "none planned": Scene,
+    "none yet": none_yet,
+    "one pthread": lambda: Scene().scenario("A", "pthread", n=1),
+    "one of each": lambda: everything({}, USER_MODELS, n=1).gantt(n=1),
+    "one chart": lambda: Scene().gantt(n=1),
+    "one coroutine": lambda: Scene().scenario("B2", "coroutine", n=1),
+    "only failed": only_failed,
+    "interrupted": interrupted,
+    "exact": lambda: everything({"engine": "exact"}, ("pthread", "kthread", "uthread")),
+    "a guest alone": lambda: everything(VM, ("pthread", "kthread")).gantt(where=VM),
+    "too short for the clock": lambda: Scene().scenario("A", "pthread", values={"wall_ns": 0}),
+    "no threads": lambda: Scene().scenario("A", "pthread", threads_of={"n": 0}),
+}
+
+
+class Control(msgspec.Struct, forbid_unknown_fields=True):
+    a: str
+    b: str
+    ratio: Interval
+    differs: bool
+
+
+class Report(msgspec.Struct, forbid_unknown_fields=True):
+    """report.json, field by field: also what may not be null."""
+
+    schema: int
+    run_id: str
+    created: str
+    swtch_version: str
+    engine: str
+    seed: int
+    complete: bool
+    highlights: list[str]
+    verdicts: list[Verdict]
+    findings: list[Finding]
+    controls: list[Control]
+    notes: list[str]
+    environment: dict[str, Any]
+
+
+class Written:
+    """A run and its report in all forms, each read by a program."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        files = report.write(path)
+        assert [file.name for file in files] == ["report.html", "report.md", "report.json"]
+        self.html, self.md, self.json = (file.read_text(encoding="utf-8") for file in files)
+        self.page = page.read(self.html)
+        markdown = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+        self.from_md = page.read(markdown.render(self.md).replace("<br />", "<br>"))
+        self.report = msgspec.json.decode(self.json, type=Report)
+        self.run = store.load(path)
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Written]:
+    """The report of a run of RUNS, made once."""
+    made: dict[str, Written] = {}
+
+    def get(name: str) -> Written:
+        if name not in made:
+            made[name] = Written(RUNS[name]().write(tmp_path_factory.mktemp("run") / "run"))
+        return made[name]
+
+    return get
+
+
+Get = Callable[[str], Written]
+every_run = pytest.mark.parametrize("name", RUNS)
+
+
+# ---- what holds for every report ----
+
+
+@every_run
+def test_the_page_asks_for_nothing_and_runs_nothing(written: Get, name: str) -> None:
+    root = written(name).page
+    (policy,) = (m for m in root.all("meta") if "http-equiv" in m.attributes)
+    assert policy.attributes == {"http-equiv": "Content-Security-Policy", "content": CSP}
+    tags = {element.tag for element in root.all()}
+    assert not tags & {"script", "iframe", "object", "embed", "img", "image", "base", "form"}
+    for element in root.all():
+        for attribute, value in element.attributes.items():
+            assert not attribute.startswith("on"), element.attributes
+            if attribute.startswith("xmlns"):
+                assert value in NAMESPACES
+                continue
+            if attribute in ("href", "src", "xlink:href"):
+                assert re.match(r"#|data:application/x-ndjson;base64,|data:,$", value), value
+            assert "//" not in value or value.startswith("data:application/x-ndjson"), value
+            assert "javascript:" not in value.lower()
+    for style in root.all("style"):
+        assert "@import" not in style.raw and "url(" not in style.raw
+    assert not re.search(r"url\((?!['\"]?#)", written(name).html)
+
+
+@every_run
+def test_ids_are_unique_and_what_names_one_finds_it(written: Get, name: str) -> None:
+    root = written(name).page
+    ids = [e.attributes["id"] for e in root.all() if "id" in e.attributes]
+    assert len(set(ids)) == len(ids)
+    for element in root.all():
+        wanted = element.attributes.get("aria-labelledby", "").split()
+        if element.attributes.get("href", "").startswith("#"):
+            wanted.append(element.attributes["href"][1:])
+        wanted += [
+            url for v in element.attributes.values() for url in re.findall(r"url\(#(.*?)\)", v)
+        ]
+        assert set(wanted) <= set(ids)
+
+
+@every_run
+def test_the_page_is_well_formed_and_not_large(written: Get, name: str) -> None:
+    made = written(name)
+    assert len(made.html.encode()) < 6 * MIB
+    html = made.page.one("html")
+    assert html.attributes["lang"] == "en"
+    assert "width=device-width" in made.html
+    assert made.page.one("head").one("title").text.startswith("swtch: ")
+    assert len(made.page.all("h1")) == 1
+    for table in made.page.all("table"):
+        widths = {
+            sum(int(c.attributes.get("colspan", 1)) for c in row.all("th", "td"))
+            for row in table.all("tr")
+        }
+        assert len(widths) == 1, widths
+        assert table.one("caption").text
+
+
+@every_run
+def test_nothing_is_undefined(written: Get, name: str) -> None:
+    """Neither a number that is none nor a value of Python."""
+    made = written(name)
+    texts = [made.page.text, made.md, terminal(made.path)]
+    for text in texts:
+        assert not re.search(r"\b(nan|inf|None|Undefined|True|False|NaN)\b", text)
+        assert "Traceback" not in text and "{{" not in text and "()" not in text
+
+
+@every_run
+def test_the_json_is_what_was_found(written: Get, name: str) -> None:
+    made = written(name)
+    assert made.report.schema == report.SCHEMA
+    assert made.report.complete == made.run.complete
+    assert made.report.environment == made.run.manifest.environment
+    assert [f.trial.id for f in made.report.findings] == [t.id for t in made.run.manifest.trials]
+    statuses = [sample.status for sample in made.run.samples]
+    assert sum(f.n for f in made.report.findings) == statuses.count("ok")
+    assert sum(f.failed for f in made.report.findings) == statuses.count("failed")
+    assert json.loads(made.json) == json.loads(msgspec.json.encode(report.as_json(made.path)))
+    for finding in made.report.findings:
+        for interval in finding.intervals.values():
+            assert interval.low <= interval.estimate <= interval.high
+
+
+@every_run
+def test_verdicts_are_the_same_in_every_form(written: Get, name: str) -> None:
+    made = written(name)
+    _, *rows = page.tables(made.from_md)[0]
+    assert len(rows) == len(made.report.verdicts)
+    html_rows = page.tables(made.page)[0][1:]
+    if not made.report.verdicts:
+        assert html_rows == [["No claim is about the experiments of this run."]]
+        return
+    for verdict, row, html in zip(made.report.verdicts, rows, html_rows, strict=True):
+        here = f"{spread_text(verdict.here)} {verdict.here.unit}" if verdict.here else ""
+        assert row == [
+            verdict.claim,
+            verdict.text,
+            verdict.published,
+            f"{here} ({where(verdict)})" if here else "–",
+            verdict.verdict,
+            " ".join(verdict.why.split()),
+        ]
+        assert (html[0], html[4], html[5]) == (verdict.claim, verdict.verdict, row[5])
+        assert str(where(verdict)) in html[3]
+        if verdict.here:
+            assert html[3].startswith(here)
+            assert html[3].endswith(f"n = {verdict.here.n}")
+
+
+@every_run
+def test_tables_are_the_same_in_html_and_markdown(written: Get, name: str) -> None:
+    made = written(name)
+    assert page.tables(made.page)[1:] == page.tables(made.from_md)[1:]
+
+
+@every_run
+def test_sentences_are_the_same_in_every_form(written: Get, name: str) -> None:
+    made = written(name)
+    in_md = [item.text for item in made.from_md.all("li")]
+    in_html = [item.text for item in made.page.all("li")]
+    for sentence in (*made.report.highlights, *made.report.notes):
+        assert sentence in in_md
+        assert sentence in in_html
+    assert len(made.report.highlights) <= 3
+
+
+@every_run
+def test_the_terminal_shows_every_verdict(written: Get, name: str) -> None:
+    made = written(name)
+    text = terminal(made.path, width=200)
+    for verdict in made.report.verdicts:
+        assert re.search(rf"{re.escape(verdict.claim)} .* {verdict.verdict}\b", text)
+
+
+def terminal(path: Path, width: int = 80) -> str:
+    file = io.StringIO()
+    report.print_run(path, Console(file=file, width=width, markup=False))
+    return file.getvalue()
+
+
+# ---- a whole run ----
+
+
+def test_every_figure_is_there_once_a_place(written: Get) -> None:
+    root = written("full").page
+    expected = [*FIGURES, *(f"{name}-vm-6_1-amd64" for name in FIGURES), "fig-gantt"]
+    figures = [figure.one("svg") for figure in root.all("figure")]
+    assert [svg.attributes["id"] for svg in figures] == expected
+    for svg in figures:
+        assert svg.attributes["role"] == "img"
+        assert svg.attributes["viewbox"] and "width" not in svg.attributes
+        title, description = svg.children[0], svg.children[1]
+        assert (title.tag, description.tag) == ("title", "desc")
+        assert title.text and description.text
+        assert svg.all("path")
+    for figure in root.all("figure"):
+        assert figure.one("figcaption").text.startswith(figure.one("svg").children[0].text)
+    assert "currentColor" in written("full").html
+    assert "#010203" not in written("full").html
+
+
+def test_published_figures_stand_beside_the_machines_own_only(written: Get) -> None:
+    root = written("full").page
+    captions = {f.one("svg").attributes["id"]: f.one("figcaption").text for f in root.all("figure")}
+    assert "another machine" in captions["fig-throughput"]
+    assert "another machine" not in captions["fig-throughput-vm-6_1-amd64"]
+    assert "(vm 6.1-amd64)" in captions["fig-throughput-vm-6_1-amd64"]
+
+
+def test_each_place_has_a_table_of_its_own(written: Get) -> None:
+    captions = [table.one("caption").text for table in written("full").page.all("table")]
+    (native,) = (c for c in captions if c.startswith("Measured here, engine native:"))
+    (guest,) = (c for c in captions if c.startswith("Measured here, engine vm 6.1-amd64:"))
+    tables = page.tables(written("full").page)
+    models = {at: {row[1] for row in tables[captions.index(at)][1:]} for at in (native, guest)}
+    assert "kthread" in models[guest] and "kthread" not in models[native]
+    assert "coroutine" in models[native] and "coroutine" not in models[guest]
+
+
+def test_a_claim_two_places_measured_has_two_verdicts(written: Get) -> None:
+    verdicts = [v for v in written("full").report.verdicts if v.claim == "000.4"]
+    assert [(v.engine, v.guest) for v in verdicts] == [("native", ""), ("vm", "6.1-amd64")]
+    (kthread,) = (v for v in written("full").report.verdicts if v.claim == "000.5")
+    assert (kthread.engine, kthread.guest) == ("vm", "6.1-amd64")
+
+
+def test_failures_are_told(written: Get) -> None:
+    made = written("full")
+    line = "scenarios/B2/pthread: 3 failed: probe died of SIGSEGV"
+    for text in (made.page.text, made.from_md.text, terminal(made.path, 200)):
+        assert line in text
+        assert "scenarios/B2/pthread: 3 failed: out of memory" in text
+    (row,) = (row for row in page.tables(made.page)[1] if row[:2] == ["B2", "pthread"])
+    assert row[9] == "6 + 3 failed"
+
+
+def test_notes_say_what_was_done_instead(written: Get) -> None:
+    notes = written("full").report.notes
+    assert any("a coroutine runs on one kernel thread" in note for note in notes)
+    assert "Done instead of what the study did" in written("full").page.text
+
+
+def test_the_samples_are_in_the_page(written: Get) -> None:
+    made = written("full")
+    (link,) = (a for a in made.page.all("a") if "download" in a.attributes)
+    kind, _, data = link.attributes["href"].partition(",")
+    assert kind == "data:application/x-ndjson;base64"
+    assert base64.b64decode(data) == (made.path / store.SAMPLES).read_bytes()
+    assert link.attributes["download"] == f"{made.run.manifest.run_id}-samples.jsonl"
+
+
+def test_it_fits_a_terminal_of_eighty_columns(written: Get) -> None:
+    text = terminal(written("full").path)
+    assert max(len(line.rstrip()) for line in text.splitlines()) <= 80
+    assert "…" not in text
+
+
+def test_gates_are_told_with_their_counts(tmp_path: Path) -> None:
+    scene = Scene().scenario("B2", "pthread", n=5)
+    scene.scenario("B1", "pthread", n=2, values={"majflt": 3, "counter": 1})
+    made = Written(scene.write(tmp_path / "run"))
+    rows = {row[0]: row[2] for row in page.tables(made.page)[-1][1:]}
+    assert (rows["counter"], rows["faults"], rows["steal"]) == ("2 of 7", "2 of 7", "0 of 7")
+    assert "counter 2, faults 2" in made.page.text
+    assert "counter 2, faults 2" in made.md
+
+
+def test_an_incomplete_run_says_so(written: Get) -> None:
+    assert "This run is not complete." in written("interrupted").page.text
+    assert "4 of 30 invocations" in written("interrupted").md
+    assert "This run is not complete." not in written("full").page.text
+
+
+def test_a_run_without_a_file_of_samples_is_a_run_without_samples(tmp_path: Path) -> None:
+    path = none_yet().write(tmp_path / "run")
+    (path / store.SAMPLES).unlink()
+    assert Written(path).report.complete is False
+
+
+def test_exact_is_never_a_time(written: Get) -> None:
+    made = written("exact")
+    shown = made.page.id("scenarios")
+    here = [table for table in shown.all("table") if "exact" in table.one("caption").text]
+    assert "increments per 1000 instructions" in here[0].text
+    assert "Mops/s" not in here[0].text
+    for svg in shown.all("svg"):
+        assert "Mops/s" not in svg.raw
+    text = terminal(made.path)
+    assert "op/ki" in text and "Mops/s" not in text.partition("Claims")[0]
+    metrics = {m for f in made.report.findings for m in f.intervals}
+    assert {"throughput_opki", "wall_mi"} <= metrics
+    assert not metrics & {"throughput_mops", "wall_ms"}
+
+
+# ---- size ----
+
+
+def test_samples_too_many_for_a_page_stay_in_their_folder(tmp_path: Path) -> None:
+    one = gantt()
+    padded = [synthetic.gantt_sample(one)] * 5
+    detail = {**padded[0].detail, "text": "x" * (report.DATA_MAX_BYTES // 5)}
+    scene = Scene().add(one, [msgspec.structs.replace(s, detail=detail) for s in padded])
+    made = Written(scene.write(tmp_path / "run"))
+    assert not any("download" in a.attributes for a in made.page.all("a"))
+    assert "too many to carry in this page" in made.page.text
+    # As many as just fit.
+    lines = (made.path / store.SAMPLES).read_bytes().splitlines(keepends=True)
+    (made.path / store.SAMPLES).write_bytes(b"".join(lines[:4]))
+    again = Written(made.path)
+    assert any("download" in a.attributes for a in again.page.all("a"))
+    most = len(again.html) + (report.DATA_MAX_BYTES - len(b"".join(lines[:4]))) * 4 / 3
+    assert most + 350 * scenarios.POINTS_MAX < 6 * MIB
+
+
+def test_a_very_long_run_is_drawn_in_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scene = everything({}, ("pthread", "uthread"), n=10)
+    told = tell(scene.write(tmp_path / "run"))
+
+    def sequence() -> tuple[int, str, int]:
+        (drawn,) = (f for f in scenarios.figures(told) if f.id == "fig-sequence")
+        points = [p for p in page.read(drawn.svg).all("path") if "aria-label" in p.attributes]
+        return len(points), drawn.caption, len(drawn.svg)
+
+    count, caption, size = sequence()
+    assert count == 110 and "Drawn is" not in caption
+    monkeypatch.setattr(scenarios, "POINTS_MAX", 30)
+    fewer, caption, smaller = sequence()
+    assert 20 <= fewer <= 30 and "Drawn is one in 4." in caption
+    assert (size - smaller) / (count - fewer) < 450
+
+
+# ---- chapters ----
+
+
+def made_up(name: str = "made-up") -> Experiment:
+    return Experiment(
+        name=name,
+        title="An experiment nobody wrote a chapter for",
+        study="999",
+        question="Is it shown?",
+        models=("pthread",),
+        seconds=1.0,
+        trials=lambda _: (),
+    )
+
+
+def test_an_experiment_without_a_chapter_gets_the_plain_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert isinstance(chapter("made-up"), Plain)
+    assert chapter("scenarios") is scenarios
+    assert chapter("coroutine-gantt") is coroutine_gantt
+    monkeypatch.setattr(story, "get", lambda name: made_up(name))
+    scene = Scene()
+    for engine, guest in (("native", ""), ("vm", "6.1-amd64")):
+        one = synthetic.trial("made-up", "pthread", "size-1", engine=engine, guest=guest)  # type: ignore[arg-type]
+        wall = spread(2e6, 6)
+        scene.add(one, [synthetic.sample(one, values={"wall_ns": ns}) for ns in wall])
+    made = Written(scene.write(tmp_path / "run"))
+    section = made.page.id("made-up")
+    assert section.all("figure") == []
+    native, guest_table = page.tables(section)
+    assert native == [
+        ["trial", "metric", "median", "unit", "n", "gates"],
+        ["size-1/pthread", "wall_ms", native[1][2], "ms", "6", "–"],
+    ]
+    assert native[1][2].startswith("2.0")
+    assert guest_table[1][0] == "size-1/pthread@6.1-amd64"
+    assert page.tables(made.page)[1:] == page.tables(made.from_md)[1:]
+    assert "wall_ms" in terminal(made.path)
+    assert "No claim is about the experiments of this run." in made.page.text
+
+
+# ---- sentences ----
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "–"),
+        (0, "0"),
+        (0.0, "0"),
+        (1, "1"),
+        (100, "100"),
+        (1.0, "1"),
+        (1.5, "1.50"),
+        (99.96, "100.0"),
+        (123.4, "123"),
+        (1234567.8, "1 234 568"),
+        (0.01234, "0.0123"),
+        (-2.5, "-2.50"),
+        (1e-9, "0.000000"),
+    ],
+)
+def test_number(value: float | None, text: str) -> None:
+    assert number(value).replace("\u202f", " ").replace("\u2009", " ") == text
+
+
+def test_highlights_are_of_this_run(tmp_path: Path) -> None:
+    scene = Scene().scenario("A", "pthread", 100.0).scenario("B2", "pthread", 250.0)
+    scene.scenario("B2", "uthread", 300.0)
+    first, second, *_ = tell(scene.write(tmp_path / "run")).highlights
+    assert first.startswith("Four pthreads on one shared counter are 2.50 times faster on one CPU")
+    assert "uthreads get through 20 % more than pthreads" in second
+    other = Scene().scenario("A", "pthread", 200.0).scenario("B2", "pthread", 100.0)
+    first = tell(other.write(tmp_path / "other")).highlights[0]
+    assert "2 times slower on one CPU than on 4" in first
+
+
+# ---- writing ----
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(str(file.relative_to(folder)) for file in folder.rglob("*"))
+
+
+@pytest.fixture
+def run_dir(tmp_path: Path) -> Path:
+    return Scene().scenario("A", "pthread", n=2).gantt(n=1).write(tmp_path / "run")
+
+
+@pytest.mark.parametrize("broken", ["_html", "_markdown", "_json"])
+def test_a_report_that_cannot_be_made_leaves_the_old_one(
+    run_dir: Path, monkeypatch: pytest.MonkeyPatch, broken: str
+) -> None:
+    files = report.write(run_dir)
+    for file in files:
+        file.write_text("old")
+    before = names(run_dir)
+
+    def fail(*_: object) -> str:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(report, broken, fail)
+    with pytest.raises(KeyboardInterrupt):
+        report.write(run_dir)
+    assert {file.read_text() for file in files} == {"old"}
+    assert names(run_dir) == before
+
+
+@pytest.mark.parametrize("call", ["fsync", "replace"])
+def test_a_full_disk_leaves_the_old_report_whole(
+    run_dir: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    (html,) = report.write(run_dir, ("html",))
+    html.write_text("old")
+    before = names(run_dir)
+
+    def full_disk(*_: object) -> None:
+        assert html.read_text() == "old"
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os if call == "fsync" else Path, call, full_disk)
+        with pytest.raises(OSError, match="No space left"):
+            report.write(run_dir, ("html",))
+    assert html.read_text() == "old"
+    assert names(run_dir) == before
+    report.write(run_dir, ("html",))
+    assert html.read_text().startswith("<!doctype html>")
+
+
+def test_a_report_goes_where_it_is_told(run_dir: Path, swtch: Swtch, tmp_path: Path) -> None:
+    before = names(run_dir)
+    out = tmp_path / "some" / "where"
+    done = swtch("report", str(run_dir), "-o", str(out))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == [
+        str(out / name) for name in ("report.html", "report.md", "report.json")
+    ]
+    assert names(out) == ["report.html", "report.json", "report.md"]
+    assert names(run_dir) == before
+    chosen = swtch("report", str(run_dir), "--format", "md")
+    assert chosen.stdout == f"{run_dir / 'report.md'}\n"
+    assert (run_dir / "report.md").read_bytes() == (out / "report.md").read_bytes()
+    assert names(run_dir) == sorted([*before, "report.md"])
+
+
+def test_a_place_that_cannot_be_written_is_one_line(
+    run_dir: Path, swtch: Swtch, tmp_path: Path, one_line: Callable[[str], str]
+) -> None:
+    (tmp_path / "file").write_text("mine")
+    for out in (tmp_path / "file", tmp_path / "file" / "deeper"):
+        done = swtch("report", str(run_dir), "-o", str(out))
+        assert done.returncode == 3
+        assert "cannot write the report" in one_line(done.stderr)
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_showing_writes_nothing(run_dir: Path, swtch: Swtch) -> None:
+    before = names(run_dir)
+    shown = {form: swtch("show", str(run_dir), "--format", form) for form in ("md", "json", "csv")}
+    shown["table"] = swtch("show", str(run_dir))
+    assert {done.returncode for done in shown.values()} == {0}
+    assert names(run_dir) == before
+    assert shown["md"].stdout == report.as_markdown(run_dir)
+    assert json.loads(shown["json"].stdout) == json.loads(
+        msgspec.json.encode(report.as_json(run_dir))
+    )
