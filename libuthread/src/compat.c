@@ -282,10 +282,27 @@ static __attribute__((noinline)) struct uthread *get_forking(void)
 	return forking;
 }
 
+/* What must be whole in the child, where nobody would finish it. Queues and
+ * deadlines need not be: they are emptied there. */
+static void fork_lock(void)
+{
+	tls_fork_lock();
+	keys_fork_lock();
+	stack_fork_lock();
+}
+
+static void fork_unlock(void)
+{
+	stack_fork_unlock();
+	keys_fork_unlock();
+	tls_fork_unlock();
+}
+
 static void fork_prepare(void)
 {
 	struct uthread *me = uthread_current();
 
+	fork_lock();
 	if (on_own_tls(me))
 		arch_set_tp(me->worker->tp);
 	set_forking(me);
@@ -295,6 +312,7 @@ static void fork_parent(void)
 {
 	struct uthread *me = get_forking();
 
+	fork_unlock();
 	if (on_own_tls(me))
 		arch_set_tp(me->tcb);
 }
@@ -303,6 +321,7 @@ static void fork_child(void)
 {
 	struct uthread *me = get_forking();
 
+	fork_unlock();
 	runtime_forked(me);
 	if (on_own_tls(me))
 		arch_set_tp(me->tcb);

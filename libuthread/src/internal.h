@@ -273,7 +273,8 @@ size_t stack_page(void);
 uint64_t stack_count(void);
 /* Call fn for every uthread slot that exists. */
 void stack_each(void (*fn)(struct uthread *ut, void *arg), void *arg);
-void stack_forked(void);
+void stack_fork_lock(void);
+void stack_fork_unlock(void);
 
 /* ---- tls.c ---- */
 void tls_setup(void); /* on the first carrier */
@@ -292,6 +293,8 @@ void tls_reset(struct uthread *ut);
 /* Modules came or went: bring every block up to date. */
 void tls_refresh(void);
 uint64_t tls_count(void);
+void tls_fork_lock(void);
+void tls_fork_unlock(void);
 
 /* ---- compat.c ---- */
 void compat_setup(void); /* once a pthread exists */
@@ -312,5 +315,7 @@ bool coroutine_overflowed(const char *addr, void **fn, size_t *usable);
 
 /* ---- key.c ---- */
 void keys_end(struct uthread *ut);
+void keys_fork_lock(void);
+void keys_fork_unlock(void);
 
 #endif

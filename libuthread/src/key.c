@@ -178,3 +178,13 @@ void keys_end(struct uthread *ut)
 	free_blocks(ut->keys);
 	ut->keys = NULL;
 }
+
+void keys_fork_lock(void)
+{
+	spin_lock(&key_lock);
+}
+
+void keys_fork_unlock(void)
+{
+	spin_unlock(&key_lock);
+}

@@ -402,8 +402,14 @@ void stack_put(struct worker *w, struct uthread *ut)
 		pool_spill(p, c, own);
 }
 
-void stack_forked(void)
+void stack_fork_lock(void)
 {
-	slab_lock = 0;
-	pool_lock = 0;
+	spin_lock(&slab_lock);
+	spin_lock(&pool_lock);
+}
+
+void stack_fork_unlock(void)
+{
+	spin_unlock(&pool_lock);
+	spin_unlock(&slab_lock);
 }

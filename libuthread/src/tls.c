@@ -433,6 +433,16 @@ void tls_refresh(void)
 		ut_warn("no memory after dlopen: thread-local variables of the new library start as zero");
 }
 
+void tls_fork_lock(void)
+{
+	spin_lock(&tls_lock);
+}
+
+void tls_fork_unlock(void)
+{
+	spin_unlock(&tls_lock);
+}
+
 /* ---- finding and proving the layout ---- */
 
 /* {bits, elements, offset} of a field of struct pthread. */

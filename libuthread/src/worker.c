@@ -209,6 +209,14 @@ int uthread_worker_tid(int worker)
 	return (int)rt.workers[worker]->tid;
 }
 
+/* Who was on its way off a pooled stack in another kernel thread has left it
+ * now; else who takes that stack would wait for ever. */
+static void has_left(struct uthread *ut, void *me)
+{
+	if (ut != me && load_relaxed(&ut->ctx.busy))
+		store_relaxed(&ut->ctx.busy, 0);
+}
+
 /*
  * In the child only the caller exists. A uthread goes on with its worker as
  * the only one; after a fork by a plain pthread the runtime starts afresh
@@ -216,11 +224,19 @@ int uthread_worker_tid(int worker)
  */
 void runtime_forked(struct uthread *me)
 {
-	struct worker *w;
+	struct worker *w = me ? me->worker : NULL;
+	int i;
 
 	pthread_mutex_init(&start_lock, NULL);
-	stack_forked();
 	timer_forked();
+	stack_each(has_left, me);
+	for (i = 0; i < rt.nworkers; i++) {
+		if (rt.workers[i] == w)
+			continue;
+		free(rt.workers[i]->seen_tick);
+		free(rt.workers[i]);
+	}
+	rt.pthread_created = 0;
 	rt.global_lock = rt.idle_lock = 0;
 	rt.global.head = NULL;
 	rt.global_count = 0;
@@ -229,10 +245,11 @@ void runtime_forked(struct uthread *me)
 	if (!me) {
 		rt.started = 0;
 		rt.nworkers = 0;
+		free(rt.workers);
 		rt.workers = NULL;
 		return;
 	}
-	w = me->worker;
+	w->stats.created = w->stats.ended + 1; /* the caller */
 	w->bias.owner = w->bias.remote = 0;
 	w->rq.head = NULL;
 	w->count = w->bound_count = 0;
