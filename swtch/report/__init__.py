@@ -207,7 +207,7 @@ def filled(tables: Sequence[Table]) -> list[Table]:
 # What begins something other than text: code, emphasis, a tag, a cell; a link or a
 # picture by its `](`, an entity, an underscore that is not within a word, an address.
 _MD_INLINE = re.compile(
-    r"[\\`*<|~$]|\](?=[\[(:])|&(?=#?\w+;)|(?<!\w)_|_(?!\w)|(?<=:)/(?=/)|(?<=www)\."
+    r"[\\`*<|~$]|\](?=[\[(:])|&(?=#?\w+;)|(?<![^\W_])_|_(?![^\W_])|(?<=:)/(?=/)|(?<=www)\."
 )
 
 

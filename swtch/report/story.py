@@ -87,7 +87,7 @@ class Story:
     @cached_property
     def machine(self) -> str:
         """The machine in one line."""
-        return machine_line(self.run.manifest.environment)
+        return legible.text(machine_line(self.run.manifest.environment))
 
     @cached_property
     def created(self) -> str:
