@@ -25,6 +25,12 @@
  *   UTHREAD_WORKERS=N        1..1024, default: CPUs allowed to the process
  *   UTHREAD_STACK_SIZE=BYTES default stack (K, M suffixes), default 256K
  *   UTHREAD_TLS=own|shared   default TLS mode
+ *   UTHREAD_TICK=[SOURCE:]TIME|off   preemption: worker, process or monitor,
+ *                            100us to 1s, default worker:1ms
+ *   UTHREAD_PREEMPT=call|frame   how a uthread is stopped
+ *   UTHREAD_SIGNAL=N         the tick's signal, default SIGURG
+ *   UTHREAD_SPARES=N         workers more for those that sleep in the kernel,
+ *                            0..256, default 16
  *   UTHREAD_PIN=1            worker i runs only on the i-th allowed CPU
  *   UTHREAD_GUARD=auto|madvise|mprotect   how stacks are guarded
  * A value that makes no sense is reported in one line and the default used.
@@ -131,6 +137,25 @@ int uthread_worker(void);
 
 /* ---- the runtime ------------------------------------------------------ */
 
+/* Who makes ticks. */
+enum uthread_tick {
+	UTHREAD_TICK_DEFAULT = 0, /* worker, or UTHREAD_TICK */
+	UTHREAD_TICK_WORKER = 1, /* a timer each */
+	UTHREAD_TICK_PROCESS = 2, /* one timer, passed along the workers */
+	UTHREAD_TICK_MONITOR = 3, /* a thread that looks who runs */
+};
+
+/* How a uthread is stopped. */
+enum uthread_preempt {
+	UTHREAD_PREEMPT_DEFAULT = 0, /* call where possible */
+	UTHREAD_PREEMPT_CALL = 1, /* its registers saved in user space */
+	UTHREAD_PREEMPT_FRAME = 2, /* in a signal frame on its stack */
+};
+
+#define UTHREAD_TICK_MIN 100000u /* ns */
+#define UTHREAD_TICK_MAX 1000000000u
+#define UTHREAD_TICK_OFF UINT64_MAX /* as tick_ns: cooperative */
+
 struct uthread_config {
 	size_t size; /* sizeof(struct uthread_config), for growth */
 	int workers; /* 0: default */
@@ -139,6 +164,11 @@ struct uthread_config {
 	int ncpus;
 	size_t stack_size; /* 0: default */
 	enum uthread_tls tls;
+	uint64_t tick_ns; /* 0: default; UTHREAD_TICK_MIN.._MAX or _OFF */
+	enum uthread_tick tick_source;
+	int tick_signal; /* 0: default. EBUSY if the program handles it */
+	enum uthread_preempt preempt; /* ENOTSUP: not on this processor */
+	int spares; /* 0: default; -1: none */
 };
 
 /* Optional. Start the workers with this configuration (NULL: environment
@@ -148,6 +178,30 @@ int uthread_init(const struct uthread_config *config);
 int uthread_workers(void);
 /* The kernel's thread id of worker w, 0 when there is no such worker. */
 int uthread_worker_tid(int worker);
+
+/*
+ * Preemption. A uthread that computes is stopped when its tick comes and
+ * somebody waits for its worker, wherever it is: in its own code, in a
+ * library, in libc. Between disable and enable (they nest) it is not; a tick
+ * that came meanwhile is taken by the last enable. Keep such stretches short.
+ * EPERM outside a uthread, and for an enable without a disable.
+ */
+int uthread_preempt_disable(void);
+int uthread_preempt_enable(void);
+
+/* Why a tick was not taken at once. Each but DISABLED is taken or tried
+ * again within 100 us. */
+enum uthread_defer {
+	UTHREAD_DEFER_RUNTIME =
+		0, /* inside the runtime: taken on the way out */
+	UTHREAD_DEFER_DISABLED = 1, /* uthread_preempt_disable() */
+	UTHREAD_DEFER_LIBC = 2, /* inside libc or the dynamic loader */
+	UTHREAD_DEFER_STACK = 3, /* on a stack that is not the uthread's */
+	UTHREAD_DEFER_SIGNALS = 4, /* in a signal handler, or signals blocked */
+	UTHREAD_DEFER_ROOM = 5, /* too little stack left */
+	UTHREAD_DEFER_TAKING = 6, /* another tick is just being taken */
+	UTHREAD_DEFER_REASONS = 8,
+};
 
 struct uthread_stats {
 	uint64_t created; /* uthreads created so far */
@@ -164,6 +218,17 @@ struct uthread_stats {
 	uint32_t own_tls; /* 1: own TLS works here */
 	uint32_t guard; /* 1: MADV_GUARD_INSTALL, 2: mprotect */
 	uint32_t reserved;
+	uint64_t ticks; /* signals that came */
+	uint64_t preempted; /* of these: stopped a uthread */
+	uint64_t deferred[UTHREAD_DEFER_REASONS]; /* of these: had to wait */
+	uint64_t blocked; /* times a worker slept in the kernel while others waited */
+	uint32_t spares; /* workers made for that so far */
+	uint32_t spares_used; /* of these: at work now */
+	int64_t blocked_call; /* the last one's system call, -1: unknown */
+	char blocked_name[UTHREAD_NAME_MAX]; /* and uthread */
+	uint64_t tick_ns; /* 0: no preemption */
+	uint32_t tick_source; /* enum uthread_tick */
+	uint32_t preempt; /* enum uthread_preempt */
 };
 
 /* size: sizeof(struct uthread_stats) of the caller. Approximate while

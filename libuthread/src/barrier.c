@@ -31,6 +31,7 @@ int uthread_barrier_destroy(uthread_barrier_t *barrier)
 
 int uthread_barrier_wait(uthread_barrier_t *barrier)
 {
+	REGION;
 	struct waiter wt, *w;
 
 	waiter_init(&wt);

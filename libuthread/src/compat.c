@@ -300,11 +300,15 @@ static void fork_unlock(void)
 
 static void fork_prepare(void)
 {
-	struct uthread *me = uthread_current();
+	struct uthread *me;
 
-	fork_lock();
+	/* Left on this block in parent and child: no tick may move us while
+	 * we borrow the carrier's. The locks are taken and given back there. */
+	region_enter();
+	me = uthread_current();
 	if (on_own_tls(me))
 		arch_set_tp(me->worker->tp);
+	fork_lock();
 	set_forking(me);
 }
 
@@ -315,6 +319,7 @@ static void fork_parent(void)
 	fork_unlock();
 	if (on_own_tls(me))
 		arch_set_tp(me->tcb);
+	region_leave();
 }
 
 static void fork_child(void)
@@ -325,6 +330,7 @@ static void fork_child(void)
 	runtime_forked(me);
 	if (on_own_tls(me))
 		arch_set_tp(me->tcb);
+	region_leave();
 }
 
 /* ---- glibc's own signals ---- */

@@ -32,6 +32,7 @@ int uthread_cond_destroy(uthread_cond_t *cond)
 
 static int wait_until(uthread_cond_t *c, uthread_mutex_t *m, uint64_t deadline)
 {
+	REGION;
 	struct waiter wt;
 	uint32_t depth;
 	int r;

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "internal.h"
+#include "san.h"
 
 #define CPUS_MAX 8192
 
@@ -69,11 +70,103 @@ size_t config_slot_of(size_t usable)
 	return slot;
 }
 
+/* A time with its unit, in ns. */
+static bool duration(const char *s, uint64_t *out)
+{
+	static const struct {
+		const char *name;
+		uint64_t ns;
+	} units[] = { { "ns", 1 },
+		      { "us", 1000 },
+		      { "ms", 1000000 },
+		      { "s", 1000000000 } };
+	unsigned long long n;
+	char *end;
+	size_t i;
+
+	if (!isdigit((unsigned char)*s))
+		return false;
+	n = strtoull(s, &end, 10);
+	for (i = 0; i < sizeof(units) / sizeof(units[0]); i++)
+		if (!strcmp(end, units[i].name) && n <= UTHREAD_TICK_MAX) {
+			*out = n * units[i].ns;
+			return *out >= UTHREAD_TICK_MIN &&
+			       *out <= UTHREAD_TICK_MAX;
+		}
+	return false;
+}
+
+static const char *const source_names[] = { "", "worker", "process",
+					    "monitor" };
+
+/* [SOURCE:]TIME or off. */
+static bool tick(const char *s, struct config *c)
+{
+	const char *colon = strchr(s, ':');
+	uint64_t ns;
+	size_t i;
+
+	if (!strcmp(s, "off")) {
+		c->tick_ns = 0;
+		return true;
+	}
+	if (!duration(colon ? colon + 1 : s, &ns))
+		return false;
+	if (!colon) {
+		c->tick_ns = ns;
+		return true;
+	}
+	for (i = 1; i < sizeof(source_names) / sizeof(source_names[0]); i++)
+		if (!strncmp(s, source_names[i], (size_t)(colon - s)) &&
+		    !source_names[i][colon - s]) {
+			c->tick_ns = ns;
+			c->tick_source = (enum uthread_tick)i;
+			return true;
+		}
+	return false;
+}
+
+static void preemption_from_environment(struct config *c)
+{
+	unsigned long long n;
+	const char *s;
+
+	s = getenv("UTHREAD_TICK");
+	if (s && !tick(s, c))
+		ut_warn("UTHREAD_TICK=%s: not off, nor worker:, process: or monitor: and a time from 100us to 1s; using worker:1ms",
+			s);
+	s = getenv("UTHREAD_PREEMPT");
+	if (s && !strcmp(s, "call"))
+		c->mechanism = UTHREAD_PREEMPT_CALL;
+	else if (s && !strcmp(s, "frame"))
+		c->mechanism = UTHREAD_PREEMPT_FRAME;
+	else if (s)
+		ut_warn("UTHREAD_PREEMPT=%s: neither call nor frame; using the better one",
+			s);
+	s = getenv("UTHREAD_SIGNAL");
+	if (s) {
+		if (number(s, false, &n) && n >= 1 && n <= (unsigned)SIGRTMAX)
+			c->tick_signal = (int)n;
+		else
+			ut_warn("UTHREAD_SIGNAL=%s: not a signal's number; using SIGURG",
+				s);
+	}
+	s = getenv("UTHREAD_SPARES");
+	if (s) {
+		if (number(s, false, &n) && n <= SPARES_MAX)
+			c->spares = (int)n;
+		else
+			ut_warn("UTHREAD_SPARES=%s: not a number from 0 to %d; using %d",
+				s, SPARES_MAX, c->spares);
+	}
+}
+
 static void from_environment(struct config *c)
 {
 	unsigned long long n;
 	const char *s;
 
+	preemption_from_environment(c);
 	s = getenv("UTHREAD_WORKERS");
 	if (s) {
 		if (number(s, false, &n) && n >= 1 && n <= WORKERS_MAX)
@@ -121,6 +214,24 @@ static int from_caller(struct config *c, const struct uthread_config *u)
 	if (u->stack_size && (u->stack_size < UTHREAD_STACK_MIN ||
 			      u->stack_size > UTHREAD_STACK_LIMIT))
 		return EINVAL;
+	if ((u->tick_ns && u->tick_ns != UTHREAD_TICK_OFF &&
+	     (u->tick_ns < UTHREAD_TICK_MIN ||
+	      u->tick_ns > UTHREAD_TICK_MAX)) ||
+	    (unsigned)u->tick_source > UTHREAD_TICK_MONITOR ||
+	    (unsigned)u->preempt > UTHREAD_PREEMPT_FRAME ||
+	    u->tick_signal < 0 || u->tick_signal > SIGRTMAX || u->spares < -1 ||
+	    u->spares > SPARES_MAX)
+		return EINVAL;
+	if (u->tick_ns)
+		c->tick_ns = u->tick_ns == UTHREAD_TICK_OFF ? 0 : u->tick_ns;
+	if (u->tick_source)
+		c->tick_source = u->tick_source;
+	if (u->tick_signal)
+		c->tick_signal = u->tick_signal;
+	if (u->preempt)
+		c->mechanism = u->preempt;
+	if (u->spares)
+		c->spares = u->spares < 0 ? 0 : u->spares;
 	if (u->ncpus) {
 		int *cpus = calloc((size_t)u->ncpus, sizeof(*cpus));
 
@@ -154,6 +265,11 @@ int config_load(struct config *c, const struct uthread_config *user)
 		c->cpus[c->ncpus++] = 0; /* /proc-less or odd; one worker */
 	c->workers = c->ncpus < WORKERS_MAX ? c->ncpus : WORKERS_MAX;
 	c->stack_slot = STACK_SLOT_DEFAULT;
+	/* ASan's own code is full of locks and knows nothing of ticks. */
+	c->tick_ns = UTHREAD_ASAN ? 0 : 1000000;
+	c->tick_source = UTHREAD_TICK_WORKER;
+	c->tick_signal = SIGURG;
+	c->spares = 16;
 	from_environment(c);
 	if (user)
 		err = from_caller(c, user);

@@ -188,13 +188,16 @@ static void swap(coroutine_scheduler_t *s, struct co_context *from,
 		 struct co_context *to, bool last)
 {
 	s->stats.switches++;
-#if UTHREAD_ASAN
-	/* The uthread that owns us may be left and resumed on that stack. */
+	/* The uthread that owns us may be left and resumed on that stack, and
+	 * a tick asks whether it is on it. */
 	if (s->owner_ut) {
+		if (!UTHREAD_ASAN && from == &s->caller) {
+			from->san_low = s->owner_ut->san_low;
+			from->san_size = s->owner_ut->san_size;
+		}
 		s->owner_ut->san_low = to->san_low;
 		s->owner_ut->san_size = to->san_size;
 	}
-#endif
 	san_switch_start(last ? NULL : &from->san_fake, to->san_low,
 			 to->san_size);
 	s->backend->swap(from, to);

@@ -17,7 +17,7 @@
 struct co_context {
 	struct context asm_ctx;
 	ucontext_t *uc; /* ucontext back end only; malloced */
-	const void *san_low; /* its stack, for ASan */
+	const void *san_low; /* its stack, for ASan and ticks */
 	size_t san_size;
 	void *san_fake;
 };

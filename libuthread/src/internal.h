@@ -24,10 +24,12 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <time.h>
 
 #include "arch.h"
 #include "context.h"
@@ -36,6 +38,8 @@
 
 #define CACHE_LINE 64
 #define WORKERS_MAX 1024
+#define SPARES_MAX 256
+#define SPARES_RESERVE 8 /* beyond the limit, for who cannot be stopped */
 #define STACK_CLASS_MIN 15 /* log2 of the smallest slot, 32 KiB */
 #define STACK_CLASS_MAX 31 /* log2 of the largest slot, 2 GiB */
 #define STACK_CLASSES (STACK_CLASS_MAX - STACK_CLASS_MIN + 1)
@@ -63,6 +67,8 @@ struct uthread {
 	struct uthread *next; /* guarded by the queue it is in */
 	int32_t bound; /* worker index, or UTHREAD_WORKER_ANY */
 	uint32_t flags;
+	uint32_t preempt_off; /* uthread_preempt_disable() calls; its own */
+	uint32_t preempt_pending; /* a tick came meanwhile; its handler's */
 	void *san_fake; /* ASan's fake stack while parked */
 
 	/* Zone 2: life and death. */
@@ -73,8 +79,8 @@ struct uthread {
 	struct keyblock **keys; /* private to the uthread */
 	struct _Unwind_Exception *unwind; /* uthread_exit()'s, on its stack */
 	void *coroutine; /* the coroutine it is inside of; private to it */
-	const void *san_low; /* ASan: the stack it is on, its own or ... */
-	size_t san_size; /* ... that of a coroutine in it */
+	const void *san_low; /* the stack it is on, for ASan and ticks: its */
+	size_t san_size; /* own, or that of a coroutine in it */
 
 	/* Zone 3: immutable while it lives. */
 	char *slot; /* lowest address; the guard is here */
@@ -118,6 +124,7 @@ static inline struct uthread *list_pop(struct uthread_list *l)
 
 struct worker_stats {
 	uint64_t created, ended, switches, yields, parks, steals, idles, reuses;
+	uint64_t ticks, preempted, deferred[UTHREAD_DEFER_REASONS];
 };
 
 struct pool {
@@ -128,10 +135,16 @@ struct pool {
 struct worker {
 	/* Private to the worker. */
 	struct context base;
+	void *altstack; /* offset known to preempt.S */
 	uintptr_t tp; /* the carrier's thread pointer */
 	struct here *tls; /* &uthread_here of the carrier */
+	struct uthread *running; /* atomic; NULL: the base context */
 	struct uthread *handoff; /* for the base loop: run this next */
 	uint32_t tick; /* switches asked for; others read it, relaxed */
+	uint32_t ticking; /* atomic: somebody waits, so the timer runs */
+	bool retire; /* atomic: a spare that is not needed any more */
+	bool stuck; /* atomic: asleep in the kernel, and somebody waits */
+	uint32_t libc_stint, libc_tries; /* the handler's */
 	uint32_t *seen_tick; /* what we saw of the others', by index */
 	uint32_t rng;
 	struct worker_stats stats; /* others read it, relaxed */
@@ -139,7 +152,6 @@ struct worker {
 	const void *san_low; /* the base context's stack, for ASan */
 	size_t san_size;
 	void *san_fake;
-	void *altstack;
 
 	/* Guarded by `bias`. */
 	struct bias bias __attribute__((aligned(CACHE_LINE)));
@@ -163,16 +175,28 @@ struct worker {
 	int cpu; /* -1: not pinned */
 	pid_t tid;
 	pthread_t pthread;
+	size_t altstack_size;
+	timer_t timer;
+	sigset_t sigmask; /* while nothing of the program's is blocked */
+	bool spare;
+	uint32_t parked; /* futex, of a spare: 1 asleep until needed */
 };
 
 struct runtime {
 	/* Immutable once `started` is 1 (release; readers acquire). */
 	uint32_t started;
 	int nworkers;
-	struct worker **workers;
+	int capacity; /* with the spares there may be */
+	struct worker **workers; /* [capacity]; NULL: not yet */
+	uint64_t tick_ns; /* 0: no preemption */
+	enum uthread_tick tick_source;
+	int tick_signal;
+	enum uthread_preempt mechanism;
 	size_t stack_slot;
 	enum uthread_tls tls; /* never DEFAULT */
 	uint8_t default_class[2]; /* stack_class(0, own) */
+
+	int existing; /* atomic: workers so far, spares included */
 
 	/* Guarded by global_lock: ready uthreads put by plain pthreads. */
 	uint32_t global_lock __attribute__((aligned(CACHE_LINE)));
@@ -190,21 +214,6 @@ struct runtime {
 };
 
 extern struct runtime rt;
-
-/*
- * Who runs on this TLS block. On a uthread's own block: itself, and the
- * worker that runs it. On a carrier's: the shared-TLS uthread that runs, or
- * NULL, and the worker. On a plain pthread's: NULL, NULL. Read it with
- * uthread_current() and worker_current() only; two words side by side, so
- * that a yield does not have to load one to find the other.
- */
-struct here {
-	struct uthread *self;
-	struct worker *worker;
-};
-
-extern __thread struct here uthread_here
-	__attribute__((tls_model("initial-exec"), visibility("hidden")));
 
 static inline struct uthread *uthread_current(void)
 {
@@ -232,6 +241,11 @@ struct config {
 	int *cpus; /* malloced */
 	size_t stack_slot;
 	enum uthread_tls tls;
+	uint64_t tick_ns;
+	enum uthread_tick tick_source;
+	int tick_signal;
+	enum uthread_preempt mechanism;
+	int spares;
 };
 
 int config_load(struct config *c, const struct uthread_config *user);
@@ -244,18 +258,26 @@ static inline int runtime_ensure(void)
 {
 	return likely(load_acquire(&rt.started)) ? 0 : runtime_start(NULL);
 }
+/* One worker more, beyond those of the start. */
+int worker_add_spare(void);
 /* In the child of a fork: nothing runs but the caller. */
 void runtime_forked(struct uthread *me);
 
 /* ---- sched.c ---- */
 void sched_loop(struct worker *w) __attribute__((noreturn));
-/* Make a parked or new uthread ready. Called once per park. */
+/* Make a parked or new uthread ready. Called once per park, in a region. */
 void sched_ready(struct uthread *ut);
 /* Leave the processor; the caller is (or will be) in some waker's hands. */
 void sched_park(struct uthread *me, bool timed);
 /* Leave it for good: me->join says who frees it. */
 void sched_exit(struct uthread *me) __attribute__((noreturn));
 void sched_wake_for_timer(void);
+/* The running uthread's time is up. */
+void sched_preempt(void);
+/* Let others have what waits for a worker that is stuck. */
+void sched_drain(struct worker *v);
+/* The next deadline that no sleeping worker keeps, or NO_DEADLINE. */
+uint64_t sched_deadline(void);
 
 /* ---- stack.c ---- */
 int stack_setup(void);

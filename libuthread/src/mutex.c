@@ -80,6 +80,7 @@ static inline bool take_free(uthread_mutex_t *m)
 
 static int lock_slow(uthread_mutex_t *m, void *self, uint64_t deadline)
 {
+	REGION;
 	struct waitq *q = WAITQ(m);
 	struct waiter wt;
 

@@ -13,25 +13,27 @@ int uthread_once(uthread_once_t *once, void (*fn)(void))
 	/* pairs with the release below: what fn did is seen */
 	if (likely(load_acquire(&once->_state) == DONE))
 		return 0;
+	region_enter();
 	waiter_init(&wt);
 	spin_lock(&once->_lock);
 	if (once->_state == NEW) {
 		once->_state = BUSY;
 		spin_unlock(&once->_lock);
+		region_leave();
 		fn();
+		region_enter();
 		spin_lock(&once->_lock);
 		store_release(&once->_state, DONE);
 		while ((w = waitq_pop(WAITQ(once))))
 			waiter_wake(w);
 		spin_unlock(&once->_lock);
-		return 0;
-	}
-	if (once->_state == DONE) {
+	} else if (once->_state == DONE) {
 		spin_unlock(&once->_lock);
-		return 0;
+	} else {
+		waitq_push(WAITQ(once), &wt);
+		spin_unlock(&once->_lock);
+		waiter_wait(&wt, NO_DEADLINE);
 	}
-	waitq_push(WAITQ(once), &wt);
-	spin_unlock(&once->_lock);
-	waiter_wait(&wt, NO_DEADLINE);
+	region_leave();
 	return 0;
 }

@@ -131,11 +131,9 @@ static void *altstack_new(size_t *room)
 
 int overflow_worker_setup(struct worker *w)
 {
-	size_t bytes;
-
 	if (UTHREAD_ASAN)
 		return 0;
-	w->altstack = altstack_new(&bytes);
+	w->altstack = altstack_new(&w->altstack_size);
 	return w->altstack ? 0 : EAGAIN;
 }
 

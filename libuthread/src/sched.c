@@ -35,6 +35,7 @@
  * of one); LIFO slots for the last readied thread (unfair without ticks).
  */
 #include "internal.h"
+#include "preempt.h"
 #include "san.h"
 #include "tls.h"
 #include "waiter.h"
@@ -66,6 +67,7 @@ static inline void adopt(struct worker *w, struct uthread *next)
 		next->ctx.tp = w->tp;
 		w->tls->self = next;
 	}
+	store_relaxed(&w->running, next);
 	STAT_INC(w->stats.switches);
 }
 
@@ -79,6 +81,7 @@ static inline void exchange(struct uthread *me, struct uthread *next)
 static inline void exchange_base(struct worker *w, struct uthread *me)
 {
 	w->tls->self = NULL;
+	store_relaxed(&w->running, NULL);
 	san_switch_start(&me->san_fake, w->san_low, w->san_size);
 	context_switch(&me->ctx, &w->base);
 	san_switch_finish(me->san_fake);
@@ -133,6 +136,7 @@ static void local_push(struct worker *w, struct uthread *ut)
 	bias_lock(&w->bias);
 	rq_push(w, ut);
 	bias_unlock(&w->bias);
+	tick_want(w);
 }
 
 static void local_push_all(struct worker *w, struct uthread_list *l)
@@ -143,6 +147,7 @@ static void local_push_all(struct worker *w, struct uthread_list *l)
 	while ((ut = list_pop(l)))
 		rq_push(w, ut);
 	bias_unlock(&w->bias);
+	tick_want(w);
 }
 
 /* ---- sleeping and waking workers ---- */
@@ -214,7 +219,13 @@ void sched_wake_for_timer(void)
 	struct worker *w;
 
 	bias_light_fence(); /* pairs with the heavy fence in go_idle() */
-	if (!load_relaxed(&rt.nidle) || load_relaxed(&rt.nspinning))
+	if (!load_relaxed(&rt.nidle)) {
+		/* Nobody sleeps: our own tick has to look at it. */
+		if (worker_current())
+			tick_want(worker_current());
+		return;
+	}
+	if (load_relaxed(&rt.nspinning))
 		return;
 	spin_lock(&rt.idle_lock);
 	w = rt.timekeeper ? rt.timekeeper : rt.idle_head;
@@ -238,17 +249,37 @@ static void inbox_push(struct worker *w, struct uthread *ut)
 		idle_wake(w);
 	else if (load_relaxed(&w->idle))
 		wake_this(w);
+	else
+		tick_want(w);
+}
+
+static void global_push_all(struct uthread_list *l)
+{
+	struct uthread *ut;
+	int i;
+
+	spin_lock(&rt.global_lock);
+	while ((ut = list_pop(l))) {
+		list_push(&rt.global, ut);
+		store_relaxed(&rt.global_count, rt.global_count + 1);
+	}
+	spin_unlock(&rt.global_lock);
+	full_fence(); /* a plain pthread may lack the membarrier pairing */
+	if (load_relaxed(&rt.nspinning))
+		return;
+	if (load_relaxed(&rt.nidle))
+		wake_some();
+	else
+		for (i = 0; i < load_acquire(&rt.existing); i++)
+			tick_want(rt.workers[i]);
 }
 
 static void global_push(struct uthread *ut)
 {
-	spin_lock(&rt.global_lock);
-	list_push(&rt.global, ut);
-	store_relaxed(&rt.global_count, rt.global_count + 1);
-	spin_unlock(&rt.global_lock);
-	full_fence(); /* a plain pthread may lack the membarrier pairing */
-	if (load_relaxed(&rt.nidle) && !load_relaxed(&rt.nspinning))
-		wake_some();
+	struct uthread_list l = { 0 };
+
+	list_push(&l, ut);
+	global_push_all(&l);
 }
 
 static void ready_from(struct worker *w, struct uthread *ut)
@@ -267,6 +298,12 @@ static void ready_from(struct worker *w, struct uthread *ut)
 void sched_ready(struct uthread *ut)
 {
 	ready_from(worker_current(), ut);
+}
+
+uint64_t sched_deadline(void)
+{
+	return load_relaxed(&rt.timekeeper) ? NO_DEADLINE :
+					      load_relaxed(&timer_next);
 }
 
 /* ---- looking for work ---- */
@@ -363,6 +400,32 @@ static bool steal_from(struct worker *w, struct worker *v)
 	return true;
 }
 
+/*
+ * What waits for a worker that sleeps in the kernel is everybody's: left in
+ * its queue, it would be nobody's tick that finds those who stole a part of
+ * it asleep as well.
+ */
+void sched_drain(struct worker *v)
+{
+	struct uthread_list l = { 0 }, stay = { 0 };
+	struct uthread *ut;
+
+	if (!load_relaxed(&v->count) || !bias_remote_trylock(&v->bias))
+		return;
+	while ((ut = list_pop(&v->rq))) {
+		if (ut->bound >= 0) {
+			list_push(&stay, ut);
+		} else {
+			list_push(&l, ut);
+			store_relaxed(&v->count, v->count - 1);
+		}
+	}
+	v->rq = stay;
+	bias_remote_unlock(&v->bias);
+	if (l.head)
+		global_push_all(&l);
+}
+
 /* Uthreads of `v` that may move. */
 static inline uint32_t stealable(const struct worker *v)
 {
@@ -377,7 +440,8 @@ static inline uint32_t stealable(const struct worker *v)
  */
 static bool steal(struct worker *w, bool *active)
 {
-	uint32_t n = (uint32_t)rt.nworkers, start, i, ticks, moved, waiting;
+	uint32_t n = (uint32_t)load_acquire(&rt.existing), start, i;
+	uint32_t ticks, moved, waiting;
 
 	w->rng ^= w->rng << 13;
 	w->rng ^= w->rng >> 17;
@@ -406,7 +470,7 @@ static bool anything_to_steal(void)
 {
 	int i;
 
-	for (i = 0; i < rt.nworkers; i++)
+	for (i = 0; i < load_acquire(&rt.existing); i++)
 		if (stealable(rt.workers[i]))
 			return true;
 	return load_relaxed(&rt.global_count) != 0;
@@ -483,7 +547,7 @@ static bool look(struct worker *w)
 	uint64_t next;
 	int round;
 
-	if (rt.nworkers == 1)
+	if (load_relaxed(&rt.existing) == 1)
 		return false;
 	__atomic_fetch_add(&rt.nspinning, 1, __ATOMIC_SEQ_CST);
 	do {
@@ -511,12 +575,34 @@ static bool look(struct worker *w)
 	return found;
 }
 
+/* A spare that is not needed any more: what it has is everybody's, but for
+ * uthreads with shared TLS that were stopped here; these it brings to an end
+ * of their stint first. */
+static void retire(struct worker *w)
+{
+	struct uthread_list l = { 0 }, stay = { 0 };
+	struct uthread *ut;
+
+	while ((ut = local_pop(w)))
+		list_push(ut->bound >= 0 ? &stay : &l, ut);
+	if (l.head)
+		global_push_all(&l);
+	if (stay.head)
+		local_push_all(w, &stay);
+	else
+		monitor_park(w);
+}
+
 /* Runs on the base context: the next uthread, sleeping until there is one. */
 static struct uthread *find_work(struct worker *w)
 {
 	struct uthread *ut;
 
+	if (unlikely(w->stuck))
+		monitor_unstuck(w);
 	for (;;) {
+		if (unlikely(load_relaxed(&w->retire)))
+			retire(w);
 		look_around(w);
 		ut = local_pop(w);
 		if (ut) {
@@ -526,7 +612,11 @@ static struct uthread *find_work(struct worker *w)
 				sched_wake_for_timer();
 			return ut;
 		}
-		if (!look(w))
+		if (look(w))
+			continue;
+		if (w->spare)
+			monitor_park(w);
+		else
 			go_idle(w);
 	}
 }
@@ -536,6 +626,7 @@ void sched_loop(struct worker *w)
 	struct uthread *next;
 	unsigned n;
 
+	region_enter(); /* for good: the base context is never preempted */
 	for (;;) {
 		next = w->handoff;
 		w->handoff = NULL;
@@ -547,6 +638,7 @@ void sched_loop(struct worker *w)
 		san_switch_start(&w->san_fake, next->san_low, next->san_size);
 		context_switch(&w->base, &next->ctx);
 		san_switch_finish(w->san_fake);
+		store_relaxed(&w->tls->off, 1); /* shared TLS: a uthread's */
 	}
 }
 
@@ -560,45 +652,123 @@ static inline uint32_t count_tick(struct worker *w)
 	return t;
 }
 
+/*
+ * A region around a switch, in which the block we run on may change: `off` is
+ * the depth before, put back on whatever block we come back on. A tick that
+ * was kept meanwhile was meant for the stint that ended.
+ */
+static inline struct here *switch_enter(uint32_t *off)
+{
+	struct here *h = here_now();
+
+	*off = h->off;
+	store_relaxed(&h->off, *off + 1);
+	barrier(); /* pairs: the handler, same CPU */
+	return h;
+}
+
+static inline void switch_leave(uint32_t off, bool switched)
+{
+	struct here *h = here_now();
+
+	if (switched)
+		store_relaxed(&h->pending, 0);
+	barrier(); /* pairs: the handler, same CPU */
+	store_relaxed(&h->off, off);
+	barrier();
+	if (unlikely(!off && load_relaxed(&h->pending)))
+		preempt_pending();
+}
+
 void sched_park(struct uthread *me, bool timed)
 {
-	struct worker *w = worker_current();
 	struct uthread *next;
+	struct worker *w;
+	uint32_t off;
 
+	w = switch_enter(&off)->worker;
 	STAT_INC(w->stats.parks);
 	if (unlikely(count_tick(w) % FAIR_TICKS == 0))
 		look_around(w);
 	next = local_pop(w);
-	if (unlikely(next == me))
-		return; /* already woken, and back at the head */
-	if (timed && next)
-		sched_wake_for_timer(); /* this worker stays busy */
+	if (likely(next != me)) { /* else already woken, and at the head */
+		if (timed && next)
+			sched_wake_for_timer(); /* this worker stays busy */
+		leave(w, me, next);
+	}
+	switch_leave(off, true);
+}
+
+/* Give the worker to who waited longest, and wait in turn. False: nobody. */
+static inline bool give_way(struct worker *w, struct uthread *me)
+{
+	struct uthread *next;
+
+	bias_lock(&w->bias);
+	next = rq_pop(w);
+	if (!next) {
+		bias_unlock(&w->bias);
+		return false;
+	}
+	rq_push(w, me);
+	bias_unlock(&w->bias);
+	tick_want(w);
+	if (me->bound < 0)
+		poke();
 	leave(w, me, next);
+	return true;
+}
+
+/*
+ * With shared TLS, what the uthread's code took from the block is the
+ * worker's, so it goes on where it was stopped: bound until then.
+ */
+void sched_preempt(void)
+{
+	struct uthread *me;
+	bool switched = true;
+	struct worker *w;
+	struct here *h;
+	int32_t bound;
+	uint32_t off;
+
+	h = switch_enter(&off);
+	me = h->self;
+	w = h->worker;
+	bound = me->bound;
+	if (!(me->flags & UT_OWN_TLS))
+		me->bound = w->index;
+	count_tick(w);
+	if (unlikely(load_relaxed(&w->retire)) && me->bound < 0) {
+		global_push(me);
+		leave(w, me, NULL);
+	} else {
+		look_around(w);
+		switched = give_way(w, me);
+	}
+	me->bound = bound;
+	switch_leave(off, switched);
 }
 
 int uthread_yield(void)
 {
-	struct uthread *me = uthread_current(), *next;
-	struct worker *w = worker_current();
+	struct uthread *me;
+	struct worker *w;
+	struct here *h;
+	uint32_t off;
 
+	h = switch_enter(&off);
+	me = h->self;
+	w = h->worker;
 	if (unlikely(!me)) {
+		switch_leave(off, false);
 		sched_yield();
 		return 0;
 	}
 	STAT_INC(w->stats.yields);
 	if (unlikely(count_tick(w) % FAIR_TICKS == 0 || around_waits(w)))
 		look_around(w);
-	bias_lock(&w->bias);
-	next = rq_pop(w);
-	if (!next) {
-		bias_unlock(&w->bias);
-		return 0;
-	}
-	rq_push(w, me);
-	bias_unlock(&w->bias);
-	if (me->bound < 0)
-		poke();
-	leave(w, me, next);
+	switch_leave(off, give_way(w, me));
 	return 0;
 }
 

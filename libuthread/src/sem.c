@@ -44,6 +44,7 @@ int uthread_sem_trywait(uthread_sem_t *sem)
 
 static int wait_until(uthread_sem_t *s, uint64_t deadline)
 {
+	REGION;
 	struct waiter wt;
 
 	waiter_init(&wt);

@@ -32,6 +32,7 @@
 #include <unistd.h>
 
 #include "arch.h"
+#include "region.h"
 
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
@@ -54,23 +55,21 @@ static inline void spin_pause(unsigned *n)
 
 /* ---- spin ---- */
 
-static inline bool spin_trylock(uint32_t *lock)
-{
-	return !__atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE);
-}
-
+/* From here to spin_unlock() the holder is not preempted: others spin. */
 static inline void spin_lock(uint32_t *lock)
 {
 	unsigned n = 0;
 
-	while (unlikely(!spin_trylock(lock)))
+	region_enter();
+	while (unlikely(__atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE)))
 		while (load_relaxed(lock))
 			spin_pause(&n);
 }
 
 static inline void spin_unlock(uint32_t *lock)
 {
-	store_release(lock, 0); /* pairs with acquire in spin_trylock() */
+	store_release(lock, 0); /* pairs with acquire in spin_lock() */
+	region_leave();
 }
 
 /* ---- bias ---- */

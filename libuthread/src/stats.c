@@ -3,17 +3,18 @@
 #include <string.h>
 
 #include "internal.h"
+#include "preempt.h"
 
 int uthread_stats(struct uthread_stats *stats, size_t size)
 {
 	struct uthread_stats s = { 0 };
 	uint64_t ended = 0;
-	int i;
+	int i, r;
 
 	if (!stats || size < sizeof(uint64_t))
 		return EINVAL;
 	s.created = load_relaxed(&rt.pthread_created);
-	for (i = 0; load_acquire(&rt.started) && i < rt.nworkers; i++) {
+	for (i = 0; i < load_acquire(&rt.existing); i++) {
 		const struct worker_stats *w = &rt.workers[i]->stats;
 
 		s.created += load_relaxed(&w->created);
@@ -24,6 +25,10 @@ int uthread_stats(struct uthread_stats *stats, size_t size)
 		s.steals += load_relaxed(&w->steals);
 		s.idles += load_relaxed(&w->idles);
 		s.stack_reuses += load_relaxed(&w->reuses);
+		s.ticks += load_relaxed(&w->ticks);
+		s.preempted += load_relaxed(&w->preempted);
+		for (r = 0; r < UTHREAD_DEFER_REASONS; r++)
+			s.deferred[r] += load_relaxed(&w->deferred[r]);
 	}
 	s.live = s.created > ended ? s.created - ended : 0;
 	s.stacks = stack_count();
@@ -31,6 +36,10 @@ int uthread_stats(struct uthread_stats *stats, size_t size)
 	s.workers = (uint32_t)rt.nworkers;
 	s.own_tls = !*tls_reason();
 	s.guard = (uint32_t)stack_guard_kind();
+	s.tick_ns = rt.tick_ns;
+	s.tick_source = rt.tick_source;
+	s.preempt = rt.tick_ns ? rt.mechanism : 0;
+	monitor_stats(&s);
 	/* A caller of another version gets what both know. */
 	memset(stats, 0, size);
 	memcpy(stats, &s, size < sizeof(s) ? size : sizeof(s));

@@ -36,10 +36,11 @@ static __attribute__((noreturn)) void finish(struct uthread *me)
 	uintptr_t old;
 
 	keys_end(me);
-	if (me->flags & UT_OWN_TLS) {
+	if (me->flags & UT_OWN_TLS)
 		tls_end();
+	region_enter(); /* for good */
+	if (me->flags & UT_OWN_TLS)
 		tls_reset(me);
-	}
 	w = me->worker;
 	STAT_INC(w->stats.ended);
 	/* release: the joiner sees `value`; acquire: we see the waiter. */
@@ -71,6 +72,10 @@ static void uthread_main(void *arg)
 	me->unwind = &exc;
 	if (me->flags & UT_OWN_TLS)
 		tls_begin();
+	/* As it was made, or left by who ran here before: in a region. */
+	store_relaxed(&here_now()->off, 1);
+	store_relaxed(&here_now()->pending, 0);
+	region_leave();
 	me->value = me->fn(me->arg);
 	finish(me);
 }
@@ -111,17 +116,21 @@ int uthread_create(uthread_t *thread, const uthread_attr_t *attr,
 	if (err)
 		return err;
 	me = uthread_current();
+	region_enter();
 	w = me ? me->worker : NULL;
 	ut = stack_get(w,
 		       a && a->stack_size ? stack_class(a->stack_size, own) :
 					    rt.default_class[own],
 		       own);
-	if (!ut)
+	if (!ut) {
+		region_leave();
 		return EAGAIN;
+	}
 	ut->fn = fn;
 	ut->arg = arg;
 	ut->value = NULL;
 	ut->coroutine = NULL;
+	ut->preempt_off = ut->preempt_pending = 0;
 	ut->bound = a ? a->worker : UTHREAD_WORKER_ANY;
 	ut->join = a && a->detached ? JOIN_DETACHED : JOIN_NONE;
 	ut->flags = (ut->flags & UT_TLS_BLOCK) | (own ? UT_OWN_TLS : 0);
@@ -139,11 +148,13 @@ int uthread_create(uthread_t *thread, const uthread_attr_t *attr,
 		__atomic_fetch_add(&rt.pthread_created, 1, __ATOMIC_RELAXED);
 	*thread = ut;
 	sched_ready(ut);
+	region_leave();
 	return 0;
 }
 
 /* ---- join, detach ---- */
 
+/* In a region. */
 static void reap(struct uthread *ut, void **value)
 {
 	struct uthread *me = uthread_current();
@@ -155,6 +166,7 @@ static void reap(struct uthread *ut, void **value)
 
 static int join_until(struct uthread *ut, void **value, uint64_t deadline)
 {
+	REGION;
 	uintptr_t old = JOIN_NONE;
 	struct uthread *me;
 	struct waiter wt;
@@ -217,7 +229,9 @@ int uthread_tryjoin(uthread_t thread, void **value)
 		return EBUSY;
 	if (now != JOIN_DONE)
 		return EINVAL;
+	region_enter();
 	reap(thread, value);
+	region_leave();
 	return 0;
 }
 
@@ -231,7 +245,9 @@ int uthread_detach(uthread_t thread)
 		return 0;
 	if (old != JOIN_DONE)
 		return EINVAL;
+	region_enter();
 	reap(thread, NULL);
+	region_leave();
 	return 0;
 }
 
@@ -321,6 +337,7 @@ int uthread_worker(void)
 
 static int sleep_to(uint64_t deadline)
 {
+	REGION;
 	struct waiter wt;
 
 	waiter_init(&wt);

@@ -123,8 +123,11 @@ bool timer_run(uint64_t now)
 	uint32_t expected;
 
 	/* Somebody else at it is as good. */
-	if (!spin_trylock(&timer_lock))
+	region_enter();
+	if (__atomic_exchange_n(&timer_lock, 1, __ATOMIC_ACQUIRE)) {
+		region_leave();
 		return false;
+	}
 	while ((w = root) && w->deadline <= now) {
 		heap_remove(w);
 		expected = WAITER_WAITING;

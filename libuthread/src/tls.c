@@ -274,6 +274,19 @@ static uintptr_t build(char *limit, uint32_t id, char **low)
 	return tp;
 }
 
+/* Every switch happens in a region, the first one too. `self` last: without
+ * it no tick is taken. */
+static void own_here(struct uthread *ut)
+{
+	struct here *h = tls_of(ut);
+
+	h->off = 1;
+	h->pending = 0;
+	h->worker = ut->worker;
+	barrier();
+	store_relaxed(&h->self, ut);
+}
+
 char *tls_make(struct uthread *ut, char *limit)
 {
 	char *low;
@@ -281,8 +294,7 @@ char *tls_make(struct uthread *ut, char *limit)
 	ut->tcb = build(limit, ut->id, &low);
 	if (!ut->tcb)
 		return NULL;
-	tls_of(ut)->self = ut;
-	tls_of(ut)->worker = ut->worker;
+	own_here(ut);
 	__atomic_fetch_add(&nblocks, 1, __ATOMIC_RELAXED);
 	return low;
 }
@@ -366,8 +378,7 @@ void tls_reset(struct uthread *ut)
 		if (block)
 			module_init(m, block);
 	}
-	tls_of(ut)->self = ut;
-	tls_of(ut)->worker = ut->worker;
+	own_here(ut);
 	*(int *)(ut->tcb + (uintptr_t)l->errno_off) = 0;
 	/* Values of keys without a destructor would shine through. */
 	if (l->specific_off && pd[l->specific_off + SPECIFIC_USED]) {

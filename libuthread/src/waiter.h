@@ -111,7 +111,7 @@ static inline struct waiter *waitq_pop(struct waitq *q)
 	return w;
 }
 
-/* Wait until woken (0) or the deadline (ETIMEDOUT). */
+/* In a region that began before the waiter was queued: wait until woken (0) or the deadline (ETIMEDOUT). */
 int waiter_wait(struct waiter *w, uint64_t deadline);
 /* True: woken, and `w` may be gone. False: its deadline has won. */
 bool waiter_wake(struct waiter *w);

@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 
 #include "internal.h"
+#include "preempt.h"
 #include "san.h"
 #include "waiter.h"
 
@@ -65,7 +66,7 @@ static void *worker_main(void *arg)
 #endif
 	if (w->index == 0)
 		tls_setup();
-	how = overflow_worker_setup(w) ? 2 : 1;
+	how = overflow_worker_setup(w) || tick_worker_setup(w) ? 2 : 1;
 	ready = &st->ready;
 	store_release(ready, how); /* pairs: start_one */
 	/* st is gone as soon as that was seen; waking an address is harmless. */
@@ -106,20 +107,20 @@ static int start_one(struct worker *w)
 	return st.ready == 1 ? 0 : EAGAIN;
 }
 
-static struct worker *worker_new(const struct config *c, int i)
+static struct worker *worker_new(int cpu, int i)
 {
 	struct worker *w = NULL;
 
 	if (posix_memalign((void **)&w, CACHE_LINE, sizeof(*w)))
 		return NULL;
 	memset(w, 0, sizeof(*w));
-	w->seen_tick = calloc((size_t)c->workers, sizeof(w->seen_tick[0]));
+	w->seen_tick = calloc((size_t)rt.capacity, sizeof(w->seen_tick[0]));
 	if (!w->seen_tick) {
 		free(w);
 		return NULL;
 	}
 	w->index = i;
-	w->cpu = c->pin ? c->cpus[i % c->ncpus] : -1;
+	w->cpu = cpu;
 	w->rng = 2463534242u + (uint32_t)i * 7919u;
 	return w;
 }
@@ -135,7 +136,8 @@ static int start_locked(const struct uthread_config *user)
 	if (err)
 		return err;
 	err = EAGAIN;
-	rt.workers = calloc((size_t)c.workers, sizeof(rt.workers[0]));
+	rt.capacity = c.workers + (c.tick_ns ? c.spares + SPARES_RESERVE : 0);
+	rt.workers = calloc((size_t)rt.capacity, sizeof(rt.workers[0]));
 	if (!rt.workers)
 		goto out;
 	bias_setup();
@@ -144,8 +146,20 @@ static int start_locked(const struct uthread_config *user)
 		goto out;
 	rt.stack_slot = c.stack_slot;
 	overflow_setup();
+	err = preempt_setup(&c);
+	if (!err)
+		err = tick_setup(&c);
+	if (err == EBUSY && !user) {
+		ut_warn("signal %d is handled by the program: uthreads are not preempted; set UTHREAD_SIGNAL to another",
+			c.tick_signal);
+		rt.tick_ns = 0;
+		err = 0;
+	}
+	if (err)
+		goto out;
+	err = EAGAIN;
 	for (i = 0; i < c.workers; i++) {
-		rt.workers[i] = worker_new(&c, i);
+		rt.workers[i] = worker_new(c.pin ? c.cpus[i % c.ncpus] : -1, i);
 		/* One that failed may still be looking at its struct on its
 		 * way out, so that is left to it. */
 		if (!rt.workers[i] || start_one(rt.workers[i]))
@@ -156,6 +170,7 @@ static int start_locked(const struct uthread_config *user)
 	if (i < c.workers)
 		ut_warn("only %d of %d workers could be started", i, c.workers);
 	rt.nworkers = i;
+	store_release(&rt.existing, i);
 	if (!c.tls)
 		c.tls = *tls_reason() ? UTHREAD_TLS_SHARED : UTHREAD_TLS_OWN;
 	if (c.tls == UTHREAD_TLS_OWN && *tls_reason()) {
@@ -168,12 +183,30 @@ static int start_locked(const struct uthread_config *user)
 	rt.default_class[true] = (uint8_t)stack_class(0, true);
 	compat_setup();
 	compat_fork_setup();
+	monitor_setup(rt.tick_ns ? c.spares : 0);
+	if (monitor_start())
+		ut_warn("no thread for the monitor: a uthread that sleeps in the kernel keeps its worker");
 	err = 0;
 	store_release(&rt.started, 1); /* pairs: runtime_ensure, worker_main */
 	futex_wake(&rt.started, c.workers);
 out:
 	free(c.cpus);
 	return err;
+}
+
+int worker_add_spare(void)
+{
+	int i = rt.existing;
+	struct worker *w = worker_new(-1, i);
+
+	if (!w)
+		return EAGAIN;
+	w->spare = true;
+	if (start_one(w))
+		return EAGAIN; /* it may still be looking at its struct */
+	rt.workers[i] = w;
+	store_release(&rt.existing, i + 1);
+	return 0;
 }
 
 int runtime_start(const struct uthread_config *user)
@@ -230,11 +263,12 @@ void runtime_forked(struct uthread *me)
 	pthread_mutex_init(&start_lock, NULL);
 	timer_forked();
 	stack_each(has_left, me);
-	for (i = 0; i < rt.nworkers; i++) {
+	for (i = 0; i < rt.existing; i++) {
 		if (rt.workers[i] == w)
 			continue;
 		free(rt.workers[i]->seen_tick);
 		free(rt.workers[i]);
+		rt.workers[i] = NULL;
 	}
 	rt.pthread_created = 0;
 	rt.global_lock = rt.idle_lock = 0;
@@ -247,6 +281,8 @@ void runtime_forked(struct uthread *me)
 		rt.nworkers = 0;
 		free(rt.workers);
 		rt.workers = NULL;
+		rt.existing = 0;
+		monitor_forked();
 		return;
 	}
 	w->stats.created = w->stats.ended + 1; /* the caller */
@@ -257,11 +293,17 @@ void runtime_forked(struct uthread *me)
 	w->inbox.head = NULL;
 	w->idle = w->napping = false;
 	w->handoff = NULL;
-	w->index = 0;
 	w->tid = (pid_t)syscall(SYS_gettid);
 	if (me->bound >= 0)
 		me->bound = 0;
+	if (w->index < rt.capacity)
+		rt.workers[w->index] = NULL;
+	w->index = 0;
 	rt.workers[0] = w;
-	rt.nworkers = 1;
+	rt.nworkers = rt.existing = 1;
+	w->spare = w->retire = w->stuck = false;
+	monitor_forked();
+	tick_forked(w);
+	monitor_start();
 	bias_setup();
 }

@@ -169,6 +169,7 @@ static void *spawn_and_spin(void *arg)
 
 TEST(a_waiting_thread_is_stolen_from_a_busy_worker)
 {
+	setenv("UTHREAD_TICK", "off", 1);
 	start_workers(2);
 	in_uthread(spawn_and_spin, NULL);
 	CHECK(stats().steals > 0);

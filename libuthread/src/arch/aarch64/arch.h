@@ -49,4 +49,18 @@ static inline const char *arch_tp_unwritable(void)
 		v_;                                                          \
 	})
 
+/* The runtime's one thread-local variable, found anew at each use: between
+ * two uses its reader may have moved to another block. */
+#define ARCH_TLS_ADDR(var)                                                   \
+	({                                                                   \
+		void *v_;                                                    \
+		uintptr_t o_;                                                \
+		__asm__ volatile("adrp %1, :gottprel:" #var "\n\t"           \
+				 "ldr %1, [%1, :gottprel_lo12:" #var "]\n\t" \
+				 "mrs %0, tpidr_el0\n\t"                     \
+				 "add %0, %0, %1"                            \
+				 : "=&r"(v_), "=&r"(o_));                    \
+		v_;                                                          \
+	})
+
 #endif

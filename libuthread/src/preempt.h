@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* preempt.h - ticks: who makes them (tick.c), who takes them (preempt.c). */
+#ifndef UTHREAD_PREEMPT_H
+#define UTHREAD_PREEMPT_H
+
+#include <signal.h>
+
+#include "internal.h"
+
+/* ---- tick.c ---- */
+
+/* Before the workers start. 0, or EBUSY: the signal is the program's. */
+int tick_setup(const struct config *c);
+/* On the worker, before it runs anything. */
+int tick_worker_setup(struct worker *w);
+/* Somebody waits for this worker: let it have ticks. Any thread may ask. */
+void tick_arm(struct worker *w);
+/* From its handler: nobody waits before `until` (NO_DEADLINE: at all). */
+void tick_disarm(struct worker *w, uint64_t until);
+/* From its handler: no more, whoever waits; tick_want() starts them again. */
+void tick_stop(struct worker *w);
+/* From its handler: again soon, then in the usual rhythm. */
+void tick_retry(struct worker *w);
+/* From the handler, chain delivery: the next worker's turn. */
+void tick_pass_on(struct worker *w, const siginfo_t *si);
+/* A tick for this worker, now. */
+void tick_send(struct worker *w);
+/* In the child of a fork timers are gone. */
+void tick_forked(struct worker *w);
+/* The worker whose tick this signal is, NULL: it is somebody else's. */
+struct worker *tick_of(const siginfo_t *si);
+/* What the program had for this signal before. */
+void tick_not_ours(int sig, siginfo_t *si, void *uc);
+
+static inline void tick_want(struct worker *w)
+{
+	if (unlikely(!load_relaxed(&w->ticking)))
+		tick_arm(w);
+}
+
+/* ---- monitor.c ---- */
+
+void monitor_setup(int spares);
+int monitor_start(void);
+void monitor_wake(void);
+/* Somebody waits for some worker: look from time to time. */
+void monitor_hint(void);
+void monitor_stats(struct uthread_stats *s);
+/* From the handler: this worker sleeps in the kernel, in system call `nr`,
+ * while somebody waits for it. False: no spare worker is left; for one that
+ * cannot be stopped instead (`held`) there are a few more. */
+bool monitor_stuck(struct worker *w, long nr, bool held);
+/* It is back. */
+void monitor_unstuck(struct worker *w);
+/* A spare worker with nothing to do sleeps here until it is needed again. */
+void monitor_park(struct worker *w);
+void monitor_forked(void);
+
+/* ---- preempt.c ---- */
+
+int preempt_setup(const struct config *c);
+void preempt_on_tick(int sig, siginfo_t *si, void *uc);
+/* Find out anew where libc's code lies. */
+void preempt_find_libc(void);
+
+#endif

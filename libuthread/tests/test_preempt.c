@@ -1,0 +1,590 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_preempt.c - ticks are taken wherever a uthread computes, wait where
+ * they must, and are never lost. A claim that somebody gets to run is a
+ * program that cannot end without it.
+ */
+#include "util.h"
+
+#include "coroutine.h"
+
+#include <sys/syscall.h>
+#include <sys/time.h>
+
+static struct uthread_stats stats(void)
+{
+	struct uthread_stats st;
+
+	CHECK_EQ(uthread_stats(&st, sizeof(st)), 0);
+	return st;
+}
+
+static struct uthread_config config(int workers)
+{
+	struct uthread_config c;
+
+	memset(&c, 0, sizeof(c));
+	c.size = sizeof(c);
+	c.workers = workers;
+	c.tick_ns = 1 * MS;
+	return c;
+}
+
+static void start(int workers)
+{
+	struct uthread_config c = config(workers);
+
+	if (TEST_ASAN)
+		SKIP("no preemption under AddressSanitizer");
+	CHECK_EQ(uthread_init(&c), 0);
+}
+
+/* ---- wherever it computes ---- */
+
+static int stop;
+
+static void *stops(void *arg)
+{
+	store(&stop, 1);
+	return arg;
+}
+
+static void *empty_loop(void *arg)
+{
+	while (!__atomic_load_n(&stop, __ATOMIC_RELAXED))
+		;
+	return arg;
+}
+
+/* A leaf function with its data in the red zone. */
+static __attribute__((noinline)) unsigned leaf(const int *flag)
+{
+	volatile unsigned v[12] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12 };
+	unsigned i;
+
+	while (!__atomic_load_n(flag, __ATOMIC_RELAXED))
+		for (i = 0; i < 12; i++)
+			if (v[i] != i + 1)
+				return i + 1;
+	return 0;
+}
+
+static void *leaf_loop(void *arg)
+{
+	CHECK_EQ(leaf(&stop), 0);
+	return arg;
+}
+
+static void *memcpy_loop(void *arg)
+{
+	static char a[1 << 20], b[1 << 20];
+
+	while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
+		memcpy(a, b, sizeof(a));
+		__asm__ volatile("" : : : "memory");
+	}
+	return arg;
+}
+
+static int compare(const void *a, const void *b)
+{
+	/* An endless loop below frames of libc. */
+	while (!__atomic_load_n(&stop, __ATOMIC_RELAXED))
+		;
+	return *(const int *)a - *(const int *)b;
+}
+
+static void *qsort_loop(void *arg)
+{
+	int v[] = { 3, 1, 2 };
+
+	qsort(v, 3, sizeof(v[0]), compare);
+	CHECK(v[0] == 1 && v[1] == 2 && v[2] == 3);
+	return arg;
+}
+
+static void *float_loop(void *arg)
+{
+	volatile double x = 1;
+	double want = 0, sum;
+	int i;
+
+	for (i = 0; i < 1000; i++)
+		want += x / (i + 1);
+	do {
+		for (sum = 0, i = 0; i < 1000; i++)
+			sum += x / (i + 1);
+		CHECK(sum == want);
+	} while (!__atomic_load_n(&stop, __ATOMIC_RELAXED));
+	return arg;
+}
+
+static void *(*const loops[])(void *) = { empty_loop, leaf_loop,  memcpy_loop,
+					  qsort_loop, float_loop, NULL };
+
+/* On one worker each loop is endless until the one behind it has run. */
+static void each_loop(struct uthread_config *c, enum uthread_tls mode)
+{
+	if (TEST_ASAN)
+		SKIP("no preemption under AddressSanitizer");
+	CHECK_EQ(uthread_init(c), 0);
+	for (int i = 0; loops[i]; i++) {
+		uthread_t a, b;
+
+		/* See preempt.c: inside libc that would be wrong. */
+		if (mode == UTHREAD_TLS_SHARED && loops[i] == memcpy_loop)
+			continue;
+		store(&stop, 0);
+		a = spawn_tls(mode, loops[i], NULL);
+		b = spawn_tls(mode, stops, NULL);
+		joined(a);
+		joined(b);
+	}
+	CHECK(stats().preempted > 0);
+}
+
+#define EACH_LOOP(name, field, value, mode)          \
+	TEST(name)                                   \
+	{                                            \
+		struct uthread_config c = config(1); \
+		c.field = value;                     \
+		each_loop(&c, mode);                 \
+	}
+
+EACH_LOOP(by_worker_timer, tick_source, UTHREAD_TICK_WORKER,
+	  UTHREAD_TLS_DEFAULT)
+EACH_LOOP(by_process_timer, tick_source, UTHREAD_TICK_PROCESS,
+	  UTHREAD_TLS_DEFAULT)
+EACH_LOOP(by_monitor, tick_source, UTHREAD_TICK_MONITOR, UTHREAD_TLS_DEFAULT)
+EACH_LOOP(in_a_frame, preempt, UTHREAD_PREEMPT_FRAME, UTHREAD_TLS_DEFAULT)
+EACH_LOOP(at_100_us, tick_ns, UTHREAD_TICK_MIN, UTHREAD_TLS_DEFAULT)
+EACH_LOOP(by_another_signal, tick_signal, SIGRTMIN + 3, UTHREAD_TLS_DEFAULT)
+EACH_LOOP(with_shared_tls, tick_ns, 1 * MS, UTHREAD_TLS_SHARED)
+EACH_LOOP(with_shared_tls_in_a_frame, preempt, UTHREAD_PREEMPT_FRAME,
+	  UTHREAD_TLS_SHARED)
+
+TEST(chain_reaches_every_worker)
+{
+	struct uthread_config c = config(4);
+	uthread_t t[8];
+	int i;
+
+	if (TEST_ASAN)
+		SKIP("no preemption under AddressSanitizer");
+	c.tick_source = UTHREAD_TICK_PROCESS;
+	CHECK_EQ(uthread_init(&c), 0);
+	/* A loop and its end on each worker, bound there. */
+	for (int w = 3; w >= 0; w--) {
+		store(&stop, 0);
+		for (i = 0; i < 4; i++)
+			t[i] = spawn_on(i, empty_loop, NULL);
+		t[4] = spawn_on(w, stops, NULL);
+		for (i = 0; i < 5; i++)
+			joined(t[i]);
+	}
+}
+
+static void coroutine_loop(void *arg)
+{
+	empty_loop(arg);
+}
+
+static void *has_coroutine(void *arg)
+{
+	coroutine_scheduler_t *s;
+	coroutine_t *co;
+
+	CHECK_EQ(coroutine_scheduler_init(&s, NULL), 0);
+	CHECK_EQ(coroutine_create(s, &co, NULL, coroutine_loop, NULL), 0);
+	CHECK_EQ(coroutine_run(s), 0);
+	CHECK_EQ(coroutine_scheduler_destroy(s), 0);
+	return arg;
+}
+
+TEST(in_a_coroutine)
+{
+	uthread_t t;
+
+	start(1);
+	t = spawn(has_coroutine, NULL);
+	joined(spawn(stops, NULL));
+	joined(t);
+}
+
+static void *sleeps(void *arg)
+{
+	CHECK_EQ(uthread_sleep(20 * MS), 0);
+	return arg;
+}
+
+TEST(sleepers_wake_beside_loops)
+{
+	uthread_t t[6];
+	int i;
+
+	start(2);
+	for (i = 0; i < 6; i++)
+		t[i] = spawn(empty_loop, NULL);
+	joined(spawn(sleeps, NULL));
+	store(&stop, 1);
+	for (i = 0; i < 6; i++)
+		joined(t[i]);
+}
+
+static void *small(void *arg)
+{
+	CHECK_EQ(leaf(&stop), 0);
+	return arg;
+}
+
+TEST(on_the_smallest_stack)
+{
+	uthread_attr_t a;
+	uthread_t t;
+
+	start(1);
+	CHECK_EQ(uthread_attr_init(&a), 0);
+	CHECK_EQ(uthread_attr_setstacksize(&a, UTHREAD_STACK_MIN), 0);
+	t = spawn_attr(&a, small, NULL);
+	joined(spawn(stops, NULL));
+	joined(t);
+}
+
+/* ---- wherever it must wait ---- */
+
+static int ran;
+
+static void *runs(void *arg)
+{
+	store(&ran, 1);
+	return arg;
+}
+
+static void *disables(void *arg)
+{
+	uthread_t t = spawn(runs, NULL);
+
+	CHECK_EQ(uthread_preempt_disable(), 0);
+	CHECK_EQ(uthread_preempt_disable(), 0);
+	while (!stats().deferred[UTHREAD_DEFER_DISABLED])
+		;
+	CHECK_EQ(load(&ran), 0);
+	CHECK_EQ(uthread_preempt_enable(), 0);
+	CHECK_EQ(load(&ran), 0);
+	/* The last enable takes the tick that waited, here and now. */
+	CHECK_EQ(uthread_preempt_enable(), 0);
+	CHECK_EQ(load(&ran), 1);
+	joined(t);
+	CHECK_EQ(uthread_preempt_enable(), EPERM);
+	return arg;
+}
+
+TEST(disable_nests_and_the_last_enable_takes_the_tick)
+{
+	start(1);
+	in_uthread(disables, NULL);
+	CHECK_EQ(uthread_preempt_disable(), EPERM);
+	CHECK_EQ(uthread_preempt_enable(), EPERM);
+}
+
+static void *with_a_mask(void *arg)
+{
+	uthread_t t = spawn(runs, NULL);
+	sigset_t set, old;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	CHECK_EQ(pthread_sigmask(SIG_UNBLOCK, &set, &old), 0);
+	while (!stats().deferred[UTHREAD_DEFER_SIGNALS])
+		;
+	CHECK_EQ(load(&ran), 0);
+	CHECK_EQ(pthread_sigmask(SIG_SETMASK, &old, NULL), 0);
+	while (!load(&ran))
+		; /* tried again */
+	joined(t);
+	return arg;
+}
+
+TEST(not_while_the_signal_mask_is_changed)
+{
+	start(1);
+	in_uthread(with_a_mask, NULL);
+}
+
+static void *notes_worker(void *arg)
+{
+	int *moved = arg, at = uthread_worker();
+
+	while (!load(&stop))
+		if (uthread_worker() != at)
+			*moved = 1;
+	return NULL;
+}
+
+TEST(shared_tls_stays_on_its_worker_once_stopped)
+{
+	uthread_t t[8];
+	int moved[8] = { 0 }, i;
+
+	start(2);
+	for (i = 0; i < 8; i++)
+		t[i] = spawn_tls(UTHREAD_TLS_SHARED, notes_worker, &moved[i]);
+	while (stats().preempted < 50)
+		usleep(1000);
+	store(&stop, 1);
+	for (i = 0; i < 8; i++) {
+		joined(t[i]);
+		CHECK_EQ(moved[i], 0);
+	}
+}
+
+static void *computes_100_ms(void *arg)
+{
+	uint64_t end = test_now() + 100 * MS;
+
+	while (test_now() < end)
+		;
+	return arg;
+}
+
+TEST(no_tick_where_nobody_waits)
+{
+	start(2);
+	in_uthread(computes_100_ms, NULL);
+	CHECK(stats().ticks <= 4);
+}
+
+TEST(off_is_off)
+{
+	struct uthread_config c = config(1);
+	struct uthread_stats st;
+
+	c.tick_ns = UTHREAD_TICK_OFF;
+	CHECK_EQ(uthread_init(&c), 0);
+	uthread_t a = spawn(computes_100_ms, NULL), b = spawn(runs, NULL);
+	joined(a);
+	joined(b);
+	st = stats();
+	CHECK(!st.ticks && !st.preempted && !st.tick_ns);
+}
+
+/* ---- asleep in the kernel ---- */
+
+static int fds[2];
+
+static void *reads(void *arg)
+{
+	char c;
+
+	CHECK_EQ(read(fds[0], &c, 1), 1);
+	return arg;
+}
+
+static void *writes(void *arg)
+{
+	for (uintptr_t i = 0; i < (uintptr_t)arg; i++)
+		CHECK_EQ(write(fds[1], "x", 1), 1);
+	return NULL;
+}
+
+TEST(a_spare_stands_in_for_a_blocked_worker)
+{
+	uthread_attr_t a;
+	struct uthread_stats st;
+	uthread_t t;
+
+	start(1);
+	CHECK(!pipe(fds));
+	CHECK_EQ(uthread_attr_init(&a), 0);
+	CHECK_EQ(uthread_attr_setname(&a, "reader"), 0);
+	t = spawn_attr(&a, reads, NULL);
+	joined(spawn(writes, (void *)1));
+	joined(t);
+	st = stats();
+	CHECK(st.blocked >= 1);
+	CHECK_EQ(st.blocked_call, SYS_read);
+	CHECK(!strcmp(st.blocked_name, "reader"));
+}
+
+static int kernel_threads(void)
+{
+	char line[128];
+	int n = 0;
+	FILE *f = fopen("/proc/self/status", "re");
+
+	CHECK(f);
+	while (fgets(line, sizeof(line), f))
+		sscanf(line, "Threads: %d", &n);
+	fclose(f);
+	return n;
+}
+
+TEST(blocked_uthreads_do_not_become_kernel_threads)
+{
+	enum { N = 300 };
+	struct uthread_config c = config(2);
+	static uthread_t t[N];
+	int i, before = kernel_threads();
+
+	if (TEST_ASAN)
+		SKIP("no preemption under AddressSanitizer");
+	c.spares = 3;
+	CHECK_EQ(uthread_init(&c), 0);
+	CHECK(!pipe(fds));
+	for (i = 0; i < N; i++)
+		t[i] = spawn(reads, NULL);
+	joined(spawn(writes, (void *)N));
+	/* Two workers, the monitor, three spares. */
+	CHECK(kernel_threads() <= before + 2 + 1 + 3);
+	for (i = 0; i < N; i++)
+		joined(t[i]);
+}
+
+static void *holds_a_file(void *arg)
+{
+	flockfile(arg);
+	store(&ran, 1);
+	empty_loop(NULL);
+	funlockfile(arg);
+	return NULL;
+}
+
+static void *wants_a_file(void *arg)
+{
+	fputs("x", arg); /* asleep in the kernel until the lock is free */
+	return NULL;
+}
+
+TEST(a_stopped_holder_of_a_libc_lock_runs_again)
+{
+	FILE *f = fopen("/dev/null", "we");
+	uthread_t a, b, c;
+
+	start(1);
+	CHECK(f);
+	a = spawn(holds_a_file, f);
+	while (!load(&ran))
+		usleep(100);
+	b = spawn(wants_a_file, f);
+	c = spawn(stops, NULL);
+	joined(a);
+	joined(b);
+	joined(c);
+}
+
+/* ---- beside what the program does ---- */
+
+static int alarms, urgents;
+
+static void on_alarm(int sig)
+{
+	(void)sig;
+	add(&alarms, 1);
+}
+
+TEST(the_programs_own_timer_goes_on)
+{
+	struct itimerval it = { { 0, 2000 }, { 0, 2000 } };
+	uthread_t a, b;
+
+	signal(SIGALRM, on_alarm);
+	start(1);
+	CHECK(!setitimer(ITIMER_REAL, &it, NULL));
+	a = spawn(empty_loop, NULL);
+	b = spawn(float_loop, NULL);
+	while (load(&alarms) < 20 || stats().preempted < 20)
+		usleep(1000);
+	store(&stop, 1);
+	joined(a);
+	joined(b);
+}
+
+static void on_urgent(int sig)
+{
+	(void)sig;
+	add(&urgents, 1);
+}
+
+TEST(a_signal_in_use_is_refused)
+{
+	struct uthread_config c = config(1);
+
+	signal(SIGUSR2, on_urgent);
+	c.tick_signal = SIGUSR2;
+	CHECK_EQ(uthread_init(&c), EBUSY);
+	c.tick_signal = 0;
+	CHECK_EQ(uthread_init(&c), 0);
+}
+
+TEST(a_signal_in_use_is_said_when_nobody_can_be_told)
+{
+	int saved = dup(2), p[2];
+	char line[256] = "";
+
+	if (TEST_ASAN)
+		SKIP("no preemption under AddressSanitizer");
+	signal(SIGURG, on_urgent);
+	CHECK(!pipe(p));
+	dup2(p[1], 2);
+	in_uthread(runs, NULL);
+	dup2(saved, 2);
+	CHECK(read(p[0], line, sizeof(line) - 1) > 0);
+	CHECK(strstr(line, "signal 23") && strstr(line, "UTHREAD_SIGNAL"));
+	CHECK(!stats().tick_ns);
+	raise(SIGURG);
+	CHECK_EQ(load(&urgents), 1);
+}
+
+TEST(settings_out_of_range_are_refused)
+{
+	struct uthread_config c = config(1);
+
+#define REFUSED(field, value)                       \
+	do {                                        \
+		c = config(1);                      \
+		c.field = value;                    \
+		CHECK_EQ(uthread_init(&c), EINVAL); \
+	} while (0)
+	REFUSED(tick_ns, UTHREAD_TICK_MIN - 1);
+	REFUSED(tick_ns, UTHREAD_TICK_MAX + 1);
+	REFUSED(tick_source, (enum uthread_tick)4);
+	REFUSED(preempt, (enum uthread_preempt)3);
+	REFUSED(tick_signal, -1);
+	REFUSED(tick_signal, 1000);
+	REFUSED(tick_signal, SIGKILL);
+	REFUSED(spares, -2);
+	REFUSED(spares, 257);
+	c = config(1);
+	CHECK_EQ(uthread_init(&c), 0);
+	CHECK_EQ(uthread_init(&c), EBUSY);
+}
+
+static void *forks(void *arg)
+{
+	int status;
+	pid_t pid = fork();
+
+	CHECK(pid >= 0);
+	if (!pid) {
+		/* The child has one worker, and its ticks. */
+		uthread_t a = spawn(empty_loop, NULL);
+		uthread_t b = spawn(stops, NULL);
+
+		joined(a);
+		joined(b);
+		_exit(17);
+	}
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 17);
+	return arg;
+}
+
+TEST(a_forked_child_is_preemptive_too)
+{
+	if (TEST_EMULATED)
+		SKIP("qemu-user cannot start threads in a forked child");
+	start(2);
+	in_uthread(forks, NULL);
+}
+
+TEST_MAIN()
