@@ -38,6 +38,9 @@ from swtch.records import (
 from swtch.store import Writer
 
 GUEST = "6.1-amd64"
+VM: Mapping[str, Any] = {"engine": "vm", "guest": GUEST}
+CASES = ("A", "B1", "B2", "C1", "C2")
+USER_MODELS: tuple[Model, ...] = ("pthread", "uthread", "coroutine", "ucontext")
 KERNEL_MODELS = ("kthread", "pthread", "process")
 # Not monotonic, and not in step with its own reverse: two groups that are
 # spread in opposite directions do not move together from block to block.
@@ -375,3 +378,26 @@ class Scene:
         lines = [msgspec.json.encode(made) + b"\n" for made in self.samples]
         (path / store.SAMPLES).write_bytes(b"".join(lines))
         return path
+
+
+def everything(where: Mapping[str, Any], models: tuple[Model, ...], n: int = 6) -> Scene:
+    """All scenarios with these models at one place, and the A/A control."""
+    scene = Scene()
+    for i, case in enumerate(CASES):
+        for j, model in enumerate(models):
+            speeds = spread(80.0 + 30 * i + 7 * j, n, 0.02 if j % 2 else -0.03)
+            scene.scenario(case, model, speeds, where=where)
+    return scene.scenario("A", "pthread", spread(80.0, n, 0.03), where={**where, "again": True})
+
+
+def full() -> Scene:
+    """The machine itself and a guest with kthreads, charts, and some that failed."""
+    scene = everything({}, USER_MODELS)
+    guest = everything(VM, ("pthread", "kthread", "uthread"))
+    for one in guest.trials:
+        scene.add(one, [s for s in guest.samples if s.trial_id == one.id])
+    for order in ("round-robin", "priority", "time-slice"):
+        for model in ("coroutine", "ucontext"):
+            scene.gantt(order, model, n=3)
+    broken = scenario("B2", "pthread")
+    return scene.add(broken, [failed(broken), failed(broken), failed(broken, "out of memory")])

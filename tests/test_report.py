@@ -19,11 +19,23 @@ import pytest
 import synthetic
 from markdown_it import MarkdownIt
 from rich.console import Console
-from synthetic import Scene, failed, gantt, scenario, scenario_sample, spread
+from synthetic import (
+    CASES,
+    USER_MODELS,
+    VM,
+    Scene,
+    everything,
+    failed,
+    full,
+    gantt,
+    scenario,
+    scenario_sample,
+    spread,
+)
 
 from swtch import report, store
 from swtch.experiments import Experiment
-from swtch.records import Finding, Interval, Model, Verdict
+from swtch.records import Finding, Interval, Verdict
 from swtch.report import story
 from swtch.report.chapters import chapter, coroutine_gantt, scenarios
 from swtch.report.chapters.plain import Plain
@@ -33,9 +45,6 @@ from swtch.report.story import spread as spread_text
 Swtch = Callable[..., "subprocess.CompletedProcess[str]"]
 
 MIB = 1_000_000
-VM = {"engine": "vm", "guest": "6.1-amd64"}
-USER_MODELS: tuple[Model, ...] = ("pthread", "uthread", "coroutine", "ucontext")
-CASES = ("A", "B1", "B2", "C1", "C2")
 CSP = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 FIGURES = ("fig-throughput", "fig-ratios", "fig-switches", "fig-sequence")
 # What is a link and asks for nothing.
@@ -43,28 +52,6 @@ NAMESPACES = {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}
 
 
 # ---- runs ----
-
-
-def everything(where: dict[str, Any], models: tuple[Model, ...], n: int = 6) -> Scene:
-    scene = Scene()
-    for i, case in enumerate(CASES):
-        for j, model in enumerate(models):
-            speeds = spread(80.0 + 30 * i + 7 * j, n, 0.02 if j % 2 else -0.03)
-            scene.scenario(case, model, speeds, where=where)
-    return scene.scenario("A", "pthread", spread(80.0, n, 0.03), where={**where, "again": True})
-
-
-def full() -> Scene:
-    """The machine itself and a guest with kthreads, charts, and some that failed."""
-    scene = everything({}, USER_MODELS)
-    guest = everything(VM, ("pthread", "kthread", "uthread"))
-    for one in guest.trials:
-        scene.add(one, [s for s in guest.samples if s.trial_id == one.id])
-    for order in ("round-robin", "priority", "time-slice"):
-        for model in ("coroutine", "ucontext"):
-            scene.gantt(order, model, n=3)
-    broken = scenario("B2", "pthread")
-    return scene.add(broken, [failed(broken), failed(broken), failed(broken, "out of memory")])
 
 
 def none_yet() -> Scene:
