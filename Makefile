@@ -9,17 +9,20 @@ ARGS =
 
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
-.PHONY: help run test bench lint fmt install uninstall lock clean distclean
+.PHONY: help run test test-kernel bench lint fmt install uninstall lock clean distclean
 
 help: ## show this list
 	@echo "usage: make TARGET"
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 14
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 14
 
 run: ## set up, then measure and report; ARGS="EXPERIMENT... [OPTION...]" chooses
 	@tools/run.sh $(or $(ARGS),scenarios coroutine-gantt)
 
 test: ## set up, then every test: native, sanitizers, arm64, Python
 	@tools/test.sh $(ARGS)
+
+test-kernel: ## test the kernel module in every guest, with full counts (an hour)
+	@tools/test-kernel.sh $(ARGS)
 
 bench: ## compare with other libraries; ARGS go to peers/bench.py
 	@tools/bench.sh $(ARGS)

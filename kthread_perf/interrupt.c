@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * interrupt.c - study 002's experiment on interrupts: a task that interrupts
+ * Study 002's experiment on interrupts: a task that interrupts
  * itself n times while it works.
  *
  *   R      the task's time without interrupts
@@ -191,19 +191,19 @@ void kperf_interrupt_perform(struct kperf_run *run)
 	struct interrupt *p;
 	int error = -ENOMEM;
 
-	run->overhead = kvzalloc(sizeof(*run->overhead), GFP_KERNEL);
+	run->overhead = kperf_memory(sizeof(*run->overhead));
 	p = kzalloc(sizeof(*p), GFP_KERNEL);
 	if (!run->overhead || !p)
 		goto out;
 	run->overhead->correct = true;
 	p->run = run;
 	p->work = IRQ_WORK_INIT_HARD(handle_work);
-	p->samples = kvcalloc(q->rounds, sizeof(*p->samples), GFP_KERNEL);
-	p->memory = vzalloc(task_memory(kind, kperf_task_bytes(q, kind)));
+	p->samples = kperf_memory(q->rounds * sizeof(*p->samples));
+	p->memory = kperf_memory(task_memory(kind, kperf_task_bytes(q, kind)));
 	if (!p->samples || !p->memory)
 		goto out;
 	if (q->evict_bytes) {
-		p->evict = vzalloc(q->evict_bytes);
+		p->evict = kperf_memory(q->evict_bytes);
 		if (!p->evict)
 			goto out;
 	}
@@ -220,7 +220,7 @@ out:
 	if (p) {
 		vfree(p->memory);
 		vfree(p->evict);
-		kvfree(p->samples);
+		vfree(p->samples);
 		kfree(p);
 	}
 }

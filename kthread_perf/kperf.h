@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * kperf.h - what the files of kthread_perf share.
+ * What the files of kthread_perf share.
  *
  * Reading order: params.c (what can be asked for), run.c (one run from start
  * to done, and what lives how long), crew.c (the measured threads), loop.c,
@@ -251,6 +251,7 @@ struct kperf_run *kperf_run_get(void);
 void kperf_run_put(struct kperf_run *run);
 void kperf_run_shutdown(void);
 enum kperf_state kperf_run_state(const struct kperf_run *run);
+void *kperf_memory(size_t size);
 
 /* crew.c */
 int kperf_crew_perform(struct kperf_run *run,

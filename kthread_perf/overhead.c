@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * overhead.c - what the two experiments of study 002 share: cold caches,
+ * What the two experiments of study 002 share: cold caches,
  * slices of work, the spread of repeated measurements.
  */
 #include <linux/compiler.h>

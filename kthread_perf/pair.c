@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * pair.c - study 002's experiment on context switches: two tasks on one CPU
+ * Study 002's experiment on context switches: two tasks on one CPU
  * hand over to one another n times.
  *
  *   R      total time for n = 1: A as a whole, one switch, B as a whole
@@ -246,25 +246,25 @@ void kperf_pair_perform(struct kperf_run *run)
 	int error = -ENOMEM;
 	int i;
 
-	run->overhead = kvzalloc(sizeof(*run->overhead), GFP_KERNEL);
+	run->overhead = kperf_memory(sizeof(*run->overhead));
 	p = kzalloc(sizeof(*p), GFP_KERNEL);
 	if (!run->overhead || !p)
 		goto out;
 	run->overhead->correct = true;
 	p->run = run;
-	p->samples = kvcalloc(q->rounds, sizeof(*p->samples), GFP_KERNEL);
+	p->samples = kperf_memory(q->rounds * sizeof(*p->samples));
 	if (!p->samples)
 		goto out;
 	if (q->evict_bytes) {
-		p->evict = vzalloc(q->evict_bytes);
+		p->evict = kperf_memory(q->evict_bytes);
 		if (!p->evict)
 			goto out;
 	}
 	for (i = 0; i < 2; i++) {
 		enum task_kind kind = i ? q->task_b : q->task_a;
+		size_t bytes = kperf_task_bytes(q, kind);
 
-		p->memory[i] =
-			vzalloc(task_memory(kind, kperf_task_bytes(q, kind)));
+		p->memory[i] = kperf_memory(task_memory(kind, bytes));
 		if (!p->memory[i])
 			goto out;
 	}
@@ -280,7 +280,7 @@ out:
 		vfree(p->memory[0]);
 		vfree(p->memory[1]);
 		vfree(p->evict);
-		kvfree(p->samples);
+		vfree(p->samples);
 		kfree(p);
 	}
 }

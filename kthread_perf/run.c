@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * run.c - one run from start to done, and what lives how long.
+ * One run from start to done, and what lives how long.
  *
  *   (none) --start--> RUNNING --the supervisor ends--> DONE --start--> ...
  *
@@ -43,6 +43,24 @@ struct kperf kperf = {
 	.done = __WAIT_QUEUE_HEAD_INITIALIZER(kperf.done),
 };
 
+/**
+ * kperf_memory() - memory that belongs to a run, zeroed, for vfree()
+ * @size:	bytes, as many as whoever loaded the module asked for
+ *
+ * A run that asks for more than there is has to fail; without the flag the
+ * kernel would rather kill processes, or itself. Rejected: kvmalloc(), which
+ * takes the same flag on the same way, but gives physically contiguous memory
+ * one time and scattered pages the next, so that caches would differ from run
+ * to run; and whose larger pieces no list of the kernel's shows to a test.
+ *
+ * Return: the memory or NULL.
+ */
+void *kperf_memory(size_t size)
+{
+	return __vmalloc(size, GFP_KERNEL | __GFP_ZERO | __GFP_RETRY_MAYFAIL |
+				       __GFP_NOWARN);
+}
+
 static void drop_mms(struct kperf_run *run)
 {
 	unsigned int i;
@@ -58,8 +76,8 @@ static void free_run(struct kref *ref)
 {
 	struct kperf_run *run = container_of(ref, struct kperf_run, ref);
 
-	kvfree(run->overhead);
-	kvfree(run);
+	vfree(run->overhead);
+	vfree(run);
 }
 
 /**
@@ -189,7 +207,7 @@ static struct kperf_run *new_run(const struct kperf_params *p)
 	unsigned int i;
 	int cpus;
 
-	run = kvzalloc(struct_size(run, threads, n), GFP_KERNEL);
+	run = kperf_memory(struct_size(run, threads, n));
 	if (!run)
 		return ERR_PTR(-ENOMEM);
 	kref_init(&run->ref);

@@ -8,7 +8,8 @@
 #   MODULE=/path/kthread_perf.ko sh scenarios.sh
 #
 # Never run them on a machine that you need: they load and unload the module a
-# hundred times.
+# hundred times. Booted with slub_debug=FZPU page_poison=1, the kernel watches
+# each object of the heap, and says who allocated it: memory.sh needs that.
 
 MODULE=${MODULE:-/swtch/kthread_perf.ko}
 PROC=/proc/kthread_perf
@@ -101,14 +102,47 @@ last_error() {
 	sed -n 's/^error \([0-9]*\).*/\1/p' $PROC/control
 }
 
-# The kernel's own complaints. `hung` and `stall` are whole phrases there.
+# The kernel's own complaints; those of the heap's watch begin "BUG kmalloc-64".
 log_is_clean() {
-	dmesg | grep -E 'BUG:|WARNING:|Oops|blocked for more than|detected stall|self-detected stall|possible recursive locking|suspicious RCU|Call [Tt]race' >"$TMP/complaints"
+	dmesg | grep -E '\bBUG\b|WARNING:|Oops|blocked for more than|detected stall|self-detected stall|possible (recursive|circular) locking|possible irq lock inversion|suspicious RCU|sleeping function called|soft lockup|Out of memory|page allocation failure|Call [Tt]race' >"$TMP/complaints"
 	if [ -s "$TMP/complaints" ]; then
 		fail "$1_log_is_clean" "$(head -n 1 "$TMP/complaints")"
 	else
 		ok "$1_log_is_clean"
 	fi
+}
+
+TRACES=/sys/kernel/debug/slab
+
+# records PATTERN: objects whose allocation's stack matches, in the caches that a
+# module without one of its own gets something from. The kernel keeps freed
+# address ranges for a while, and names of proc files until their inodes go: the
+# first are not counted, the second dropped before.
+records() {
+	echo 3 >/proc/sys/vm/drop_caches
+	(cd $TRACES && cat kmalloc-*/alloc_traces memdup_user-*/alloc_traces \
+		seq_file/alloc_traces filp/alloc_traces proc_dir_entry/alloc_traces \
+		task_struct/alloc_traces mm_struct/alloc_traces pid/alloc_traces) 2>/dev/null |
+		awk -v pattern="$1" 'BEGIN { RS = "" }
+			$0 ~ pattern && $2 !~ /^(alloc_vmap_area|__get_vm_area)/ { n += $1 }
+			END { print n + 0 }'
+}
+
+# held: what the loaded module has allocated and not freed.
+held() {
+	echo $(($(records '\\[kthread_perf\\]') +
+		$(grep -c '\[kthread_perf\]' /proc/vmallocinfo)))
+}
+
+# strays: what a module left behind that is gone: its functions have no names.
+strays() {
+	echo $(($(records ' 0xffff') +
+		$(awk '$3 ~ /^0xffff/' /proc/vmallocinfo | wc -l)))
+}
+
+# objects CACHE: all that are in use.
+objects() {
+	awk 'BEGIN { RS = "" } { n += $1 } END { print n + 0 }' $TRACES/$1/alloc_traces
 }
 
 finish() {

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kernel module in guests: kthread_perf/tests/*.sh, each judged line by line.
+
+The short form, which `make test` runs, is one guest per architecture and small
+counts. SWTCH_KERNEL_TESTS=full (`make test-kernel`) is every guest with the
+scripts' own counts, among them a hundred loads and a hundred thousand writes of
+the fuzzer, with four CPUs and with one.
+
+The guests' kernels watch every object of their heap (slub_debug, page_poison).
+A script looks at the kernel's log when it is done; the session looks at the
+console all the time.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from swtch.errors import CannotError
+from swtch.vm import build, guests, prepare, programs, qemu
+from swtch.vm.guests import Arch
+from swtch.vm.session import Session
+
+pytestmark = [pytest.mark.vm, pytest.mark.slow]
+
+FULL = os.environ.get("SWTCH_KERNEL_TESTS") == "full"
+SOURCE = Path(__file__).parents[1] / "kthread_perf/tests"
+WATCHED = ("slub_debug=FZPU", "page_poison=1")
+RESULT = re.compile(r"(ok|FAIL) (\S+)(?: (.*))?")
+
+# Script: how many results it has at least, its counts in the short form.
+SCRIPTS = {
+    "scenarios": (40, ""),
+    "control": (200, ""),
+    "overhead": (60, ""),
+    "lifecycle": (30, "ROUNDS=5 CROWD=2"),
+    "memory": (11, "ROUNDS=4"),
+    "fuzz": (7, "WRITES=2000"),
+}
+# Where nothing depends on the architecture, the short form runs on one.
+ONCE = ("control", "memory")
+
+if FULL:
+    CASES = [(guest, cpus) for guest in guests.GUESTS for cpus in (4, 1)]
+else:
+    CASES = [("6.1-amd64", 4), ("6.1-arm64", 4)]
+
+
+class Bench:
+    """One guest with the tests in it; booted anew when a script has killed it."""
+
+    def __init__(self, name: str, cpus: int, folder: Path) -> None:
+        guest = guests.GUESTS[name]
+        extra = {f"/swtch/tests/{script.name}": script for script in SOURCE.glob("*.sh")}
+        extra["/swtch/fuzz"] = compiled(guest.arch, folder)
+        prepared = prepare.prepare(guest, extra=extra)
+        assert prepared.has_module
+        self._machine = qemu.Machine(
+            arch=guest.arch,
+            image=Path(prepared.kernel.image),
+            initramfs=prepared.initramfs,
+            cpus=cpus,
+            words=WATCHED,
+        )
+        self.console = folder / "console"
+        self._session: Session | None = None
+
+    def run(self, script: str, words: str, timeout_s: float) -> tuple[int, str, list[str]]:
+        """Status, output and the kernel's complaints meanwhile."""
+        session = self._session or Session(self._machine, self.console)
+        self._session = None
+        known = len(session.complaints)
+        try:
+            ran = session.run(
+                ["/bin/sh", "-c", f"{words} exec sh /swtch/tests/{script}.sh"], timeout_s=timeout_s
+            )
+        except BaseException:
+            session.kill()
+            raise
+        self._session = session
+        assert not ran.timed_out, f"{script} ran longer than {timeout_s:g} s"
+        output = (ran.stdout + ran.stderr).decode(errors="replace")
+        return ran.returncode, output, session.complaints[known:]
+
+    def close(self) -> bool:
+        """True when the guest went down by itself, as it should."""
+        if self._session is None:
+            return False
+        try:
+            return self._session.power_off()
+        finally:
+            self._session.kill()
+
+
+def compiled(arch: Arch, folder: Path) -> Path:
+    program = folder / "fuzz"
+    command = [build.compiler(arch), "-O2", "-Wall", "-Wextra", "-Werror", "-static"]
+    subprocess.run([*command, "-o", str(program), str(SOURCE / "fuzz.c")], check=True)
+    return program
+
+
+@pytest.fixture(scope="module", params=CASES, ids=[f"{guest}-{cpus}cpu" for guest, cpus in CASES])
+def bench(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Bench]:
+    name, cpus = request.param
+    try:
+        programs.ensure([guests.GUESTS[name].arch], root=False)
+        made = Bench(name, cpus, tmp_path_factory.mktemp(name))
+    except CannotError as error:
+        if FULL:
+            raise
+        pytest.skip(str(error))
+    yield made
+    assert made.close(), "the guest did not power off"
+
+
+def results(output: str) -> dict[str, tuple[str, str]]:
+    """Results by name; a line that is none, or a name that comes twice, is a fault."""
+    found: dict[str, tuple[str, str]] = {}
+    for line in output.splitlines():
+        match = RESULT.fullmatch(line)
+        assert match, f"not a result: {line!r}"
+        verdict, name, why = match.groups()
+        assert name not in found or "FAIL" not in (verdict, found[name][0]), line
+        found[name] = (verdict, why or "")
+    return found
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_module(bench: Bench, script: str, request: pytest.FixtureRequest) -> None:
+    least, words = SCRIPTS[script]
+    case = request.node.callspec.params["bench"]
+    if not FULL and script in ONCE and case != CASES[0]:
+        pytest.skip("once is enough in the short form")
+    status, output, complaints = bench.run(script, "" if FULL else words, 1800 if FULL else 120)
+    found = results(output)
+    failed = {name: why for name, (verdict, why) in found.items() if verdict == "FAIL"}
+    assert not failed
+    assert status == 0
+    assert f"{script}_log_is_clean" in found, "the script ended early"
+    assert len(found) >= (least if case[1] > 1 else least // 2)
+    assert not complaints
+
+
+def test_every_script_is_run() -> None:
+    assert {script.stem for script in SOURCE.glob("*.sh")} == {*SCRIPTS, "lib"}
