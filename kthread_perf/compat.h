@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * compat.h - what differs between the kernels this module is built for.
+ * What differs between the kernels this module is built for.
  *
  * Built and tested against 6.1 and 6.12; newer ones should only need lines
  * here. A feature is tested for, never a version: distributions backport.

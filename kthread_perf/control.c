@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * control.c - /proc/kthread_perf/control: set parameters, start, stop, wait.
+ * /proc/kthread_perf/control: set parameters, start, stop, wait.
  *
  * One write is one transaction: words between spaces, `key=value` to set a
  * parameter, then at most one of `start` and `stop`, then perhaps `wait`. All

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * crew.c - the measured threads: made, bound, woken, released, collected.
+ * The measured threads: made, bound, woken, released, collected.
  *
  * Protocol, all on the supervisor but for what the members do themselves:
  *

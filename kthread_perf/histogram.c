@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * histogram.c - a latency histogram with logarithmic buckets.
+ * A latency histogram with logarithmic buckets.
  *
  * A value's bucket is its highest set bit and the two bits after it, so bounds
  * are exact powers of two and their quarters and the error of a quantile is at

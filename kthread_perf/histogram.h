@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * histogram.h - a latency histogram with logarithmic buckets.
+ * A latency histogram with logarithmic buckets.
  */
 #ifndef KTHREAD_PERF_HISTOGRAM_H
 #define KTHREAD_PERF_HISTOGRAM_H

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * loop.c - the scenarios of studies 000 and 001: threads that increment one
+ * The scenarios of studies 000 and 001: threads that increment one
  * shared counter and, every so many increments, do something else.
  *
  * Two loops do the same work. The bare one is what a pthread's loop is: an

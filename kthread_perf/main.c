@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * main.c - kthread_perf: what it costs to switch kernel threads.
+ * What it costs to switch kernel threads: the module itself.
  *
  * Three files in /proc/kthread_perf: control sets parameters and starts and
  * stops runs, stats is the report, samples is the result as JSON lines. Nothing

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * params.c - what a run can be asked for: names, bounds, presets.
+ * What a run can be asked for: names, bounds, presets.
  *
  * One table describes every number and one every choice, and the three ways to
  * set a parameter (insmod, a word to control, a preset) all go through

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * peer.c - a pthread's result, written to stats as JSON to be shown beside the
+ * A pthread's result, written to stats as JSON to be shown beside the
  * kthread's.
  *
  * Text from outside that the kernel shows again: so it is parsed strictly, and

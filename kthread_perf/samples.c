@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * samples.c - /proc/kthread_perf/samples: the last run in the probe protocol.
+ * /proc/kthread_perf/samples: the last run in the probe protocol.
  *
  * Reading it is a probe's whole output (docs/architecture.md): hello, one
  * sample, end. Before the first run, and when the run has no result, it is

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * stats.c - /proc/kthread_perf/stats: the report for people.
+ * /proc/kthread_perf/stats: the report for people.
  *
  * A version line, then "key value" lines that grep and awk can take apart, then
  * the same as JSON behind a line "[json]". What a pthread got is shown beside
