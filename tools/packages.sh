@@ -61,6 +61,7 @@ missing() {
 			has qemu-aarch64 || echo qemu-user
 		fi
 		[ -x /usr/bin/chromium ] || echo chromium
+		compiles "${CC:-gcc}" c zlib.h || echo zlib1g-dev
 		has scdoc || echo scdoc
 		;;
 	bench)
