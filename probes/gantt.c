@@ -134,8 +134,7 @@ static int64_t *per_task(json_t *trial, const char *field, size_t ntasks,
 	int64_t *list;
 	size_t n;
 
-	if (!v || json_is_null(v) ||
-	    (json_is_array(v) && !json_array_size(v)))
+	if (!v || json_is_null(v) || (json_is_array(v) && !json_array_size(v)))
 		return NULL;
 	list = trial_ints(trial, field, &n, TASKS_MAX, min, max);
 	if (n != ntasks)
@@ -151,14 +150,13 @@ static void read_gantt(json_t *trial, struct gantt *g)
 					      "time-slice", NULL };
 
 	g->config.size = sizeof(g->config);
-	g->config.backend = (enum coroutine_backend)trial_choice(trial, "model",
-								 models);
-	g->config.order = (enum coroutine_order)trial_choice(trial, "order",
-							     orders);
-	g->config.stack_size = (size_t)trial_int_or(trial, "stack_bytes",
-						    COROUTINE_STACK_MIN,
-						    1 << 30,
-						    COROUTINE_STACK_DEFAULT);
+	g->config.backend =
+		(enum coroutine_backend)trial_choice(trial, "model", models);
+	g->config.order =
+		(enum coroutine_order)trial_choice(trial, "order", orders);
+	g->config.stack_size =
+		(size_t)trial_int_or(trial, "stack_bytes", COROUTINE_STACK_MIN,
+				     1 << 30, COROUTINE_STACK_DEFAULT);
 	g->config.pool_max = TASKS_MAX;
 	g->pool = !json_is_false(json_object_get(trial, "pool"));
 	g->work = trial_ints(trial, "work", &g->ntasks, TASKS_MAX, 1, WORK_MAX);
@@ -201,9 +199,9 @@ void probe_gantt(json_t *trial)
 			    json_string(trial_string(trial, "order")));
 	json_object_set_new(o, "slots", g.slots);
 	json_object_set_new(o, "finished", g.finished);
-	json_object_set_new(o, "switches",
-			    json_integer((json_int_t)(st.switches -
-						      switches_before)));
+	json_object_set_new(
+		o, "switches",
+		json_integer((json_int_t)(st.switches - switches_before)));
 	json_object_set_new(o, "stacks_created",
 			    json_integer((json_int_t)st.stacks_created));
 	json_object_set_new(o, "stacks_reused",

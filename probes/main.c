@@ -44,6 +44,7 @@ int main(int argc, char **argv)
 		json_decref(trial);
 		return 0;
 	}
-	probe_fail(22, "probe", "unknown probe '%s'; this one does scenario and gantt",
+	probe_fail(22, "probe",
+		   "unknown probe '%s'; this one does scenario and gantt",
 		   name);
 }

@@ -87,8 +87,8 @@ int64_t trial_int(json_t *trial, const char *field, int64_t min, int64_t max)
 	return checked(field_of(trial, field), field, min, max);
 }
 
-int64_t trial_int_or(json_t *trial, const char *field, int64_t min,
-		     int64_t max, int64_t missing)
+int64_t trial_int_or(json_t *trial, const char *field, int64_t min, int64_t max,
+		     int64_t missing)
 {
 	json_t *v = json_object_get(trial, field);
 
@@ -104,8 +104,9 @@ int64_t *trial_ints(json_t *trial, const char *field, size_t *n, size_t max_n,
 
 	if (!json_is_array(v) || !json_array_size(v) ||
 	    json_array_size(v) > max_n)
-		probe_fail(EINVAL, field, "%s is not a list of 1 to %zu numbers",
-			   field, max_n);
+		probe_fail(EINVAL, field,
+			   "%s is not a list of 1 to %zu numbers", field,
+			   max_n);
 	*n = json_array_size(v);
 	out = calloc(*n, sizeof(*out));
 	if (!out)
