@@ -10,6 +10,7 @@
 #define SWTCH_PROBE_H
 
 #include <jansson.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -37,8 +38,8 @@ const char *trial_string(json_t *trial, const char *field);
 int trial_choice(json_t *trial, const char *field, const char *const *names);
 int64_t trial_int(json_t *trial, const char *field, int64_t min, int64_t max);
 /* As trial_int, but `missing` when the field is not there. */
-int64_t trial_int_or(json_t *trial, const char *field, int64_t min,
-		     int64_t max, int64_t missing);
+int64_t trial_int_or(json_t *trial, const char *field, int64_t min, int64_t max,
+		     int64_t missing);
 /* An array of integers; *n of them, malloced. */
 int64_t *trial_ints(json_t *trial, const char *field, size_t *n, size_t max_n,
 		    int64_t min, int64_t max);
@@ -86,7 +87,7 @@ struct thread_result {
 	int64_t tid;
 	int cpu, cpu_end;
 	int64_t start_ns, end_ns;
-	bool has_usage;
+	bool has_usage, pinned;
 	struct usage usage;
 };
 
@@ -109,8 +110,8 @@ struct model_ops {
 	void (*run)(const struct scenario *s, struct scenario_result *r);
 };
 
-extern const struct model_ops model_pthread, model_uthread, model_coroutine,
-	model_ucontext;
+extern const struct model_ops model_pthread, model_process, model_uthread,
+	model_coroutine, model_ucontext;
 
 /* The loop of study 000 around the workload; `intervene` may be NULL. */
 static inline void scenario_loop(const struct scenario *s,
@@ -125,6 +126,14 @@ static inline void scenario_loop(const struct scenario *s,
 		counter_add_chunk(s->counter, n);
 	}
 }
+
+/* One thread of it that the kernel schedules (kernel_thread.c): put on its CPU,
+ * through the barrier, measured. */
+void scenario_body(const struct scenario *s, int index,
+		   pthread_barrier_t *barrier, struct thread_result *r);
+/* Ends the probe if a thread was not where it should be. */
+void scenario_check_pins(const struct scenario *s,
+			 const struct thread_result *results);
 
 void probe_scenario(json_t *trial);
 void probe_gantt(json_t *trial);

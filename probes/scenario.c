@@ -13,10 +13,8 @@
 #include "probe.h"
 
 static const struct model_ops *const models[] = {
-	&model_pthread,
-	&model_uthread,
-	&model_coroutine,
-	&model_ucontext,
+	&model_pthread,	  &model_process,  &model_uthread,
+	&model_coroutine, &model_ucontext,
 };
 
 #define NMODELS (sizeof(models) / sizeof(models[0]))

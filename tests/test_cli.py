@@ -49,7 +49,7 @@ def test_list_in_every_format(swtch: Swtch) -> None:
     assert "coroutine-gantt" in table.stdout
     listed = json.loads(swtch("list", "--format", "json").stdout)["experiments"]
     by_name = {row["experiment"]: row for row in listed}
-    assert by_name["scenarios"]["trials"] == 21
+    assert by_name["scenarios"]["trials"] == 26
     assert by_name["scenarios"]["study"] == "000"
     rows = list(csv.DictReader(io.StringIO(swtch("list", "--format", "csv").stdout)))
     assert [row["experiment"] for row in rows] == [row["experiment"] for row in listed]

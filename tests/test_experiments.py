@@ -166,7 +166,7 @@ def test_choose_follows_models() -> None:
     with pytest.raises(RequestError, match="coroutine-gantt has no model pthread"):
         plan.choose(("scenarios", "coroutine-gantt"), ("pthread",))
     with pytest.raises(RequestError, match="no experiment chosen has the model process"):
-        plan.choose((), ("process", "pthread"))
+        plan.choose(("coroutine-gantt",), ("process", "coroutine"))
 
 
 def test_parse_models() -> None:

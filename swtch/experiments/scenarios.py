@@ -28,7 +28,14 @@ ITERATIONS: Final = 1_000_000
 EVERY: Final = 10_000
 SLEEP_NS: Final = 1_000
 
-MODELS: Final[tuple[Model, ...]] = ("pthread", "kthread", "uthread", "coroutine", "ucontext")
+MODELS: Final[tuple[Model, ...]] = (
+    "pthread",
+    "process",
+    "kthread",
+    "uthread",
+    "coroutine",
+    "ucontext",
+)
 ONE_CPU_MODELS: Final[frozenset[Model]] = frozenset({"coroutine", "ucontext"})
 
 
