@@ -10,8 +10,19 @@ import pytest
 import synthetic
 from synthetic import Scene, scenario, scenario_sample, spread
 
+from swtch import experiments
 from swtch.analysis import stats
-from swtch.analysis.findings import UNITS, Place, compare, controls, find, group, metrics
+from swtch.analysis.findings import (
+    UNITS,
+    Place,
+    compare,
+    controls,
+    find,
+    group,
+    metrics,
+    own_metrics,
+)
+from swtch.experiments import value
 from swtch.records import Engine, Model
 
 VM = {"engine": "vm", "guest": "6.1-amd64"}
@@ -55,6 +66,23 @@ def test_every_metric_has_a_unit() -> None:
         for model in ("pthread", "uthread"):
             one = scenario("B2", model, engine=engine)
             assert metrics(scenario_sample(one)).keys() <= UNITS.keys()
+
+
+def test_an_experiment_adds_metrics_of_its_own() -> None:
+    """Each only where the sample has what it is made of; none of an unknown experiment."""
+    for name in experiments.names():
+        own = experiments.get(name).metrics
+        assert not own.keys() & UNITS.keys(), name
+        assert own_metrics(name) == own
+        assert all(metric.unit and metric.of({}) is None for metric in own.values()), name
+    assert own_metrics("of-another-version") == {}
+
+
+def test_a_value_is_a_metric_in_another_unit() -> None:
+    metric = value("tick_ns", "us", 1e-3)
+    assert metric.unit == "us"
+    assert metric.of({"tick_ns": 2500}) == 2.5
+    assert metric.of({"wall_ns": 2500}) is None
 
 
 # ---- groups and findings ----

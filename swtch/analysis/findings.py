@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """One finding per trial, and the comparisons between trials.
 
-``metrics`` is the only function that says what is computed from one sample; all
-intervals, tables and figures follow from it. What is compared comes from one
-place: one engine, and in guests one guest.
+``metrics`` is the only function that says what is computed from one sample, with
+what its experiment adds; all intervals, tables and figures follow from it. What is
+compared comes from one place: one engine, and in guests one guest.
 """
 
 from __future__ import annotations
@@ -11,8 +11,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
+from swtch import experiments
 from swtch.analysis import gates, stats
+from swtch.experiments import Metric
 from swtch.records import Engine, Finding, Interval, Sample, Trial
 
 UNITS: Mapping[str, str] = {
@@ -73,8 +76,15 @@ class Group:
         return {block: value for block, value in pairs if value is not None}
 
 
+@cache
+def own_metrics(experiment: str) -> Mapping[str, Metric]:
+    """What the experiment adds to UNITS; nothing when it is not one of this version's."""
+    known = experiment in experiments.names()
+    return experiments.get(experiment).metrics if known else {}
+
+
 def metrics(sample: Sample) -> dict[str, float]:
-    """What is computed from one sample, unit in the name or in UNITS."""
+    """What is computed from one sample, unit in UNITS or in the experiment's own."""
     values: dict[str, float] = {}
     counter = sample.values.get("counter")
     # A trial too short for the clock has no speed.
@@ -92,6 +102,10 @@ def metrics(sample: Sample) -> dict[str, float]:
             values[name] = count
     if sample.values.get("switches") is not None and not sample_has_kernel_counts(sample):
         values["user_switches"] = sample.values["switches"]
+    for name, metric in own_metrics(sample.experiment).items():
+        value = metric.of(sample.values)
+        if value is not None:
+            values[name] = value
     return values
 
 
@@ -118,7 +132,8 @@ def find(one: Group) -> Finding:
     """The finding of one trial."""
     intervals: dict[str, Interval] = {}
     dispersion: dict[str, dict[str, float]] = {}
-    for metric, unit in UNITS.items():
+    own = {name: metric.unit for name, metric in own_metrics(one.trial.experiment).items()}
+    for metric, unit in {**UNITS, **own}.items():
         values = one.values(metric)
         made = stats.interval(values, unit)
         if made is not None:

@@ -64,6 +64,7 @@ def start(request: Request) -> int:
         policy=cast(Policy, request.policy),
         engine=engine.name,
         timeout_s=request.time_limit_s,
+        quick=request.quick,
     )
     if engine.name == "native":
         _check_policy(setting.policy)
@@ -99,8 +100,8 @@ def start(request: Request) -> int:
         fewer = sum(bool(trial.note) for trial in trials)
         if fewer:
             progress.say(
-                f"{fewer} of {len(trials)} trials use fewer CPUs than the study did;"
-                " the report says which and why"
+                f"{fewer} of {len(trials)} trials do something else than the study did;"
+                " the report says what and why"
             )
         return _measure(writer, engine, progress, request.form, request.report)
 

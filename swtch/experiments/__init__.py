@@ -37,18 +37,44 @@ PublishedKey = tuple[str, str, str]
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """What a definition may depend on. ``cpus`` are the allowed ones, best first."""
+    """What a definition may depend on. ``cpus`` are the allowed ones, best first.
+
+    ``quick``: some twenty seconds an experiment; a definition that leaves out
+    trials or work for it says so in their notes.
+    """
 
     cpus: tuple[int, ...]
     models: tuple[Model, ...]
     policy: Policy = "batch"
     engine: Engine = "native"
     timeout_s: float = 60.0
+    quick: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metric:
+    """A number computed from one sample's values; None where they do not have it."""
+
+    unit: str
+    of: Callable[[Mapping[str, float | int]], float | None]
+
+
+def value(name: str, unit: str, scale: float = 1.0) -> Metric:
+    """The sample's value `name`, multiplied."""
+
+    def scaled(values: Mapping[str, float | int]) -> float | None:
+        found = values.get(name)
+        return None if found is None else found * scale
+
+    return Metric(unit=unit, of=scaled)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """One experiment. ``seconds`` estimates one invocation, for planning only."""
+    """One experiment. ``seconds`` estimates one invocation, for planning only.
+
+    ``metrics`` are its own, beside those every sample has (analysis.findings).
+    """
 
     name: str
     title: str
@@ -58,6 +84,7 @@ class Experiment:
     seconds: float
     trials: Callable[[Setting], tuple[Trial, ...]]
     published: Mapping[PublishedKey, Published] = field(default_factory=dict)
+    metrics: Mapping[str, Metric] = field(default_factory=dict)
 
 
 def names() -> tuple[str, ...]:
