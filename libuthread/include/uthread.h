@@ -27,6 +27,7 @@
  *   UTHREAD_TLS=own|shared   default TLS mode
  *   UTHREAD_TICK=[SOURCE:]TIME|off   preemption: worker, process or monitor,
  *                            100us to 1s, default worker:1ms
+ *   UTHREAD_POLICY=fifo|priority|fair   who runs next, default fifo
  *   UTHREAD_PREEMPT=call|frame   how a uthread is stopped
  *   UTHREAD_SIGNAL=N         the tick's signal, default SIGURG
  *   UTHREAD_SPARES=N         workers more for those that sleep in the kernel,
@@ -72,6 +73,11 @@ typedef struct uthread_attr {
 	uint64_t _u[8];
 } uthread_attr_t;
 
+/* For the policies of those names; uthread_setpriority() says more. */
+int uthread_attr_setpriority(uthread_attr_t *attr, int priority);
+int uthread_attr_getpriority(const uthread_attr_t *attr, int *priority);
+int uthread_attr_setweight(uthread_attr_t *attr, unsigned weight);
+int uthread_attr_getweight(const uthread_attr_t *attr, unsigned *weight);
 /* Defaults: default stack, joinable, no name, default TLS, any worker. */
 int uthread_attr_init(uthread_attr_t *attr);
 int uthread_attr_destroy(uthread_attr_t *attr);
@@ -145,6 +151,57 @@ enum uthread_tick {
 	UTHREAD_TICK_MONITOR = 3, /* a thread that looks who runs */
 };
 
+/* ---- policies: who in a worker's queue runs next ---- */
+
+#define UTHREAD_PRIORITIES 32 /* 0 .. 31, larger first; default 0 */
+#define UTHREAD_WEIGHT_MAX 1000000u /* 1 .. this; default 1024 */
+#define UTHREAD_POLICY_DATA 64 /* bytes of a uthread that are the policy's */
+#define UTHREAD_POLICY_QUEUE_MAX 65536
+
+/* Why a uthread comes into a queue. */
+enum uthread_ready {
+	UTHREAD_READY_NEW = 0, /* just created */
+	UTHREAD_READY_WOKEN = 1, /* what it waited for has come */
+	UTHREAD_READY_YIELDED = 2,
+	UTHREAD_READY_STOPPED = 3, /* its tick came */
+	UTHREAD_READY_MOVED = 4, /* from another worker's queue */
+};
+
+/*
+ * A policy orders the queue of one worker; each worker has one, zeroed. put()
+ * adds a uthread, take() removes the one to run next, NULL when it is empty.
+ * `ran_ns`: CPU time since it was taken, 0 without `wants_time` (which costs
+ * two clock readings a switch). Both are called under the
+ * worker's lock and must not block, allocate, or call anything of this library
+ * but uthread_policy_data(), uthread_getpriority() and uthread_getweight().
+ * Whoever take() hands out was put() there before and not yet taken: anything
+ * else ends the process.
+ */
+struct uthread_policy {
+	size_t size; /* sizeof(struct uthread_policy) */
+	const char *name;
+	int wants_time;
+	size_t queue_size; /* bytes, at most UTHREAD_POLICY_QUEUE_MAX */
+	int (*init)(void *queue); /* NULL: zeroed is ready */
+	void (*put)(void *queue, uthread_t thread, enum uthread_ready why,
+		    uint64_t ran_ns);
+	uthread_t (*take)(void *queue);
+	/* NULL: not needed. Its priority was raised while it is in the queue. */
+	void (*requeue)(void *queue, uthread_t thread);
+};
+
+/* "priority" or "fair"; NULL for any other name, and NULL is first in, first
+ * out, the default. */
+const struct uthread_policy *uthread_policy(const char *name);
+/* UTHREAD_POLICY_DATA bytes, zero in a new uthread. */
+void *uthread_policy_data(uthread_t thread);
+/* EINVAL: out of range. What is in a queue keeps its place there. */
+int uthread_setpriority(uthread_t thread, int priority);
+/* The one that counts now: an inherited one, if that is higher. */
+int uthread_getpriority(uthread_t thread, int *priority);
+int uthread_setweight(uthread_t thread, unsigned weight);
+int uthread_getweight(uthread_t thread, unsigned *weight);
+
 /* How a uthread is stopped. */
 enum uthread_preempt {
 	UTHREAD_PREEMPT_DEFAULT = 0, /* call where possible */
@@ -169,6 +226,7 @@ struct uthread_config {
 	int tick_signal; /* 0: default. EBUSY if the program handles it */
 	enum uthread_preempt preempt; /* ENOTSUP: not on this processor */
 	int spares; /* 0: default; -1: none */
+	const struct uthread_policy *policy; /* NULL: default. Not copied */
 };
 
 /* Optional. Start the workers with this configuration (NULL: environment
@@ -221,6 +279,7 @@ struct uthread_stats {
 	uint64_t ticks; /* signals that came */
 	uint64_t preempted; /* of these: stopped a uthread */
 	uint64_t deferred[UTHREAD_DEFER_REASONS]; /* of these: had to wait */
+	uint64_t donated; /* times a waiter gave its turn to a lock's holder */
 	uint64_t blocked; /* times a worker slept in the kernel while others waited */
 	uint32_t spares; /* workers made for that so far */
 	uint32_t spares_used; /* of these: at work now */
@@ -243,6 +302,14 @@ enum {
 	UTHREAD_MUTEX_NORMAL = 0,
 	UTHREAD_MUTEX_RECURSIVE = 1,
 	UTHREAD_MUTEX_ERRORCHECK = 2,
+};
+
+/* Priority inheritance: while a uthread of higher priority waits for the
+ * mutex, its holder has that priority (with the policy "priority"; not passed
+ * on along chains of mutexes), and the highest waiter gets it next. */
+enum {
+	UTHREAD_PRIO_NONE = 0,
+	UTHREAD_PRIO_INHERIT = 1,
 };
 
 typedef struct uthread_mutexattr {
@@ -270,6 +337,10 @@ int uthread_mutexattr_init(uthread_mutexattr_t *attr);
 int uthread_mutexattr_destroy(uthread_mutexattr_t *attr);
 int uthread_mutexattr_settype(uthread_mutexattr_t *attr, int kind);
 int uthread_mutexattr_gettype(const uthread_mutexattr_t *attr, int *kind);
+/* EINVAL: neither of the two. */
+int uthread_mutexattr_setprotocol(uthread_mutexattr_t *attr, int protocol);
+int uthread_mutexattr_getprotocol(const uthread_mutexattr_t *attr,
+				  int *protocol);
 int uthread_mutex_init(uthread_mutex_t *mutex, const uthread_mutexattr_t *attr);
 /* EBUSY while it is held. */
 int uthread_mutex_destroy(uthread_mutex_t *mutex);
@@ -282,6 +353,28 @@ int uthread_mutex_timedlock(uthread_mutex_t *mutex,
 			    const struct timespec *deadline);
 /* EPERM (recursive, errorcheck): the caller does not hold it. */
 int uthread_mutex_unlock(uthread_mutex_t *mutex);
+
+/* ---- spin lock ---- */
+
+/* For a few dozen instructions: its holder is not preempted, and must not
+ * block, yield or wait. Who waits spins. */
+typedef struct uthread_spin {
+	uint32_t _state;
+	uint32_t _reserved;
+	void *_owner;
+} uthread_spin_t;
+
+#define UTHREAD_SPIN_INITIALIZER { 0, 0, 0 }
+
+int uthread_spin_init(uthread_spin_t *lock);
+/* EBUSY: held. */
+int uthread_spin_destroy(uthread_spin_t *lock);
+/* EDEADLK: the caller holds it. */
+int uthread_spin_lock(uthread_spin_t *lock);
+/* EBUSY: held. */
+int uthread_spin_trylock(uthread_spin_t *lock);
+/* EPERM: the caller does not hold it. */
+int uthread_spin_unlock(uthread_spin_t *lock);
 
 /* ---- condition variable ------------------------------------------------ */
 

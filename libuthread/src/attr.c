@@ -130,3 +130,43 @@ int uthread_attr_getworker(const uthread_attr_t *attr, int *worker)
 	*worker = a->worker;
 	return 0;
 }
+
+int uthread_attr_setpriority(uthread_attr_t *attr, int priority)
+{
+	struct attr *a = attr_of(attr);
+
+	if (!a || priority < 0 || priority >= UTHREAD_PRIORITIES)
+		return EINVAL;
+	a->priority = priority;
+	return 0;
+}
+
+int uthread_attr_getpriority(const uthread_attr_t *attr, int *priority)
+{
+	const struct attr *a = attr_of_const(attr);
+
+	if (!a)
+		return EINVAL;
+	*priority = a->priority;
+	return 0;
+}
+
+int uthread_attr_setweight(uthread_attr_t *attr, unsigned weight)
+{
+	struct attr *a = attr_of(attr);
+
+	if (!a || weight < 1 || weight > UTHREAD_WEIGHT_MAX)
+		return EINVAL;
+	a->weight = weight;
+	return 0;
+}
+
+int uthread_attr_getweight(const uthread_attr_t *attr, unsigned *weight)
+{
+	const struct attr *a = attr_of_const(attr);
+
+	if (!a)
+		return EINVAL;
+	*weight = a->weight ? a->weight : WEIGHT_DEFAULT;
+	return 0;
+}

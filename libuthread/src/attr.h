@@ -16,6 +16,8 @@ struct attr {
 	int32_t detached;
 	int32_t tls; /* enum uthread_tls */
 	char name[UTHREAD_NAME_MAX];
+	int32_t priority;
+	uint32_t weight; /* 0: the default */
 };
 
 static inline struct attr *attr_of(uthread_attr_t *attr)

@@ -135,6 +135,13 @@ static void preemption_from_environment(struct config *c)
 	if (s && !tick(s, c))
 		ut_warn("UTHREAD_TICK=%s: not off, nor worker:, process: or monitor: and a time from 100us to 1s; using worker:1ms",
 			s);
+	s = getenv("UTHREAD_POLICY");
+	if (s) {
+		c->policy = uthread_policy(s);
+		if (!c->policy && strcmp(s, "fifo"))
+			ut_warn("UTHREAD_POLICY=%s: neither fifo nor priority nor fair; using fifo",
+				s);
+	}
 	s = getenv("UTHREAD_PREEMPT");
 	if (s && !strcmp(s, "call"))
 		c->mechanism = UTHREAD_PREEMPT_CALL;
@@ -230,6 +237,8 @@ static int from_caller(struct config *c, const struct uthread_config *u)
 		c->tick_signal = u->tick_signal;
 	if (u->preempt)
 		c->mechanism = u->preempt;
+	if (u->policy)
+		c->policy = u->policy;
 	if (u->spares)
 		c->spares = u->spares < 0 ? 0 : u->spares;
 	if (u->ncpus) {

@@ -37,6 +37,7 @@
 #include "uthread.h"
 
 #define CACHE_LINE 64
+#define WEIGHT_DEFAULT 1024u
 #define WORKERS_MAX 1024
 #define SPARES_MAX 256
 #define SPARES_RESERVE 8 /* beyond the limit, for who cannot be stopped */
@@ -82,6 +83,16 @@ struct uthread {
 	const void *san_low; /* the stack it is on, for ASan and ticks: its */
 	size_t san_size; /* own, or that of a coroutine in it */
 
+	/* For policies other than first in, first out. */
+	int32_t priority, boost; /* boost: inherited by way of a mutex */
+	uint32_t lenders; /* mutexes it holds for which it is boosted */
+	uint32_t weight;
+	uint32_t why; /* enum uthread_ready, of the queue it is in */
+	uint64_t stint,
+		ran; /* since when it has the CPU, and how long before */
+	struct worker *queued; /* guarded by that worker's bias lock */
+	uint64_t policy_data[UTHREAD_POLICY_DATA / 8]; /* the policy's */
+
 	/* Zone 3: immutable while it lives. */
 	char *slot; /* lowest address; the guard is here */
 	char *stack_low; /* lowest usable address */
@@ -124,6 +135,7 @@ static inline struct uthread *list_pop(struct uthread_list *l)
 
 struct worker_stats {
 	uint64_t created, ended, switches, yields, parks, steals, idles, reuses;
+	uint64_t donated;
 	uint64_t ticks, preempted, deferred[UTHREAD_DEFER_REASONS];
 };
 
@@ -158,6 +170,7 @@ struct worker {
 	struct uthread_list rq;
 	uint32_t count; /* in rq; racy reads allowed */
 	uint32_t bound_count; /* of these, bound here: not to be stolen */
+	void *policy_queue; /* instead of rq */
 
 	/* Guarded by inbox_lock: ready uthreads bound here, put by others. */
 	uint32_t inbox_lock __attribute__((aligned(CACHE_LINE)));
@@ -192,6 +205,7 @@ struct runtime {
 	enum uthread_tick tick_source;
 	int tick_signal;
 	enum uthread_preempt mechanism;
+	const struct uthread_policy *policy; /* NULL: first in, first out */
 	size_t stack_slot;
 	enum uthread_tls tls; /* never DEFAULT */
 	uint8_t default_class[2]; /* stack_class(0, own) */
@@ -246,6 +260,7 @@ struct config {
 	int tick_signal;
 	enum uthread_preempt mechanism;
 	int spares;
+	const struct uthread_policy *policy;
 };
 
 int config_load(struct config *c, const struct uthread_config *user);
@@ -266,9 +281,12 @@ void runtime_forked(struct uthread *me);
 /* ---- sched.c ---- */
 void sched_loop(struct worker *w) __attribute__((noreturn));
 /* Make a parked or new uthread ready. Called once per park, in a region. */
-void sched_ready(struct uthread *ut);
-/* Leave the processor; the caller is (or will be) in some waker's hands. */
-void sched_park(struct uthread *me, bool timed);
+void sched_ready(struct uthread *ut, enum uthread_ready why);
+/* Leave the processor; the caller is (or will be) in some waker's hands. If
+ * `heir` waits for this worker, it is the next, whoever else waits. */
+void sched_park(struct uthread *me, bool timed, struct uthread *heir);
+/* Its priority was raised: let it have the place in its queue. */
+void sched_requeue(struct uthread *ut);
 /* Leave it for good: me->join says who frees it. */
 void sched_exit(struct uthread *me) __attribute__((noreturn));
 void sched_wake_for_timer(void);

@@ -8,20 +8,16 @@
  * overtakes it. _state is 2 while the queue may not be empty, which sends
  * unlock the slow way. Rejected: barging (a woken waiter that finds the
  * mutex taken again, unbounded).
+ *
+ * Before that it looks at the holder. One that runs on another worker will
+ * soon be done: spin for a moment, as long as nobody waits already. One that
+ * was stopped by its tick and waits for this very worker gets it at once: the
+ * waiter's turn becomes the holder's, and nobody spins for somebody who
+ * cannot run. Priority inheritance, if the mutex has it, is in mutex_pi.c.
  */
-#include "waiter.h"
+#include "mutex.h"
 
 WAITQ_ASSERT(uthread_mutex_t);
-
-enum { FREE = 0, HELD = 1, CONTENDED = 2 };
-
-/* Who holds it: the uthread, or the plain pthread's thread pointer. */
-static inline void *self_id(void)
-{
-	struct uthread *me = uthread_current();
-
-	return me ? (void *)me : (void *)arch_tp();
-}
 
 int uthread_mutexattr_init(uthread_mutexattr_t *attr)
 {
@@ -39,13 +35,31 @@ int uthread_mutexattr_settype(uthread_mutexattr_t *attr, int kind)
 {
 	if (kind < UTHREAD_MUTEX_NORMAL || kind > UTHREAD_MUTEX_ERRORCHECK)
 		return EINVAL;
-	attr->_kind = kind;
+	attr->_kind = (attr->_kind & (int)KIND_INHERIT) | kind;
+	return 0;
+}
+
+int uthread_mutexattr_setprotocol(uthread_mutexattr_t *attr, int protocol)
+{
+	if (protocol != UTHREAD_PRIO_NONE && protocol != UTHREAD_PRIO_INHERIT)
+		return EINVAL;
+	attr->_kind &= (int)KIND_MASK;
+	if (protocol == UTHREAD_PRIO_INHERIT)
+		attr->_kind |= (int)KIND_INHERIT;
+	return 0;
+}
+
+int uthread_mutexattr_getprotocol(const uthread_mutexattr_t *attr,
+				  int *protocol)
+{
+	*protocol = attr->_kind & (int)KIND_INHERIT ? UTHREAD_PRIO_INHERIT :
+						      UTHREAD_PRIO_NONE;
 	return 0;
 }
 
 int uthread_mutexattr_gettype(const uthread_mutexattr_t *attr, int *kind)
 {
-	*kind = attr->_kind;
+	*kind = attr->_kind & (int)KIND_MASK;
 	return 0;
 }
 
@@ -78,21 +92,48 @@ static inline bool take_free(uthread_mutex_t *m)
 					   __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
 }
 
+#define SPINS 100 /* a microsecond or two */
+
+/* True: got it. Spins while the holder runs elsewhere and nobody waits. A
+ * holder that is gone is still memory of ours: slots are never unmapped. */
+static bool spin_for(uthread_mutex_t *m, void *self)
+{
+	struct uthread *holder;
+	int n;
+
+	for (n = 0; n < SPINS; n++) {
+		if (load_relaxed(&m->_state) == FREE && take_free(m)) {
+			store_relaxed(&m->_owner, self);
+			return true;
+		}
+		holder = uthread_of_id(load_relaxed(&m->_owner));
+		if (load_relaxed(&m->_state) == CONTENDED || !holder ||
+		    !load_relaxed(&holder->ctx.busy))
+			return false;
+		arch_pause();
+	}
+	return false;
+}
+
 static int lock_slow(uthread_mutex_t *m, void *self, uint64_t deadline)
 {
 	REGION;
 	struct waitq *q = WAITQ(m);
+	struct uthread *holder;
 	struct waiter wt;
 
 	if (m->_kind != UTHREAD_MUTEX_NORMAL &&
 	    load_relaxed(&m->_owner) == self) {
-		if (m->_kind == UTHREAD_MUTEX_ERRORCHECK)
-			return EDEADLK;
-		if (m->_depth == UINT32_MAX)
-			return EAGAIN;
-		m->_depth++;
-		return 0;
+		if ((m->_kind & KIND_MASK) == UTHREAD_MUTEX_RECURSIVE) {
+			if (m->_depth == UINT32_MAX)
+				return EAGAIN;
+			m->_depth++;
+			return 0;
+		}
+		return EDEADLK; /* for ever: errorcheck, or inheriting */
 	}
+	if (rt.nworkers > 1 && spin_for(m, self))
+		return 0;
 	waiter_init(&wt);
 	spin_lock(&m->_lock);
 	/* acquire: it may have become free, and then it is ours. */
@@ -103,10 +144,15 @@ static int lock_slow(uthread_mutex_t *m, void *self, uint64_t deadline)
 		return 0;
 	}
 	waitq_push(q, &wt);
+	if (mutex_inherits(m))
+		pi_lend(m, &wt);
+	holder = uthread_of_id(load_relaxed(&m->_owner));
 	spin_unlock(&m->_lock);
-	if (waiter_wait(&wt, deadline) == ETIMEDOUT) {
+	if (waiter_wait_for(&wt, deadline, holder) == ETIMEDOUT) {
 		spin_lock(&m->_lock);
 		waitq_remove(q, &wt);
+		if (mutex_inherits(m) && !q->head)
+			pi_return(uthread_of_id(load_relaxed(&m->_owner)));
 		spin_unlock(&m->_lock);
 		return ETIMEDOUT;
 	}
@@ -153,7 +199,7 @@ int uthread_mutex_trylock(uthread_mutex_t *mutex)
 		store_relaxed(&mutex->_owner, self);
 		return 0;
 	}
-	if (mutex->_kind == UTHREAD_MUTEX_RECURSIVE &&
+	if ((mutex->_kind & KIND_MASK) == UTHREAD_MUTEX_RECURSIVE &&
 	    load_relaxed(&mutex->_owner) == self) {
 		if (mutex->_depth == UINT32_MAX)
 			return EAGAIN;
@@ -167,12 +213,18 @@ int uthread_mutex_trylock(uthread_mutex_t *mutex)
 static void release_slow(uthread_mutex_t *m)
 {
 	struct waitq *q = WAITQ(m);
+	struct uthread *heir;
 	struct waiter *wt;
 
 	spin_lock(&m->_lock);
-	while ((wt = waitq_pop(q))) {
+	if (mutex_inherits(m))
+		pi_return(uthread_current());
+	while ((wt = mutex_inherits(m) ? pi_pop(q) : waitq_pop(q))) {
+		heir = wt->ut;
 		store_relaxed(&m->_owner, waiter_id(wt));
 		if (waiter_wake(wt)) {
+			if (mutex_inherits(m))
+				pi_inherit(heir, q);
 			spin_unlock(&m->_lock);
 			return;
 		}

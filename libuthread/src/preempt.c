@@ -378,12 +378,13 @@ static int refuse(struct worker *w, struct here *h, const siginfo_t *si,
 			return STUCK;
 		again = true;
 	}
+	/* It said so. Before the next: what waits for the end of a region is
+	 * taken there without asking again. */
+	if (me->preempt_off)
+		return UTHREAD_DEFER_DISABLED;
 	/* It holds a spin lock or its worker's pointer. */
 	if (h->off)
 		return UTHREAD_DEFER_RUNTIME;
-	/* It said so. */
-	if (me->preempt_off)
-		return UTHREAD_DEFER_DISABLED;
 	/* A tick is being taken already, and holds nothing yet. */
 	if (taking(pc))
 		return UTHREAD_DEFER_TAKING;

@@ -35,6 +35,7 @@
  * of one); LIFO slots for the last readied thread (unfair without ticks).
  */
 #include "internal.h"
+#include "policy.h"
 #include "preempt.h"
 #include "san.h"
 #include "tls.h"
@@ -68,6 +69,8 @@ static inline void adopt(struct worker *w, struct uthread *next)
 		w->tls->self = next;
 	}
 	store_relaxed(&w->running, next);
+	if (unlikely(rt.policy))
+		policy_begin(next);
 	STAT_INC(w->stats.switches);
 }
 
@@ -105,14 +108,18 @@ static inline void leave(struct worker *w, struct uthread *me,
 /* Under the bias lock. */
 static inline void rq_push(struct worker *w, struct uthread *ut)
 {
-	list_push(&w->rq, ut);
+	if (unlikely(rt.policy))
+		policy_put(w, ut);
+	else
+		list_push(&w->rq, ut);
 	store_relaxed(&w->count, w->count + 1);
 	w->bound_count += ut->bound >= 0;
 }
 
 static inline struct uthread *rq_pop(struct worker *w)
 {
-	struct uthread *ut = list_pop(&w->rq);
+	struct uthread *ut = unlikely(rt.policy) ? policy_take(w) :
+						   list_pop(&w->rq);
 
 	if (ut) {
 		store_relaxed(&w->count, w->count - 1);
@@ -295,8 +302,9 @@ static void ready_from(struct worker *w, struct uthread *ut)
 	}
 }
 
-void sched_ready(struct uthread *ut)
+void sched_ready(struct uthread *ut, enum uthread_ready why)
 {
+	ut->why = why;
 	ready_from(worker_current(), ut);
 }
 
@@ -363,18 +371,16 @@ static inline bool around_waits(const struct worker *w)
 	return load_relaxed(&w->inbox_count) | load_relaxed(&rt.global_count);
 }
 
-/* Half of what `v` has, but only what may move and has left its stack. */
-static bool steal_from(struct worker *w, struct worker *v)
+/* Under v's bias lock: up to `want` of those that may move and have left their
+ * stack, in the order in which they would run. */
+static uint32_t take_movable(struct worker *v, uint32_t want,
+			     struct uthread_list *l)
 {
-	struct uthread_list l = { 0 };
 	struct uthread *ut, *prev = NULL, *next;
-	uint32_t want, got = 0, seen = 0;
+	uint32_t got = 0, seen = 0;
 
-	if (!bias_remote_trylock(&v->bias))
-		return false;
-	want = (v->count - v->bound_count + 1) / 2;
-	if (want > STEAL_MAX)
-		want = STEAL_MAX;
+	if (unlikely(rt.policy))
+		return policy_take_movable(v, want, l);
 	for (ut = v->rq.head; ut && got < want && seen < 4 * STEAL_MAX;
 	     ut = next, seen++) {
 		next = ut->next;
@@ -388,10 +394,23 @@ static bool steal_from(struct worker *w, struct worker *v)
 			v->rq.head = next;
 		if (!next)
 			v->rq.tail = prev;
-		list_push(&l, ut);
+		list_push(l, ut);
 		got++;
 	}
 	store_relaxed(&v->count, v->count - got);
+	return got;
+}
+
+/* Half of what `v` has. */
+static bool steal_from(struct worker *w, struct worker *v)
+{
+	struct uthread_list l = { 0 };
+	uint32_t want, got;
+
+	if (!bias_remote_trylock(&v->bias))
+		return false;
+	want = (v->count - v->bound_count + 1) / 2;
+	got = take_movable(v, want < STEAL_MAX ? want : STEAL_MAX, &l);
 	bias_remote_unlock(&v->bias);
 	if (!got)
 		return false;
@@ -407,20 +426,13 @@ static bool steal_from(struct worker *w, struct worker *v)
  */
 void sched_drain(struct worker *v)
 {
-	struct uthread_list l = { 0 }, stay = { 0 };
-	struct uthread *ut;
+	struct uthread_list l = { 0 };
 
 	if (!load_relaxed(&v->count) || !bias_remote_trylock(&v->bias))
 		return;
-	while ((ut = list_pop(&v->rq))) {
-		if (ut->bound >= 0) {
-			list_push(&stay, ut);
-		} else {
-			list_push(&l, ut);
-			store_relaxed(&v->count, v->count - 1);
-		}
-	}
-	v->rq = stay;
+	/* All but a few of a long queue, which its thieves still find. */
+	while (take_movable(v, STEAL_MAX, &l) == STEAL_MAX)
+		;
 	bias_remote_unlock(&v->bias);
 	if (l.head)
 		global_push_all(&l);
@@ -680,7 +692,60 @@ static inline void switch_leave(uint32_t off, bool switched)
 		preempt_pending();
 }
 
-void sched_park(struct uthread *me, bool timed)
+/*
+ * Take `heir` out of this worker's queue if it is one of the first there:
+ * who waits for a lock gives its turn to the owner, when the tick stopped
+ * that one here. How far to look is a matter of what it may cost.
+ */
+#define HEIR_LOOKS 16
+
+static struct uthread *local_pop_this(struct worker *w, struct uthread *heir)
+{
+	struct uthread *ut, *prev = NULL;
+	int looks = HEIR_LOOKS;
+
+	if (rt.policy || !load_relaxed(&w->count))
+		return NULL; /* a policy has its own way: priority inheritance */
+	bias_lock(&w->bias);
+	for (ut = w->rq.head; ut && ut != heir && looks--; ut = ut->next)
+		prev = ut;
+	if (ut == heir && prev) {
+		prev->next = ut->next;
+		if (w->rq.tail == ut)
+			w->rq.tail = prev;
+		store_relaxed(&w->count, w->count - 1);
+		w->bound_count -= ut->bound >= 0;
+	} else if (ut == heir) {
+		ut = rq_pop(w);
+	} else {
+		ut = NULL;
+	}
+	bias_unlock(&w->bias);
+	if (ut)
+		STAT_INC(w->stats.donated);
+	return ut;
+}
+
+void sched_requeue(struct uthread *ut)
+{
+	struct worker *w = load_relaxed(&ut->queued);
+
+	if (!rt.policy || !rt.policy->requeue || !w)
+		return;
+	/* One try: whoever holds it is just taking from that queue. */
+	if (w == worker_current()) {
+		bias_lock(&w->bias);
+		if (ut->queued == w)
+			rt.policy->requeue(w->policy_queue, ut);
+		bias_unlock(&w->bias);
+	} else if (bias_remote_trylock(&w->bias)) {
+		if (ut->queued == w)
+			rt.policy->requeue(w->policy_queue, ut);
+		bias_remote_unlock(&w->bias);
+	}
+}
+
+void sched_park(struct uthread *me, bool timed, struct uthread *heir)
 {
 	struct uthread *next;
 	struct worker *w;
@@ -688,9 +753,13 @@ void sched_park(struct uthread *me, bool timed)
 
 	w = switch_enter(&off)->worker;
 	STAT_INC(w->stats.parks);
+	if (unlikely(rt.policy))
+		policy_charge(me);
 	if (unlikely(count_tick(w) % FAIR_TICKS == 0))
 		look_around(w);
-	next = local_pop(w);
+	next = heir ? local_pop_this(w, heir) : NULL;
+	if (likely(!next))
+		next = local_pop(w);
 	if (likely(next != me)) { /* else already woken, and at the head */
 		if (timed && next)
 			sched_wake_for_timer(); /* this worker stays busy */
@@ -704,13 +773,19 @@ static inline bool give_way(struct worker *w, struct uthread *me)
 {
 	struct uthread *next;
 
+	if (unlikely(rt.policy))
+		policy_charge(me);
 	bias_lock(&w->bias);
+	/* A policy is asked whether somebody else shall run at all. */
+	if (unlikely(rt.policy && w->count))
+		rq_push(w, me);
 	next = rq_pop(w);
-	if (!next) {
+	if (!next || next == me) {
 		bias_unlock(&w->bias);
 		return false;
 	}
-	rq_push(w, me);
+	if (likely(!rt.policy))
+		rq_push(w, me);
 	bias_unlock(&w->bias);
 	tick_want(w);
 	if (me->bound < 0)
@@ -739,6 +814,7 @@ void sched_preempt(void)
 	if (!(me->flags & UT_OWN_TLS))
 		me->bound = w->index;
 	count_tick(w);
+	me->why = UTHREAD_READY_STOPPED;
 	if (unlikely(load_relaxed(&w->retire)) && me->bound < 0) {
 		global_push(me);
 		leave(w, me, NULL);
@@ -766,6 +842,7 @@ int uthread_yield(void)
 		return 0;
 	}
 	STAT_INC(w->stats.yields);
+	me->why = UTHREAD_READY_YIELDED;
 	if (unlikely(count_tick(w) % FAIR_TICKS == 0 || around_waits(w)))
 		look_around(w);
 	switch_leave(off, give_way(w, me));

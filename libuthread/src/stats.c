@@ -25,6 +25,7 @@ int uthread_stats(struct uthread_stats *stats, size_t size)
 		s.steals += load_relaxed(&w->steals);
 		s.idles += load_relaxed(&w->idles);
 		s.stack_reuses += load_relaxed(&w->reuses);
+		s.donated += load_relaxed(&w->donated);
 		s.ticks += load_relaxed(&w->ticks);
 		s.preempted += load_relaxed(&w->preempted);
 		for (r = 0; r < UTHREAD_DEFER_REASONS; r++)

@@ -131,6 +131,13 @@ int uthread_create(uthread_t *thread, const uthread_attr_t *attr,
 	ut->value = NULL;
 	ut->coroutine = NULL;
 	ut->preempt_off = ut->preempt_pending = 0;
+	ut->priority = a ? a->priority : 0;
+	ut->boost = 0;
+	ut->lenders = 0;
+	ut->weight = a && a->weight ? a->weight : WEIGHT_DEFAULT;
+	ut->ran = 0;
+	if (unlikely(rt.policy))
+		memset(ut->policy_data, 0, sizeof(ut->policy_data));
 	ut->bound = a ? a->worker : UTHREAD_WORKER_ANY;
 	ut->join = a && a->detached ? JOIN_DETACHED : JOIN_NONE;
 	ut->flags = (ut->flags & UT_TLS_BLOCK) | (own ? UT_OWN_TLS : 0);
@@ -147,7 +154,7 @@ int uthread_create(uthread_t *thread, const uthread_attr_t *attr,
 	else
 		__atomic_fetch_add(&rt.pthread_created, 1, __ATOMIC_RELAXED);
 	*thread = ut;
-	sched_ready(ut);
+	sched_ready(ut, UTHREAD_READY_NEW);
 	region_leave();
 	return 0;
 }

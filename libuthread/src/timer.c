@@ -146,7 +146,7 @@ bool timer_run(uint64_t now)
 	if (!due.head)
 		return false;
 	while ((ut = list_pop(&due)))
-		sched_ready(ut);
+		sched_ready(ut, UTHREAD_READY_WOKEN);
 	return true;
 }
 

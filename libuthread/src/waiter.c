@@ -84,7 +84,7 @@ bool waiter_wake(struct waiter *w)
 	 * every futex user expects. A uthread stays until it is ready.
 	 */
 	if (ut)
-		sched_ready(ut);
+		sched_ready(ut, UTHREAD_READY_WOKEN);
 	else
 		futex_wake(word, 1);
 	return true;
@@ -113,6 +113,11 @@ static int wait_pthread(struct waiter *w, uint64_t deadline)
 
 int waiter_wait(struct waiter *w, uint64_t deadline)
 {
+	return waiter_wait_for(w, deadline, NULL);
+}
+
+int waiter_wait_for(struct waiter *w, uint64_t deadline, struct uthread *owner)
+{
 	struct uthread *me = w->ut;
 
 	if (!me)
@@ -121,7 +126,7 @@ int waiter_wait(struct waiter *w, uint64_t deadline)
 		w->deadline = deadline;
 		timer_add(w);
 	}
-	sched_park(me, deadline != NO_DEADLINE);
+	sched_park(me, deadline != NO_DEADLINE, owner);
 	if (deadline != NO_DEADLINE)
 		timer_cancel(w);
 	/* pairs with the claim: whoever made us ready has moved the state */

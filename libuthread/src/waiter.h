@@ -60,19 +60,34 @@ struct waitq {
 
 #define NO_DEADLINE UINT64_MAX
 
+/* Who holds or waits: the uthread, or an odd number for a plain pthread, made
+ * of its thread pointer. */
+static inline void *self_id(void)
+{
+	struct uthread *me = uthread_current();
+
+	return me ? (void *)me : (void *)(arch_tp() | 1);
+}
+
+/* The uthread behind such an id, NULL: a plain pthread, or nobody. */
+static inline struct uthread *uthread_of_id(void *id)
+{
+	return (uintptr_t)id & 1 ? NULL : id;
+}
+
 static inline void waiter_init(struct waiter *w)
 {
 	w->queued = false;
 	w->timed = false;
 	w->ut = uthread_current();
-	w->pthread = w->ut ? NULL : (void *)arch_tp();
+	w->pthread = w->ut ? NULL : self_id();
 	store_relaxed(&w->state, WAITER_WAITING);
 }
 
 /* Who waits, as a mutex names its owner. */
 static inline void *waiter_id(const struct waiter *w)
 {
-	return w->ut ? (void *)w->ut : w->pthread;
+	return w->ut ? (void *)w->ut : w->pthread; /* self_id() */
 }
 
 static inline void waitq_push(struct waitq *q, struct waiter *w)
@@ -113,6 +128,9 @@ static inline struct waiter *waitq_pop(struct waitq *q)
 
 /* In a region that began before the waiter was queued: wait until woken (0) or the deadline (ETIMEDOUT). */
 int waiter_wait(struct waiter *w, uint64_t deadline);
+/* The same, for what `owner` (NULL: nobody known) holds: if it waits for this
+ * worker it gets it now. */
+int waiter_wait_for(struct waiter *w, uint64_t deadline, struct uthread *owner);
 /* True: woken, and `w` may be gone. False: its deadline has won. */
 bool waiter_wake(struct waiter *w);
 /* Wake the first that can be; false: nobody. Under the object's lock. */

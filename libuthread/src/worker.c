@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 
 #include "internal.h"
+#include "policy.h"
 #include "preempt.h"
 #include "san.h"
 #include "waiter.h"
@@ -66,7 +67,10 @@ static void *worker_main(void *arg)
 #endif
 	if (w->index == 0)
 		tls_setup();
-	how = overflow_worker_setup(w) || tick_worker_setup(w) ? 2 : 1;
+	how = overflow_worker_setup(w) || tick_worker_setup(w) ||
+			      policy_worker_setup(w) ?
+		      2 :
+		      1;
 	ready = &st->ready;
 	store_release(ready, how); /* pairs: start_one */
 	/* st is gone as soon as that was seen; waking an address is harmless. */
@@ -146,7 +150,9 @@ static int start_locked(const struct uthread_config *user)
 		goto out;
 	rt.stack_slot = c.stack_slot;
 	overflow_setup();
-	err = preempt_setup(&c);
+	err = policy_setup(c.policy);
+	if (!err)
+		err = preempt_setup(&c);
 	if (!err)
 		err = tick_setup(&c);
 	if (err == EBUSY && !user) {
@@ -293,6 +299,11 @@ void runtime_forked(struct uthread *me)
 	w->inbox.head = NULL;
 	w->idle = w->napping = false;
 	w->handoff = NULL;
+	if (rt.policy) {
+		memset(w->policy_queue, 0, rt.policy->queue_size);
+		if (rt.policy->init)
+			rt.policy->init(w->policy_queue);
+	}
 	w->tid = (pid_t)syscall(SYS_gettid);
 	if (me->bound >= 0)
 		me->bound = 0;
