@@ -8,8 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "probe.h"
-#include "uthread.h"
+#include "many.h"
 
 static const struct {
 	const char *name;
@@ -17,11 +16,13 @@ static const struct {
 } probes[] = {
 	{ "scenario", probe_scenario },
 	{ "gantt", probe_gantt },
+	{ "scaling", probe_scaling },
 };
 
 int main(int argc, char **argv)
 {
 	const char *name;
+	char known[160] = "";
 	json_t *trial, *hello;
 	size_t i;
 
@@ -44,7 +45,12 @@ int main(int argc, char **argv)
 		json_decref(trial);
 		return 0;
 	}
-	probe_fail(22, "probe",
-		   "unknown probe '%s'; this one does scenario and gantt",
-		   name);
+	for (i = 0; i < sizeof(probes) / sizeof(probes[0]); i++) {
+		strncat(known, i ? ", " : "",
+			sizeof(known) - strlen(known) - 1);
+		strncat(known, probes[i].name,
+			sizeof(known) - strlen(known) - 1);
+	}
+	probe_fail(22, "probe", "unknown probe '%.60s'; one of %s", name,
+		   known);
 }

@@ -44,6 +44,13 @@ int64_t trial_int_or(json_t *trial, const char *field, int64_t min, int64_t max,
 int64_t *trial_ints(json_t *trial, const char *field, size_t *n, size_t max_n,
 		    int64_t min, int64_t max);
 
+/* ---- CPUs (cpus.c) ---- */
+
+/* The field cpus, malloced; each must be allowed to this process. */
+int *trial_cpus(json_t *trial, int *ncpus);
+/* The caller, and threads it makes later, only on these. */
+void confine_to(const int *cpus, int ncpus);
+
 /* ---- what a thread measures of itself (usage.c) ---- */
 
 struct usage {

@@ -3,11 +3,8 @@
  * scenario.c - the five scenarios of study 000 for every user-space model:
  * reads the trial, has the model perform it, prints the sample.
  */
-#define _GNU_SOURCE
 #include <errno.h>
-#include <sched.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "probe.h"
@@ -29,33 +26,6 @@ static const struct model_ops *find_model(json_t *trial)
 	return models[trial_choice(trial, "model", names)];
 }
 
-static void read_cpus(json_t *trial, struct scenario *s)
-{
-	int64_t *list;
-	cpu_set_t *set;
-	size_t n, i, bytes = CPU_ALLOC_SIZE(8192);
-
-	list = trial_ints(trial, "cpus", &n, 1024, 0, 8191);
-	set = CPU_ALLOC(8192);
-	s->cpus = calloc(n, sizeof(*s->cpus));
-	if (!set || !s->cpus)
-		probe_fail(ENOMEM, "cpus", "no memory");
-	CPU_ZERO_S(bytes, set);
-	if (sched_getaffinity(0, bytes, set))
-		probe_fail(errno, "cpus", "sched_getaffinity: %s",
-			   strerror(errno));
-	for (i = 0; i < n; i++) {
-		if (!CPU_ISSET_S((size_t)list[i], bytes, set))
-			probe_fail(EINVAL, "cpus",
-				   "CPU %d is not allowed to this process",
-				   (int)list[i]);
-		s->cpus[i] = (int)list[i];
-	}
-	s->ncpus = (int)n;
-	CPU_FREE(set);
-	free(list);
-}
-
 static void read_scenario(json_t *trial, struct scenario *s)
 {
 	static const char *const interventions[] = { "none", "yield", "sleep",
@@ -69,7 +39,7 @@ static void read_scenario(json_t *trial, struct scenario *s)
 							  interventions);
 	s->sleep_ns = trial_int_or(trial, "sleep_ns", 0, 1000000000, 1000);
 	s->policy = (enum policy)trial_choice(trial, "policy", policy_names);
-	read_cpus(trial, s);
+	s->cpus = trial_cpus(trial, &s->ncpus);
 }
 
 static void set_usage(json_t *o, const struct usage *u)

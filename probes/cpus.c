@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cpus.c - which CPUs a trial uses, and keeping to them. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "probe.h"
+
+#define CPUS_MAX 8192
+
+int *trial_cpus(json_t *trial, int *ncpus)
+{
+	size_t n, i, bytes = CPU_ALLOC_SIZE(CPUS_MAX);
+	int64_t *list;
+	cpu_set_t *set;
+	int *cpus;
+
+	list = trial_ints(trial, "cpus", &n, 1024, 0, CPUS_MAX - 1);
+	set = CPU_ALLOC(CPUS_MAX);
+	cpus = calloc(n, sizeof(*cpus));
+	if (!set || !cpus)
+		probe_fail(ENOMEM, "cpus", "no memory");
+	CPU_ZERO_S(bytes, set);
+	if (sched_getaffinity(0, bytes, set))
+		probe_fail(errno, "cpus", "sched_getaffinity: %s",
+			   strerror(errno));
+	for (i = 0; i < n; i++) {
+		if (!CPU_ISSET_S((size_t)list[i], bytes, set))
+			probe_fail(EINVAL, "cpus",
+				   "CPU %d is not allowed to this process",
+				   (int)list[i]);
+		cpus[i] = (int)list[i];
+	}
+	*ncpus = (int)n;
+	CPU_FREE(set);
+	free(list);
+	return cpus;
+}
+
+void confine_to(const int *cpus, int ncpus)
+{
+	size_t bytes = CPU_ALLOC_SIZE(CPUS_MAX);
+	cpu_set_t *set = CPU_ALLOC(CPUS_MAX);
+	int i;
+
+	if (!set)
+		probe_fail(ENOMEM, "cpus", "no memory");
+	CPU_ZERO_S(bytes, set);
+	for (i = 0; i < ncpus; i++)
+		CPU_SET_S((size_t)cpus[i], bytes, set);
+	if (sched_setaffinity(0, bytes, set))
+		probe_fail(errno, "cpus", "sched_setaffinity: %s",
+			   strerror(errno));
+	CPU_FREE(set);
+}
