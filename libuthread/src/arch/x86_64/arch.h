@@ -51,15 +51,15 @@ static inline const char *arch_tp_unwritable(void)
 
 /* The runtime's one thread-local variable, found anew at each use: between
  * two uses its reader may have moved to another block. */
-#define ARCH_TLS_ADDR(var)                                                \
-	({                                                                \
-		void *v_;                                                 \
-		__asm__ volatile("movq " #var "@gottpoff(%%rip), %0\n\t"  \
-				 "addq %%fs:0, %0"                        \
-				 : "=r"(v_)                               \
-				 :                                        \
-				 : "cc");                                 \
-		v_;                                                       \
+#define ARCH_TLS_ADDR(var)                                               \
+	({                                                               \
+		void *v_;                                                \
+		__asm__ volatile("movq " #var "@gottpoff(%%rip), %0\n\t" \
+				 "addq %%fs:0, %0"                       \
+				 : "=r"(v_)                              \
+				 :                                       \
+				 : "cc");                                \
+		v_;                                                      \
 	})
 
 #endif
