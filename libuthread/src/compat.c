@@ -286,7 +286,7 @@ static __attribute__((noinline)) struct uthread *get_forking(void)
  * deadlines need not be: they are emptied there. */
 static void fork_lock(void)
 {
-	tls_fork_lock();
+	tls_modules_lock();
 	keys_fork_lock();
 	stack_fork_lock();
 }
@@ -295,7 +295,7 @@ static void fork_unlock(void)
 {
 	stack_fork_unlock();
 	keys_fork_unlock();
-	tls_fork_unlock();
+	tls_modules_unlock();
 }
 
 static void fork_prepare(void)

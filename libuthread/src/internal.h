@@ -333,8 +333,6 @@ void tls_reset(struct uthread *ut);
 /* Modules came or went: bring every block up to date. */
 void tls_refresh(void);
 uint64_t tls_count(void);
-void tls_fork_lock(void);
-void tls_fork_unlock(void);
 
 /* ---- compat.c ---- */
 void compat_setup(void); /* once a pthread exists */

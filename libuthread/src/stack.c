@@ -379,7 +379,6 @@ struct uthread *stack_get(struct worker *w, unsigned class, bool own)
 			return NULL;
 		}
 		ut->stack_top = top;
-		ut->flags |= UT_TLS_BLOCK;
 	}
 	return ut;
 }

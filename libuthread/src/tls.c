@@ -9,7 +9,6 @@
  *
  *   _dl_get_tls_static_info  how large and how aligned
  *   _dl_allocate_tls         dtv and the initial image of every module
- *   _dl_deallocate_tls       frees that dtv again (not the block)
  *   _thread_db_*             where struct pthread keeps its fields (these
  *                            symbols exist for debuggers)
  *   __call_tls_dtors         C++ thread_local destructors
@@ -32,7 +31,7 @@
  *   ctype tables      null until __ctype_init(): scanf and printf crash
  *   rseq cpu_id       "registration failed", or sched_getcpu() says 0
  *
- * A pooled block is reset to what a new thread would see, module by module.
+ * A pooled block is reset to what a new thread would see (tls_modules.c).
  * libc's own variables stay, on purpose: the malloc cache is warm and owned;
  * errno, h_errno, the locale and what dlerror() has to tell are reset by hand.
  *
@@ -55,30 +54,10 @@
 
 struct tls_layout tls_layout;
 
-/* One module with a PT_TLS segment. */
-struct module {
-	size_t modid;
-	ptrdiff_t off; /* from the thread pointer; static modules */
-	bool is_static;
-	bool keep; /* libc's own: survives reuse */
-	const void *image;
-	size_t filesz, memsz;
-};
-
-/* Immutable once published; replaced as a whole (the old one leaks, it may
- * be in use; it happens once per dlopen). */
-struct modules {
-	size_t n;
-	struct module m[];
-};
-
 static const char *reason = "the runtime has not started";
-static struct modules *modules; /* atomic */
-static uint32_t tls_lock; /* guards building and refreshing blocks */
 static uint64_t nblocks;
 
 static void *(*dl_allocate_tls)(void *);
-static void (*dl_deallocate_tls)(void *, bool);
 static void (*call_tls_dtors)(void);
 static void (*ctype_init)(void);
 
@@ -90,116 +69,6 @@ const char *tls_reason(void)
 uint64_t tls_count(void)
 {
 	return load_relaxed(&nblocks);
-}
-
-/* ---- modules ---- */
-
-struct dtv_entry {
-	void *val;
-	void *to_free;
-};
-
-#define NO_PLACE ((void *)-1l) /* glibc's TLS_DTV_UNALLOCATED */
-
-/* dtv[-1].val is the number of entries behind dtv[0]. */
-static struct dtv_entry *dtv_of(uintptr_t tp)
-{
-#if defined(__x86_64__)
-	return *(struct dtv_entry **)(tp + 8);
-#else
-	return *(struct dtv_entry **)tp;
-#endif
-}
-
-static uintptr_t build(char *limit, uint32_t id, char **low);
-
-struct scan {
-	struct modules *list;
-	size_t room;
-	uintptr_t tp; /* of a block that nobody has used yet */
-};
-
-static int scan_module(struct dl_phdr_info *info, size_t size, void *arg)
-{
-	const struct dtv_entry *dtv;
-	struct scan *sc = arg;
-	struct module *m;
-	void *data;
-	int i;
-
-	if (size < offsetof(struct dl_phdr_info, dlpi_tls_data) +
-			   sizeof(info->dlpi_tls_data))
-		return 0;
-	for (i = 0; i < info->dlpi_phnum; i++) {
-		const ElfW(Phdr) *ph = &info->dlpi_phdr[i];
-
-		if (ph->p_type != PT_TLS || !ph->p_memsz)
-			continue;
-		if (sc->list->n == sc->room)
-			return 1; /* grown and tried again */
-		m = &sc->list->m[sc->list->n++];
-		m->modid = info->dlpi_tls_modid;
-		m->image = (const void *)(info->dlpi_addr + ph->p_vaddr);
-		m->filesz = ph->p_filesz;
-		m->memsz = ph->p_memsz;
-		/* In a new block exactly the static modules have a place. */
-		dtv = dtv_of(sc->tp);
-		data = m->modid <= (uintptr_t)dtv[-1].val ? dtv[m->modid].val :
-							    NO_PLACE;
-		m->is_static = data && data != NO_PLACE;
-		m->off = (ptrdiff_t)((uintptr_t)data - sc->tp);
-		m->keep = m->is_static && tls_layout.errno_off >= m->off &&
-			  tls_layout.errno_off < m->off + (ptrdiff_t)m->memsz;
-	}
-	return 0;
-}
-
-/*
- * Where modules lie is asked of a new block: no thread's own dtv can tell,
- * because libc brings it up to date only when the thread uses the module.
- */
-static struct modules *scan_modules(void)
-{
-	struct scan sc = { .room = 32 };
-	char *low, *block = calloc(1, tls_bytes());
-
-	if (!block)
-		return NULL;
-	sc.tp = build(block + tls_bytes(), 0, &low);
-	if (!sc.tp) {
-		free(block);
-		return NULL;
-	}
-	for (;; sc.room *= 2) {
-		sc.list = malloc(sizeof(*sc.list) +
-				 sc.room * sizeof(sc.list->m[0]));
-		if (!sc.list)
-			break;
-		sc.list->n = 0;
-		if (!dl_iterate_phdr(scan_module, &sc))
-			break;
-		free(sc.list);
-	}
-	dl_deallocate_tls((void *)sc.tp, false);
-	free(block);
-	return sc.list;
-}
-
-static void module_init(const struct module *m, void *block)
-{
-	memcpy(block, m->image, m->filesz);
-	memset((char *)block + m->filesz, 0, m->memsz - m->filesz);
-}
-
-/* The dtv entry of a dynamic module, NULL where it has no block yet. */
-static void *dtv_block(uintptr_t tp, size_t modid)
-{
-	const struct dtv_entry *dtv = dtv_of(tp);
-
-	if (modid > (uintptr_t)dtv[-1].val || dtv[modid].val == NO_PLACE ||
-	    !dtv[modid].to_free)
-		return NULL;
-	return dtv[modid].val;
 }
 
 /* ---- building a block ---- */
@@ -254,8 +123,7 @@ static void fill_pthread(uintptr_t tp, uint32_t id)
 	}
 }
 
-/* The block that ends at or below `limit`; returns its thread pointer. */
-static uintptr_t build(char *limit, uint32_t id, char **low)
+uintptr_t tls_build(char *limit, uint32_t id, char **low)
 {
 	const struct tls_layout *l = &tls_layout;
 	uintptr_t mask = ~(uintptr_t)(l->align - 1), tp;
@@ -291,7 +159,12 @@ char *tls_make(struct uthread *ut, char *limit)
 {
 	char *low;
 
-	ut->tcb = build(limit, ut->id, &low);
+	/* A module that comes now is in the block, or sees the flag. */
+	tls_modules_lock();
+	ut->tcb = tls_build(limit, ut->id, &low);
+	if (ut->tcb)
+		ut->flags |= UT_TLS_BLOCK;
+	tls_modules_unlock();
 	if (!ut->tcb)
 		return NULL;
 	own_here(ut);
@@ -363,21 +236,10 @@ void tls_end(void)
 void tls_reset(struct uthread *ut)
 {
 	const struct tls_layout *l = &tls_layout;
-	const struct modules *list = load_acquire(&modules);
 	char *pd = pd_of(ut->tcb);
 	size_t i;
 
-	for (i = 0; i < list->n; i++) {
-		const struct module *m = &list->m[i];
-		void *block;
-
-		if (m->keep)
-			continue;
-		block = m->is_static ? (char *)ut->tcb + m->off :
-				       dtv_block(ut->tcb, m->modid);
-		if (block)
-			module_init(m, block);
-	}
+	tls_modules_reset(ut);
 	own_here(ut);
 	*(int *)(ut->tcb + (uintptr_t)l->errno_off) = 0;
 	/* Values of keys without a destructor would shine through. */
@@ -393,71 +255,10 @@ void tls_reset(struct uthread *ut)
 	}
 }
 
-/* ---- modules that come and go ---- */
-
-struct refresh {
-	const struct modules *old, *new;
-};
-
-static bool known(const struct modules *list, const struct module *m)
-{
-	size_t i;
-
-	for (i = 0; i < list->n; i++)
-		if (list->m[i].modid == m->modid &&
-		    list->m[i].image == m->image &&
-		    list->m[i].is_static == m->is_static)
-			return true;
-	return false;
-}
-
-/* glibc initialises a new module's static TLS in the threads on its list;
- * ours are not on it. */
-static void refresh_block(struct uthread *ut, void *arg)
-{
-	const struct refresh *r = arg;
-	size_t i;
-
-	if (!(ut->flags & UT_TLS_BLOCK))
-		return;
-	for (i = 0; i < r->new->n; i++)
-		if (r->new->m[i].is_static && !known(r->old, &r->new->m[i]))
-			module_init(&r->new->m[i],
-				    (char *)ut->tcb + r->new->m[i].off);
-}
-
-void tls_refresh(void)
-{
-	struct refresh r;
-
-	if (*reason)
-		return;
-	spin_lock(&tls_lock);
-	r.old = modules;
-	r.new = scan_modules();
-	if (r.new) {
-		stack_each(refresh_block, &r);
-		store_release(&modules, (struct modules *)r.new);
-	}
-	spin_unlock(&tls_lock);
-	if (!r.new)
-		ut_warn("no memory after dlopen: thread-local variables of the new library start as zero");
-}
-
-void tls_fork_lock(void)
-{
-	spin_lock(&tls_lock);
-}
-
-void tls_fork_unlock(void)
-{
-	spin_unlock(&tls_lock);
-}
-
 /* ---- finding and proving the layout ---- */
 
-/* {bits, elements, offset} of a field of struct pthread. */
-static bool db_field(const char *name, size_t *off)
+/* {bits, elements, offset} of a field. */
+bool tls_db_field(const char *name, size_t *off)
 {
 	const uint32_t *d = dlsym(RTLD_DEFAULT, name);
 
@@ -475,15 +276,13 @@ static const char *find_symbols(void)
 
 	*(void **)&static_info = dlsym(RTLD_DEFAULT, "_dl_get_tls_static_info");
 	*(void **)&dl_allocate_tls = dlsym(RTLD_DEFAULT, "_dl_allocate_tls");
-	*(void **)&dl_deallocate_tls =
-		dlsym(RTLD_DEFAULT, "_dl_deallocate_tls");
 	*(void **)&call_tls_dtors = dlsym(RTLD_DEFAULT, "__call_tls_dtors");
 	*(void **)&ctype_init = dlsym(RTLD_DEFAULT, "__ctype_init");
 	size = dlsym(RTLD_DEFAULT, "_thread_db_sizeof_pthread");
 	if (!dlsym(RTLD_DEFAULT, "gnu_get_libc_version"))
 		return "the libc is not a shared glibc";
-	if (!static_info || !dl_allocate_tls || !dl_deallocate_tls ||
-	    !call_tls_dtors || !ctype_init || !size)
+	if (!static_info || !dl_allocate_tls || !call_tls_dtors ||
+	    !ctype_init || !size)
 		return "this glibc lacks the symbols needed";
 	static_info(&l->static_size, &l->align);
 	l->pthread_size = *size;
@@ -497,9 +296,9 @@ static const char *find_symbols(void)
 #else
 	l->pd_before_tp = l->pthread_size;
 #endif
-	if (!db_field("_thread_db_pthread_tid", &l->tid_off) ||
-	    !db_field("_thread_db_pthread_list", &l->list_off) ||
-	    !db_field("_thread_db_pthread_specific", &l->specific_off))
+	if (!tls_db_field("_thread_db_pthread_tid", &l->tid_off) ||
+	    !tls_db_field("_thread_db_pthread_list", &l->list_off) ||
+	    !tls_db_field("_thread_db_pthread_specific", &l->specific_off))
 		return "this glibc lacks the symbols needed";
 	return NULL;
 }
@@ -594,7 +393,7 @@ static const char *self_test(void)
 
 	if (tls_bytes() > sizeof(block))
 		return NULL; /* unusual size; the layout checks must do */
-	tp = build(block + sizeof(block), 1u << 22, &low);
+	tp = tls_build(block + sizeof(block), 1u << 22, &low);
 	if (!tp)
 		return "no memory for a TLS block";
 	return try_block(tp);
@@ -612,11 +411,8 @@ void tls_setup(void)
 		bad = find_symbols();
 	if (!bad)
 		bad = prove_layout();
-	if (!bad) {
-		modules = scan_modules();
-		if (!modules)
-			bad = "no memory";
-	}
+	if (!bad)
+		bad = tls_modules_setup();
 	if (!bad)
 		bad = self_test();
 	reason = bad ? bad : "";

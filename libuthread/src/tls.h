@@ -24,6 +24,21 @@ struct tls_layout {
 
 extern struct tls_layout tls_layout;
 
+/* Where a field is, by the symbols glibc has for debuggers. */
+bool tls_db_field(const char *name, size_t *off);
+/* Build the block that ends at or below `limit`; returns its thread pointer,
+ * 0 when memory is short. */
+uintptr_t tls_build(char *limit, uint32_t id, char **low);
+
+/* ---- tls_modules.c ---- */
+/* NULL, or why not. */
+const char *tls_modules_setup(void);
+/* Set the variables of all modules but libc back to what they start as. */
+void tls_modules_reset(struct uthread *ut);
+/* Held while a block is made, and across a fork. */
+void tls_modules_lock(void);
+void tls_modules_unlock(void);
+
 /* The runtime's own words in a uthread's TLS block. */
 static inline struct here *tls_of(const struct uthread *ut)
 {
