@@ -287,9 +287,12 @@ def test_when_all_sleep_the_carrier_sleeps(probe: Path, model: str) -> None:
 
 @pytest.mark.parametrize("model", MODELS)
 def test_a_sleep_is_not_shorter_than_asked(probe: Path, model: str) -> None:
-    trial = scenario(model, threads=1, intervention="sleep", sleep_ns=1_000_000)
-    sample = measure(probe, trial)
-    assert sample["wall_ns"] >= 10 * 1_000_000
+    for threads in (1, 4):
+        trial = scenario(
+            model, threads=threads, intervention="sleep", sleep_ns=1_000_000, cpus=CPUS[:1]
+        )
+        for thread in measure(probe, trial)["threads"]:
+            assert thread["end_ns"] - thread["start_ns"] >= 10 * 1_000_000
 
 
 # ---- policies ----
