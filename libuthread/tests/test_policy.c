@@ -171,16 +171,28 @@ static void start_accounts(void)
 	start(1, &accountant);
 }
 
+static uthread_barrier_t gate;
+
+/* Whoever computed while the others were being made would be ahead of them,
+ * and the policy would rightly let it wait. */
+static void *loops_behind_the_gate(void *arg)
+{
+	uthread_barrier_wait(&gate);
+	return loops(arg);
+}
+
 /* Runs them all until together they had so much time. */
 static void account_for(int n, uint64_t ns, const unsigned *weight)
 {
 	uint64_t sum;
 	int i;
 
+	CHECK_EQ(uthread_barrier_init(&gate, NULL, (unsigned)n + 1), 0);
 	for (i = 0; i < n; i++)
-		owner[i] = spawn_as(0, weight ? weight[i] : 1024, loops, NULL);
-	memset(account, 0, sizeof(account));
+		owner[i] = spawn_as(0, weight ? weight[i] : 1024,
+				    loops_behind_the_gate, NULL);
 	store(&accounts, n);
+	uthread_barrier_wait(&gate);
 	do {
 		usleep(10000);
 		for (sum = 0, i = 0; i < n; i++)
