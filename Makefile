@@ -16,7 +16,7 @@ help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 14
 
 run: ## set up, then measure and report; ARGS="EXPERIMENT... [OPTION...]" chooses
-	@tools/run.sh $(or $(ARGS),scenarios coroutine-gantt)
+	@tools/run.sh $(ARGS)
 
 test: ## set up, then every test: native, sanitizers, arm64, Python
 	@tools/test.sh $(ARGS)

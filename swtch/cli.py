@@ -21,15 +21,11 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
 
 import click
 
 from swtch import __version__
 from swtch.errors import EXIT_CANNOT, EXIT_INTERRUPTED, EXIT_PIPE, LabError, os_error_text
-
-if TYPE_CHECKING:
-    from swtch.records import Engine
 
 FOLDER = click.Path(path_type=Path)
 TABULAR = click.Choice(["table", "json", "csv", "md"])
@@ -131,7 +127,7 @@ def doctor_command(form: str) -> int:
     help="Scheduling policy of what is measured (batch).",
 )
 @click.option(
-    "--engine", type=click.Choice(["native", "vm", "exact"]), help="Where trials run (native)."
+    "--engine", metavar="A,B", help="Where trials run, one after the other: native, vm, exact."
 )
 @click.option("--guest", metavar="A,B", help="Guests of vm or exact; 'swtch vm list' has all.")
 @click.option("--boots", is_flag=True, help="Boot the guests anew for each block.")
@@ -206,7 +202,7 @@ def run_command(
         report=not no_report,
         quiet=quiet,
         engine=choice.Options(
-            engine=cast("Engine", engine or "native"),
+            engines=choice.parse_engines(engine) if engine is not None else ("native",),
             guests=guest,
             boots=boots,
             cpus=cpus,

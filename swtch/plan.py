@@ -9,8 +9,9 @@ alike instead of on whichever happened to be measured last.
 Invariants:
 
 - The plan is a function of (trials, repeats, seed) alone; ``seq`` is its index.
-- Block b of every experiment comes before block b+1 of any, so that a run cut
-  short still has about the same number of samples everywhere.
+- An engine is done before the next begins (``engines/several.py`` says why).
+- Within an engine, block b of every experiment comes before block b+1 of any, so
+  that a run cut short still has about the same number of samples everywhere.
 
 Rejected: all repeats of one trial in a row (confounds trial with drift), one
 big shuffle (may leave a trial for the end), stopping early when intervals are
@@ -27,7 +28,7 @@ from typing import get_args
 from swtch import experiments
 from swtch.errors import RequestError, did_you_mean
 from swtch.experiments import Experiment, Setting
-from swtch.records import Invocation, Model, Trial
+from swtch.records import Engine, Invocation, Model, Trial
 
 REPEATS = 10
 REPEATS_QUICK = 5
@@ -83,26 +84,28 @@ def make_trials(chosen: Sequence[Experiment], setting: Setting) -> tuple[Trial, 
 
 
 def make_plan(trials: Sequence[Trial], repeats: int, seed: int) -> tuple[Invocation, ...]:
-    """`repeats` blocks of `trials`. Each experiment has its own stream of random
-    numbers, so running it alone gives the order it has in company."""
-    by_experiment: dict[str, list[Trial]] = {}
+    """`repeats` blocks of `trials` for each engine, in the trials' order. Each experiment
+    has its own stream of random numbers, so running it alone gives the order it has in
+    company."""
+    by_engine: dict[Engine, dict[str, list[Trial]]] = {}
     for trial in trials:
-        by_experiment.setdefault(trial.experiment, []).append(trial)
+        by_engine.setdefault(trial.engine, {}).setdefault(trial.experiment, []).append(trial)
     planned: list[Invocation] = []
-    for block in range(repeats):
-        for name, members in by_experiment.items():
-            rng = random.Random(f"{seed}/{name}/{block}")
-            order = list(members)
-            rng.shuffle(order)
-            for trial in order:
-                planned.append(
-                    Invocation(
-                        seq=len(planned),
-                        block=block,
-                        trial_id=trial.id,
-                        seed=rng.getrandbits(32),
+    for by_experiment in by_engine.values():
+        for block in range(repeats):
+            for name, experiment in by_experiment.items():
+                rng = random.Random(f"{seed}/{name}/{block}")
+                order = list(experiment)
+                rng.shuffle(order)
+                for trial in order:
+                    planned.append(
+                        Invocation(
+                            seq=len(planned),
+                            block=block,
+                            trial_id=trial.id,
+                            seed=rng.getrandbits(32),
+                        )
                     )
-                )
     return tuple(planned)
 
 

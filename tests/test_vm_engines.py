@@ -11,19 +11,155 @@ from typing import Any
 import msgspec
 import pytest
 
-from swtch.engines import choice, native_kthread
+from swtch.engines import Outcome, choice, native_kthread
 from swtch.engines.control import control_text
 from swtch.engines.native import NativeEngine
 from swtch.engines.native_kthread import NativeKthreadEngine
+from swtch.engines.several import SeveralEngines
 from swtch.errors import CannotError, RequestError
 from swtch.experiments import Setting, get
-from swtch.plan import MODEL_NAMES
-from swtch.records import Invocation, Manifest, Trial
+from swtch.plan import MODEL_NAMES, make_plan
+from swtch.records import Engine as EngineName
+from swtch.records import Invocation, Manifest, Model, Trial
 from swtch.vm import build, guests, prepare, programs
 
 
 def options(**changes: Any) -> choice.Options:
     return choice.Options(**changes)
+
+
+class FakeEngine:
+    """An engine that only knows what it can do, and what it was asked."""
+
+    def __init__(self, name: EngineName, *, has_kthread: bool = False) -> None:
+        self.name = name
+        self.has_kthread = has_kthread
+        self.said: list[str] = []
+
+    def describe(self) -> dict[str, Any]:
+        return {"engine": self.name, "sha256": f"of {self.name}", "has": self.name}
+
+    def perform(self, trial: Trial, invocation: Invocation) -> Outcome:
+        self.said.append(trial.id)
+        raise NotImplementedError(self.name)
+
+    def stop(self) -> None:
+        self.said.append("stop")
+
+    def close(self) -> None:
+        self.said.append("close")
+
+
+class TestShares:
+    """Which engine of a run measures what."""
+
+    def shares(
+        self, *engines: FakeEngine, models: tuple[Model, ...] | None = None
+    ) -> dict[str, tuple[set[str], list[str]]]:
+        engine = SeveralEngines(engines) if len(engines) > 1 else engines[0]
+        chosen = (get("scenarios"), get("coroutine-gantt"))
+        made = choice.shares(engine, models, MODEL_NAMES, chosen)
+        return {
+            share.engine.name: (set(share.models), [e.name for e in share.experiments])
+            for share in made
+        }
+
+    def test_native_alone_has_all_but_kthread(self) -> None:
+        models, experiments = self.shares(FakeEngine("native"))["native"]
+        assert models == set(MODEL_NAMES) - {"kthread"}
+        assert experiments == ["scenarios", "coroutine-gantt"]
+
+    def test_guest_beside_native_has_what_native_lacks_and_its_company(self) -> None:
+        shares = self.shares(FakeEngine("native"), FakeEngine("vm", has_kthread=True))
+        assert shares["native"][1] == ["scenarios", "coroutine-gantt"]
+        assert shares["vm"] == (set(MODEL_NAMES), ["scenarios"])
+
+    def test_guest_alone_has_everything(self) -> None:
+        shares = self.shares(FakeEngine("vm", has_kthread=True))
+        assert shares == {"vm": (set(MODEL_NAMES), ["scenarios", "coroutine-gantt"])}
+
+    def test_two_kinds_of_guest_each_have_everything(self) -> None:
+        both = (FakeEngine("vm", has_kthread=True), FakeEngine("exact", has_kthread=True))
+        assert {names[1][-1] for names in self.shares(*both).values()} == {"coroutine-gantt"}
+
+    def test_only_kthread_leaves_native_without_work(self) -> None:
+        engines = (FakeEngine("native"), FakeEngine("vm", has_kthread=True))
+        assert list(self.shares(*engines, models=("kthread",))) == ["vm"]
+
+    def test_engine_without_work_is_refused(self) -> None:
+        engines = (FakeEngine("native"), FakeEngine("vm", has_kthread=True))
+        with pytest.raises(RequestError, match="vm measures nothing that native does not"):
+            self.shares(*engines, models=("pthread", "uthread"))
+
+    def test_kthread_that_cannot_be_is_refused(self) -> None:
+        with pytest.raises(CannotError, match="--engine vm"):
+            self.shares(FakeEngine("native"), models=("kthread", "pthread"))
+        with pytest.raises(CannotError, match="none could be built"):
+            self.shares(FakeEngine("vm"), models=("kthread", "pthread"))
+
+    def test_what_is_left_out_is_said_unless_it_was_asked_so(self) -> None:
+        def said(engine: FakeEngine, asked: tuple[Model, ...] | None = None) -> str:
+            chosen = (get("scenarios"),)
+            return choice.left_out(choice.shares(engine, asked, MODEL_NAMES, chosen), asked)
+
+        assert "--engine native,vm" in said(FakeEngine("native"))
+        assert "no kernel module" in said(FakeEngine("vm"))
+        assert said(FakeEngine("vm", has_kthread=True)) == ""
+        assert said(FakeEngine("native"), ("pthread",)) == ""
+
+
+class TestSeveralEngines:
+    def test_each_trial_goes_to_its_engine(self) -> None:
+        native, vm = FakeEngine("native"), FakeEngine("vm")
+        both = SeveralEngines([native, vm])
+        for name in ("native", "vm"):
+            trial = msgspec.structs.replace(pthread_trial(), id=f"on {name}", engine=name)
+            with pytest.raises(NotImplementedError, match=name):
+                both.perform(trial, Invocation(seq=0, block=0, trial_id=trial.id, seed=1))
+        both.stop()
+        both.close()
+        assert native.said == ["on native", "stop", "close"]
+        assert vm.said == ["on vm", "stop", "close"]
+
+    def test_digest_changes_with_either(self) -> None:
+        native, vm = FakeEngine("native"), FakeEngine("vm")
+        facts = SeveralEngines([native, vm]).describe()
+        assert [one["engine"] for one in facts["engines"]] == ["native", "vm"]
+        assert facts["sha256"] != SeveralEngines([native, native]).describe()["sha256"]
+
+    def test_manifest_brings_them_back(
+        self, make_manifest: Callable[..., Manifest], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        asked: list[choice.Options] = []
+        monkeypatch.setattr(choice, "open_engine", lambda given, say: asked.append(given))
+        guest = {"engine": "vm", "guests": [{"guest": "6.1-amd64"}], "cpus": 3, "boots": True}
+        guest["memory_mib"] = 512
+        native = {"engine": "native", "probe": "swtch-probe"}
+        for facts, engines in (
+            ({**native, "engines": [native, guest]}, ("native", "vm")),
+            (guest, ("vm",)),
+        ):
+            manifest = msgspec.structs.replace(
+                make_manifest(), engine=engines[0], environment={"engine": facts}
+            )
+            choice.reopen(manifest, say=print)
+            assert asked.pop() == options(
+                engines=engines, guests="6.1-amd64", boots=True, cpus=3, memory_mib=512
+            )
+
+    def test_plan_finishes_one_engine_before_the_next(self) -> None:
+        native = get("scenarios").trials(Setting(cpus=(0,), models=("pthread", "uthread")))
+        vm = tuple(msgspec.structs.replace(t, id=f"{t.id}@x", engine="vm") for t in native)
+        planned = make_plan((*native, *vm), 3, 7)
+        guests_of_plan = [i.trial_id.endswith("@x") for i in planned]
+        assert guests_of_plan == sorted(guests_of_plan)
+        assert [i.seq for i in planned] == list(range(len(planned)))
+        alone = make_plan(native, 3, 7)
+        assert planned[: len(alone)] == alone
+
+
+def pthread_trial() -> Trial:
+    return get("scenarios").trials(Setting(cpus=(0,), models=("pthread",)))[0]
 
 
 class TestOptions:
@@ -33,11 +169,12 @@ class TestOptions:
             ({"guests": "6.1-amd64"}, "--guest belongs to --engine vm"),
             ({"boots": True}, "--boots belongs to"),
             ({"cpus": 2}, "--cpus belongs to"),
-            ({"engine": "vm", "native_kthread": True}, "--native-kthread belongs to"),
-            ({"engine": "exact", "cpus": 2}, "one CPU"),
-            ({"engine": "exact", "boots": True}, "boots for each trial"),
-            ({"engine": "vm", "headers": Path("x")}, "--headers belongs to --kernel"),
-            ({"engine": "vm", "kernel": Path("x"), "guests": "6.1-amd64"}, "leave --guest out"),
+            ({"engines": ("vm",), "native_kthread": True}, "--native-kthread belongs to"),
+            ({"engines": ("exact",), "cpus": 2}, "one CPU"),
+            ({"engines": ("vm", "exact"), "cpus": 2}, "one CPU"),
+            ({"engines": ("exact",), "boots": True}, "boots for each trial"),
+            ({"engines": ("vm",), "headers": Path("x")}, "--headers belongs to --kernel"),
+            ({"engines": ("vm",), "kernel": Path("x"), "guests": "x"}, "leave --guest out"),
         ],
     )
     def test_what_does_not_belong_together(self, given: dict[str, Any], told: str) -> None:
@@ -49,11 +186,16 @@ class TestOptions:
         assert isinstance(engine, NativeEngine)
         assert choice.cpus_of(engine, (3, 1)) == (3, 1)
 
-    def test_kthread_is_planned_only_where_it_can_be(self, probe_dir: Path) -> None:
-        engine = choice.open_engine(options(), say=print)
-        assert "kthread" not in choice.models_of(engine, None, MODEL_NAMES)
-        with pytest.raises(CannotError, match="--engine vm"):
-            choice.models_of(engine, ("kthread", "pthread"), MODEL_NAMES)
+    @pytest.mark.parametrize("given", [{"guests": "6.1-amd64"}, {"cpus": 2}, {"boots": True}])
+    def test_guests_beside_native_take_their_options(self, given: dict[str, Any]) -> None:
+        choice.check(options(engines=("native", "vm"), **given))
+
+    def test_parse_engines(self) -> None:
+        assert choice.parse_engines("native, vm,native") == ("native", "vm")
+        with pytest.raises(RequestError, match="Did you mean exact"):
+            choice.parse_engines("native,exakt")
+        with pytest.raises(RequestError, match="names no engine"):
+            choice.parse_engines(" ,")
 
     def test_run_with_a_kernel_of_the_user_is_not_resumed(
         self, make_manifest: Callable[..., Manifest]

@@ -16,7 +16,7 @@ import pytest
 from swtch.engines import exact
 from swtch.engines.exact import ExactEngine, in_instructions
 from swtch.engines.protocol import Result
-from swtch.engines.vm import Subject, VmEngine
+from swtch.engines.vm import EMULATED_SLEEP_NS, Subject, VmEngine
 from swtch.experiments import Setting, get
 from swtch.records import Invocation, Trial
 from swtch.vm import guests, kvm, packages, qemu, session
@@ -215,6 +215,19 @@ class TestVmEngine:
         assert facts["guests"][0]["why_not_kvm"] == "test"
         assert "fake" in facts["guests"][0]["qemu"] and facts["sha256"]
         msgspec.json.encode(facts)
+
+    def test_emulated_sleeps_are_long_enough_to_be_sleeps(self, subject: Subject) -> None:
+        trials = get("scenarios").trials(Setting(cpus=(0, 1, 2, 3), models=("pthread",)))
+        with_kvm = Subject(prepared=subject.prepared, accel=Choice("kvm", ""))
+        for given, sleep_ns in ((subject, EMULATED_SLEEP_NS), (with_kvm, 1000)):
+            with VmEngine([given]) as engine:
+                for trial in engine.spread(trials):
+                    sleeps = trial.probe["intervention"] == "sleep"
+                    assert trial.probe["sleep_ns"] == (sleep_ns if sleeps else 1000)
+                    told = "slept 500 us" in trial.note
+                    assert told == (sleeps and given is subject)
+        with ExactEngine([subject]) as exact:
+            assert not any(trial.note.endswith("slept 500 us") for trial in exact.spread(trials))
 
     def test_no_kthread_without_a_module(self, subject: Subject) -> None:
         with VmEngine([subject]) as engine:

@@ -27,7 +27,7 @@ from swtch.errors import (
 )
 from swtch.experiments import Policy, Setting
 from swtch.progress import Progress, duration
-from swtch.records import Manifest
+from swtch.records import Manifest, Trial
 from swtch.runner import Runner
 from swtch.store import LOGS, Writer
 
@@ -58,19 +58,17 @@ def start(request: Request) -> int:
     chosen = plan.choose(request.experiments, models)
     progress = Progress(quiet=request.quiet)
     engine = choice.open_engine(request.engine, say=progress.say)
-    setting = Setting(
-        cpus=choice.cpus_of(engine, environment.allowed_cpus()),
-        models=choice.models_of(engine, models, plan.MODEL_NAMES),
-        policy=cast(Policy, request.policy),
-        engine=engine.name,
-        timeout_s=request.time_limit_s,
-        quick=request.quick,
-    )
-    if engine.name == "native":
-        _check_policy(setting.policy)
+    shares = choice.shares(engine, models, plan.MODEL_NAMES, chosen)
     repeats = request.repeats or (plan.REPEATS_QUICK if request.quick else plan.REPEATS)
     seed = request.seed if request.seed is not None else secrets.randbits(32)
-    trials = choice.spread(engine, plan.make_trials(chosen, setting))
+    trials: list[Trial] = []
+    seconds = 0.0
+    for share in shares:
+        setting = _setting(share, request)
+        mine = choice.spread(share.engine, plan.make_trials(share.experiments, setting))
+        guess = plan.estimate_seconds(share.experiments, setting, repeats)
+        seconds += choice.estimate_seconds(share.engine, mine, repeats, guess)
+        trials += mine
 
     now = datetime.datetime.now(datetime.UTC)
     run_id = f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
@@ -84,19 +82,18 @@ def start(request: Request) -> int:
         repeats=repeats,
         experiments=tuple(experiment.name for experiment in chosen),
         models=tuple(dict.fromkeys(trial.model for trial in trials)),
-        engine=engine.name,
-        trials=trials,
+        engine=shares[0].engine.name,
+        trials=tuple(trials),
         plan=plan.make_plan(trials, repeats, seed),
         environment={**environment.collect(), "engine": engine.describe()},
     )
     with Writer.create(request.out or RUNS / run_id, manifest) as writer:
-        seconds = choice.estimate_seconds(
-            engine, trials, repeats, plan.estimate_seconds(chosen, setting, repeats)
-        )
         progress.say(
             f"run {run_id}: {len(trials)} trials x {repeats} repeats ="
             f" {len(manifest.plan)} invocations, about {duration(seconds)}; seed {seed}"
         )
+        if line := choice.left_out(shares, models):
+            progress.say(line)
         fewer = sum(bool(trial.note) for trial in trials)
         if fewer:
             progress.say(
@@ -104,6 +101,20 @@ def start(request: Request) -> int:
                 " the report says what and why"
             )
         return _measure(writer, engine, progress, request.form, request.report)
+
+
+def _setting(share: choice.Share, request: Request) -> Setting:
+    policy = cast(Policy, request.policy)
+    if share.engine.name == "native":
+        _check_policy(policy)
+    return Setting(
+        cpus=choice.cpus_of(share.engine, environment.allowed_cpus()),
+        models=share.models,
+        policy=policy,
+        engine=share.engine.name,
+        timeout_s=request.time_limit_s,
+        quick=request.quick,
+    )
 
 
 def resume(path: Path, *, form: str, report: bool, quiet: bool) -> int:
@@ -174,8 +185,14 @@ def _check_policy(policy: Policy) -> None:
 
 def _check_same_machine(manifest: Manifest, engine: Engine, progress: Progress) -> None:
     """Refuses what cannot work, and says what makes old and new samples unlike."""
-    needed = {cpu for trial in manifest.trials for cpu in trial.probe.get("cpus", ())}
-    missing = needed - set(choice.cpus_of(engine, environment.allowed_cpus()))
+    allowed = environment.allowed_cpus()
+    there = {member.name: choice.cpus_of(member, allowed) for member in choice.members(engine)}
+    missing = {
+        cpu
+        for trial in manifest.trials
+        for cpu in trial.probe.get("cpus", ())
+        if cpu not in there.get(trial.engine, ())
+    }
     if missing:
         raise CannotError(
             f"the run uses CPU {', '.join(map(str, sorted(missing)))}, which is not allowed now;"

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From what the user asks for to an engine that is ready; also from a manifest.
+"""From what the user asks for to engines that are ready; also from a manifest.
 
 Everything that an engine can be refused for is refused here, before a run
-directory exists. A resumed run gets the engine that its manifest describes.
+directory exists. A resumed run gets the engines that its manifest describes.
+Which of them measures what is decided here too (``shares``).
 """
 
 from __future__ import annotations
@@ -10,21 +11,25 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, cast, get_args
 
 from swtch.engines import Engine
-from swtch.errors import CannotError, RequestError
+from swtch.engines.several import SeveralEngines
+from swtch.errors import CannotError, RequestError, did_you_mean
+from swtch.experiments import Experiment
 from swtch.records import Engine as EngineName
 from swtch.records import Manifest, Model, Trial
 
 Say = Callable[[str], None]
 
+ENGINE_NAMES: tuple[EngineName, ...] = get_args(EngineName)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What the command line says of the engine; None where it says nothing."""
+    """What the command line says of the engines; None where it says nothing."""
 
-    engine: EngineName = "native"
+    engines: tuple[EngineName, ...] = ("native",)
     guests: str | None = None
     boots: bool = False
     cpus: int | None = None
@@ -50,6 +55,30 @@ class Closable(Engine, Protocol):
         """Gives everything back."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Share:
+    """What one engine of a run measures."""
+
+    engine: Engine
+    models: tuple[Model, ...]
+    experiments: tuple[Experiment, ...]
+
+
+def parse_engines(text: str) -> tuple[EngineName, ...]:
+    """`text` is comma-separated; they measure in its order."""
+    asked = list(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
+    known = ", ".join(ENGINE_NAMES)
+    if not asked:
+        raise RequestError(f"--engine names no engine; known are {known}.")
+    for word in asked:
+        if word not in ENGINE_NAMES:
+            raise RequestError(
+                f"--engine: there is no engine {word!r}.{did_you_mean(word, ENGINE_NAMES)}"
+                f" Known are {known}."
+            )
+    return cast("tuple[EngineName, ...]", tuple(asked))
+
+
 def check(options: Options) -> None:
     """Refuses options that do not belong together."""
     of_guests = {
@@ -61,11 +90,11 @@ def check(options: Options) -> None:
         "--headers": options.headers,
     }
     given = [name for name, value in of_guests.items() if value is not None]
-    if options.engine == "native" and given:
+    if options.engines == ("native",) and given:
         raise RequestError(f"{given[0]} belongs to --engine vm or --engine exact.")
-    if options.engine != "native" and options.native_kthread:
+    if "native" not in options.engines and options.native_kthread:
         raise RequestError("--native-kthread belongs to --engine native; guests need no root.")
-    if options.engine == "exact" and (options.cpus not in (None, 1) or options.boots):
+    if "exact" in options.engines and (options.cpus not in (None, 1) or options.boots):
         raise RequestError("--engine exact has one CPU and boots for each trial; leave that out.")
     if options.headers is not None and options.kernel is None:
         raise RequestError("--headers belongs to --kernel.")
@@ -74,9 +103,15 @@ def check(options: Options) -> None:
 
 
 def open_engine(options: Options, *, say: Say) -> Engine:
-    """The engine, its guests prepared; nothing runs yet."""
+    """The engine, or several as one; guests are prepared, nothing runs yet."""
     check(options)
-    if options.engine == "native":
+    subjects = _subjects(options, say) if set(options.engines) - {"native"} else []
+    opened = [_open(name, options, subjects) for name in options.engines]
+    return opened[0] if len(opened) == 1 else SeveralEngines(opened)
+
+
+def _open(name: EngineName, options: Options, subjects: list[Any]) -> Engine:
+    if name == "native":
         if options.native_kthread:
             from swtch.engines.native_kthread import NativeKthreadEngine
 
@@ -88,32 +123,36 @@ def open_engine(options: Options, *, say: Say) -> Engine:
     from swtch.engines.vm import VmEngine
     from swtch.vm import qemu
 
-    subjects = _subjects(options, say)
     memory = options.memory_mib or qemu.MEMORY_MIB
-    if options.engine == "exact":
+    if name == "exact":
         return ExactEngine(subjects, memory_mib=memory)
     return VmEngine(
         subjects, cpus=options.cpus or qemu.CPUS, memory_mib=memory, boots=options.boots
     )
 
 
+def members(engine: Engine) -> tuple[Engine, ...]:
+    """The engines of a run, in the order they measure."""
+    return engine.members if isinstance(engine, SeveralEngines) else (engine,)
+
+
 def reopen(manifest: Manifest, *, say: Say) -> Engine:
     """The engine that `manifest` describes."""
-    facts: dict[str, Any] = manifest.environment.get("engine", {})
-    if manifest.engine == "native":
-        asked = bool(facts.get("native_kthread"))
-        return open_engine(Options(native_kthread=asked), say=say)
+    first: dict[str, Any] = manifest.environment.get("engine", {})
+    each: list[dict[str, Any]] = first.get("engines") or [{"engine": manifest.engine, **first}]
+    facts = {name: value for one in reversed(each) for name, value in one.items()}
     guests = [str(guest.get("guest")) for guest in facts.get("guests", ())]
     if any(name.startswith("own-") for name in guests):
         raise CannotError(
             "the run used a kernel of yours, and its manifest does not hold it; start a new run."
         )
     options = Options(
-        engine=manifest.engine,
-        guests=",".join(guests),
+        engines=tuple(one["engine"] for one in each),
+        guests=",".join(guests) or None,
         boots=bool(facts.get("boots", False)),
         cpus=facts.get("cpus"),
         memory_mib=facts.get("memory_mib"),
+        native_kthread=bool(facts.get("native_kthread")),
     )
     return open_engine(options, say=say)
 
@@ -138,20 +177,53 @@ def estimate_seconds(
     return native_s
 
 
-def models_of(
-    engine: Engine, asked: tuple[Model, ...] | None, known: tuple[Model, ...]
-) -> tuple[Model, ...]:
-    """The models to plan: kthread only where there can be any."""
-    if getattr(engine, "has_kthread", False):
-        return asked or known
-    if asked and "kthread" in asked:
+def shares(
+    engine: Engine,
+    asked: tuple[Model, ...] | None,
+    known: tuple[Model, ...],
+    chosen: Sequence[Experiment],
+) -> tuple[Share, ...]:
+    """Who measures what: kthread only where there can be any.
+
+    Beside native, a guest measures the experiments of which native cannot measure
+    some model, and those whole: ratios need company from the same guest.
+    """
+    made: list[Share] = []
+    for member in members(engine):
+        models = tuple(m for m in asked or known if m != "kthread" or _has_kthread(member))
+        mine = [e for e in chosen if set(e.models) & set(models)]
+        if made and made[0].engine.name == "native":
+            more = set(models) - set(made[0].models)
+            mine = [e for e in mine if set(e.models) & more]
+        if mine:
+            made.append(Share(engine=member, models=models, experiments=tuple(mine)))
+        elif made:
+            raise RequestError(
+                f"--engine {member.name} measures nothing that {made[0].engine.name} does not;"
+                " leave it out."
+            )
+    if asked and "kthread" in asked and not any("kthread" in share.models for share in made):
         raise CannotError(
             "kthread needs the kernel module: use --engine vm, which needs no root, or as root"
             " --native-kthread, which loads it into this kernel."
             if engine.name == "native"
             else "kthread needs the kernel module, and none could be built for these guests."
         )
-    return tuple(model for model in asked or known if model != "kthread")
+    return tuple(made)
+
+
+def left_out(made: Sequence[Share], asked: tuple[Model, ...] | None) -> str:
+    """One line for who did not ask: what these engines do not measure, and how to get it."""
+    wanted = {model for share in made for e in share.experiments for model in e.models}
+    if asked is not None or "kthread" not in wanted - {m for s in made for m in s.models}:
+        return ""
+    if any(share.engine.name != "native" for share in made):
+        return "kthread is not measured: no kernel module could be built for these guests"
+    return "kthread is not measured: it needs a kernel module; --engine native,vm has it in a guest"
+
+
+def _has_kthread(engine: Engine) -> bool:
+    return bool(getattr(engine, "has_kthread", False))
 
 
 def keep_logs(engine: Engine, folder: Path) -> None:
@@ -184,7 +256,7 @@ def _subjects(options: Options, say: Say) -> list[Any]:
         if not prepared.has_module:
             say(f"{guest.name}: no kernel module, so no kthread there")
         accel = kvm.Choice("tcg", "the exact engine counts instructions")
-        if options.engine == "vm":
+        if "vm" in options.engines:
             accel = kvm.choose(prepared, say=say)
             if accel.why:
                 say(f"{guest.name}: emulated ({accel.why})")
