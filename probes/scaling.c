@@ -214,6 +214,7 @@ void probe_scaling(json_t *trial)
 			    json_string(uthreads ? "uthread" : "pthread"));
 	set(o, "wall_ns", run.end_ns - run.begin_ns);
 	set(o, "create_ns", run.created_ns - run.begin_ns);
+	set(o, "created", run.threads);
 	set(o, "live", run.live);
 	set(o, "counter", sum);
 	set(o, "expected", run.threads * (int64_t)run.iterations);

@@ -162,7 +162,8 @@ def test_an_experiment_alone_has_the_order_it_has_in_company() -> None:
 
 
 def test_choose_follows_models() -> None:
-    assert [e.name for e in plan.choose((), ("pthread",))] == ["scenarios"]
+    chosen = {e.name for e in plan.choose((), ("pthread",))}
+    assert "scenarios" in chosen and "coroutine-gantt" not in chosen
     with pytest.raises(RequestError, match="coroutine-gantt has no model pthread"):
         plan.choose(("scenarios", "coroutine-gantt"), ("pthread",))
     with pytest.raises(RequestError, match="no experiment chosen has the model process"):

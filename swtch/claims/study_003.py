@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The claims of study 003: preemptive user threads.
+
+Its uthreads are its own runtime's; ours stand in their place. What it says of
+pthreads is about this kernel's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from swtch.analysis.findings import Group, compare
+from swtch.claims import Claim, Evidence, Ruling, missing, within
+from swtch.experiments import uthread_scaling
+from swtch.records import Interval, VerdictName
+
+# "Nearly twofold": neither half as much again nor three times.
+ABOUT_TWICE = (1.5, 3.0)
+
+
+def _all_of(rulings: Mapping[str, Ruling], why: str) -> Ruling:
+    """One verdict of several cases: all must hold, and one that differs decides.
+
+    Shown is the case that decides; of several, the lowest.
+    """
+    names = {ruling.verdict for ruling in rulings.values()}
+    order: tuple[VerdictName, ...] = ("differs", "cannot tell", "holds")
+    verdict = next(name for name in order if name in names)
+    deciding = [r for r in rulings.values() if r.verdict == verdict and r.here is not None]
+    shown = min(deciding, key=lambda r: r.here.low if r.here else 0.0, default=None)
+    told = "; ".join(f"{case}: {_told(ruling)}" for case, ruling in rulings.items())
+    return Ruling(
+        verdict,
+        f"{why}: {told}",
+        shown.here if shown else None,
+        shown.threshold if shown else None,
+    )
+
+
+def _told(ruling: Ruling) -> str:
+    here = ruling.here
+    return f"{here.estimate:.3g} {here.unit}, {ruling.verdict}" if here else ruling.verdict
+
+
+# ---- uthread-scaling ----
+
+
+def _by_kind(evidence: Evidence) -> dict[tuple[int, int], dict[str, Group]]:
+    """The study's trials by (threads, workers) and kind."""
+    found: dict[tuple[int, int], dict[str, Group]] = {}
+    work = {size.iterations for size in uthread_scaling.STUDY}
+    for group in evidence.of(uthread_scaling.NAME):
+        factors = group.trial.factors
+        if factors["iterations"] in work:
+            case = int(str(factors["threads"])), int(str(factors["workers"]))
+            found.setdefault(case, {})[str(factors["kind"])] = group
+    return found
+
+
+def _ratio(kinds: Mapping[str, Group], a: str, b: str) -> Interval | None:
+    if a not in kinds or b not in kinds:
+        return None
+    exact = kinds[a].place.engine == "exact"
+    return compare(kinds[a], kinds[b], "wall_mi" if exact else "wall_ms")
+
+
+def _half_the_time(evidence: Evidence) -> Ruling:
+    rulings: dict[str, Ruling] = {}
+    gains = []
+    for (threads, workers), kinds in sorted(_by_kind(evidence).items()):
+        here = _ratio(kinds, "pthread", "uthread")
+        if here is None:
+            continue
+        case = f"{threads} on {workers} CPU{'s'[: workers - 1]}"
+        rulings[case] = within(here, *ABOUT_TWICE, "")
+        room = _ratio(kinds, "pthread", "alone")
+        if room is not None:
+            gains.append(room.estimate)
+    if not rulings:
+        return missing(
+            "pthreads and uthreads of the study's numbers are needed, with 100 000 additions each"
+        )
+    ruling = _all_of(rulings, "pthread's time over uthread's")
+    if ruling.verdict != "holds" and gains:
+        most = max(gains)
+        why = (
+            f"{ruling.why}. Pthreads take at most {most:.3g} times the work alone here, so no"
+            " threads could be faster than that"
+        )
+        return Ruling(ruling.verdict, why, ruling.here, ruling.threshold)
+    return ruling
+
+
+CLAIMS = (
+    Claim(
+        "003.1",
+        "003",
+        uthread_scaling.NAME,
+        "Uthreads finish in about half the pthreads' time, on one and on two cores",
+        "“a nearly twofold increase in speed” (figure 11)",
+        _half_the_time,
+    ),
+)

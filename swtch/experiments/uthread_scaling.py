@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Study 003, figures 10 and 11: how long very many threads take to count.
+
+Each thread adds 100 000 ones to a counter of its own; main creates all and
+joins all. The study compares its uthreads, switched every millisecond, with
+pthreads on one and two cores. Beside them stands what it lacks: ``alone``, the
+same additions on the same CPUs without threads. What a model takes beyond that
+is what its threads cost; a ratio between models says little while both do
+nothing but the work.
+
+The less each thread does, the more of the time is threads: hence the trials
+with 10 000 and 1 000 additions, and those with 100 000 and a million uthreads,
+which no kernel makes of pthreads by default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from swtch.experiments import Experiment, Metric, PublishedKey, Setting, value
+from swtch.records import Model, Published, Scalar, Trial
+
+NAME: Final = "uthread-scaling"
+TICK_NS: Final = 1_000_000
+MODELS: Final[tuple[Model, ...]] = ("pthread", "uthread")
+WORKERS: Final = (1, 2)
+
+
+@dataclass(frozen=True)
+class Size:
+    """So many threads of so much work. Without pthreads where a kernel allows no such number."""
+
+    threads: int
+    iterations: int
+    workers: tuple[int, ...] = WORKERS
+    pthreads: bool = True
+
+    @property
+    def name(self) -> str:
+        return f"{self.threads}x{self.iterations}"
+
+
+STUDY: Final = tuple(Size(threads, 100_000) for threads in (10_000, 20_000, 30_000))
+FULL: Final = (
+    *STUDY,
+    Size(10_000, 10_000),
+    Size(10_000, 1_000),
+    Size(100_000, 1_000, workers=(2,), pthreads=False),
+    Size(1_000_000, 100, workers=(2,), pthreads=False),
+)
+QUICK: Final = (STUDY[0], Size(10_000, 1_000))
+# An emulated processor is some twenty times slower, and a guest has little memory.
+GUEST: Final = (Size(10_000, 10_000), Size(10_000, 1_000))
+
+NO_PTHREADS: Final = (
+    "no pthreads: a kernel allows 32 768 threads at a time by default (kernel.pid_max)"
+)
+QUICK_NOTE: Final = "quick: of the study's 10 000, 20 000 and 30 000 threads only the first"
+GUEST_NOTE: Final = "in a guest with a tenth of the study's work a thread, and 10 000 threads only"
+ONE_CPU_NOTE: Final = "one CPU is allowed here, so nothing is measured on two"
+
+# Figure 11 is a chart without numbers; the text puts it in words.
+_SOURCE: Final = "study 003, section 4 on figure 11: 'a nearly twofold increase in speed'"
+PUBLISHED: Final[Mapping[PublishedKey, Published]] = {
+    (f"{cores} core{'s' if cores > 1 else ''}", "pthread/uthread", "wall_ratio"): Published(
+        value=2.0, unit="x", source=_SOURCE
+    )
+    for cores in WORKERS
+}
+
+METRICS: Final[Mapping[str, Metric]] = {
+    "create_ms": value("create_ns", "ms", 1e-6),
+    "live": value("live", "threads"),
+    "cpu_ms": value("cpu_ns", "ms", 1e-6),
+    "maxrss_mb": value("maxrss_kb", "MB", 1024 / 1e6),
+    "preempted": value("preempted", "uthreads"),
+    "ticks": value("ticks", "ticks"),
+}
+
+
+def _trial(size: Size, kind: str, workers: int, setting: Setting, note: str) -> Trial:
+    model: Model = "uthread" if kind == "uthread" else "pthread"
+    factors: dict[str, Scalar] = {
+        "kind": kind,
+        "threads": size.threads,
+        "iterations": size.iterations,
+        "workers": workers,
+        "policy": setting.policy,
+    }
+    probe = {
+        "schema": 1,
+        "probe": "scaling",
+        "model": model,
+        "alone": kind == "alone",
+        "threads": size.threads,
+        "iterations": size.iterations,
+        "cpus": list(setting.cpus[:workers]),
+        "policy": setting.policy,
+        "seed": 0,
+    }
+    if kind == "uthread":
+        probe["tick_ns"] = TICK_NS
+    return Trial(
+        id=f"{NAME}/{size.name}/{workers}w/{kind}",
+        experiment=NAME,
+        model=model,
+        engine=setting.engine,
+        factors=factors,
+        probe=probe,
+        note=note,
+        timeout_s=setting.timeout_s,
+    )
+
+
+def sizes(setting: Setting) -> tuple[Size, ...]:
+    if setting.engine != "native":
+        return GUEST
+    return QUICK if setting.quick else FULL
+
+
+def _note(size: Size, setting: Setting) -> str:
+    notes = []
+    if setting.engine != "native":
+        notes.append(GUEST_NOTE)
+    elif setting.quick:
+        notes.append(QUICK_NOTE)
+    if not size.pthreads:
+        notes.append(NO_PTHREADS)
+    if len(setting.cpus) < max(WORKERS):
+        notes.append(ONE_CPU_NOTE)
+    return "; ".join(notes)
+
+
+def trials(setting: Setting) -> tuple[Trial, ...]:
+    """Every size on one and on two CPUs: pthreads, uthreads, and the work alone."""
+    planned = []
+    for size in sizes(setting):
+        for workers in size.workers:
+            if workers > len(setting.cpus):
+                continue
+            for kind in ("pthread", "uthread", "alone"):
+                model: Model = "uthread" if kind == "uthread" else "pthread"
+                if model not in setting.models or (kind == "pthread" and not size.pthreads):
+                    continue
+                planned.append(_trial(size, kind, workers, setting, _note(size, setting)))
+    return tuple(planned)
+
+
+EXPERIMENT = Experiment(
+    name=NAME,
+    title="Ten thousand to a million threads that count",
+    study="003",
+    question="How much longer does work take when very many threads share it?",
+    models=MODELS,
+    seconds=0.8,
+    trials=trials,
+    published=PUBLISHED,
+    metrics=METRICS,
+)

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Made-up samples of study 003's experiments, beside those of ``synthetic``.
+
+Trials are those of the definitions, so that a factor or an id that changes
+there changes here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from synthetic import Scene, placed, sample, spread
+
+from swtch.experiments import Setting, get
+from swtch.records import Engine, Sample, Trial
+
+CPUS = (0, 1)
+
+
+def trials(
+    experiment: str,
+    *,
+    engine: Engine = "native",
+    guest: str = "",
+    quick: bool = False,
+    **factors: Any,
+) -> list[Trial]:
+    """The experiment's trials that have these factors."""
+    setting = Setting(cpus=CPUS, models=get(experiment).models, quick=quick)
+    return [
+        placed(one, engine, guest)
+        for one in get(experiment).trials(setting)
+        if all(one.factors.get(name) == value for name, value in factors.items())
+    ]
+
+
+def trial(experiment: str, **factors: Any) -> Trial:
+    """The one trial that has these factors."""
+    found = trials(experiment, **factors)
+    assert len(found) == 1, [one.id for one in found]
+    return found[0]
+
+
+def valued(one: Trial, values: Mapping[str, float], **given: Any) -> Sample:
+    """A good sample of it with these values."""
+    return sample(one, values={"wall_ns": 1_000_000, **values}, **given)
+
+
+# ---- uthread-scaling ----
+
+
+def timed(
+    scene: Scene,
+    kind: str,
+    threads: int,
+    workers: int,
+    ms: float,
+    *,
+    n: int = 10,
+    share: float = 0.01,
+    where: Mapping[str, Any] | None = None,
+) -> Scene:
+    """One of the study's sizes with samples that took about so long."""
+    one = trial(
+        "uthread-scaling",
+        kind=kind,
+        threads=threads,
+        iterations=100_000,
+        workers=workers,
+        **(where or {}),
+    )
+    work = threads * 100_000
+    return scene.add(
+        one,
+        [
+            valued(
+                one,
+                {
+                    "wall_ns": round(took * 1e6),
+                    "create_ns": 1000,
+                    "created": threads,
+                    "live": 17,
+                    "counter": work,
+                    "expected": work,
+                    "cpu_ns": round(took * 1e6),
+                    "maxrss_kb": 80_000,
+                },
+            )
+            for took in spread(ms, n, share)
+        ],
+    )

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Study 003's claims: each verdict from samples made for it, at every place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+from made_003 import timed, trial
+from synthetic import Scene, failed
+
+from swtch.claims import study_003
+from swtch.records import VerdictName
+
+Where = Mapping[str, Any]
+Make = Callable[[Where], Scene]
+
+PLACES: dict[str, Where] = {
+    "native": {},
+    "vm": {"engine": "vm", "guest": "6.1-amd64"},
+    "exact": {"engine": "exact", "guest": "6.1-amd64"},
+}
+CASES = [(threads, workers) for threads in (10_000, 20_000, 30_000) for workers in (1, 2)]
+
+
+# ---- scenes ----
+
+
+def counting(
+    where: Where,
+    factor: float = 2.0,
+    *,
+    odd: float | None = None,
+    n: int = 10,
+    share: float = 0.01,
+    alone: float | None = None,
+) -> Scene:
+    """pthreads that take `factor` times as long as uthreads; one case takes `odd` times.
+
+    `alone` is what the work takes alone, as a share of the uthreads' time.
+    """
+    scene = Scene()
+    for threads, workers in CASES:
+        ms = threads / 20 / workers
+        last = (threads, workers) == CASES[-1]
+        ratio = odd if odd is not None and last else factor
+        timed(scene, "uthread", threads, workers, ms, n=n, share=share, where=where)
+        timed(scene, "pthread", threads, workers, ms * ratio, n=n, share=-share, where=where)
+        if alone:
+            timed(scene, "alone", threads, workers, ms * alone, n=n, share=share, where=where)
+    return scene
+
+
+def one_model(where: Where) -> Scene:
+    return timed(Scene(), "uthread", 10_000, 1, 500, where=where)
+
+
+def only_failed(where: Where) -> Scene:
+    scene = Scene()
+    for kind in ("pthread", "uthread"):
+        one = trial(
+            "uthread-scaling",
+            kind=kind,
+            threads=10_000,
+            iterations=100_000,
+            workers=1,
+            **where,
+        )
+        scene.add(one, [failed(one)] * 10)
+    return scene
+
+
+# What each claim can become, and the samples of which it becomes that.
+VERDICTS: list[tuple[str, VerdictName, str, Make]] = [
+    ("1", "holds", "", counting),
+    ("1", "holds", "nearly", lambda w: counting(w, 1.7)),
+    ("1", "differs", "as fast", lambda w: counting(w, 1.05)),
+    ("1", "differs", "slower", lambda w: counting(w, 0.5)),
+    ("1", "differs", "far faster", lambda w: counting(w, 9.0)),
+    ("1", "differs", "one case", lambda w: counting(w, odd=1.05)),
+    ("1", "cannot tell", "at the bound", lambda w: counting(w, odd=1.5)),
+    ("1", "cannot tell", "too few", lambda w: counting(w, n=4)),
+    ("1", "not measurable here", "one model", one_model),
+    ("1", "not measurable here", "failed", only_failed),
+]
+
+
+def name_of(row: tuple[str, VerdictName, str, Make]) -> str:
+    return "-".join(part.replace(" ", "_") for part in row[:3] if part)
+
+
+@pytest.mark.parametrize("where", PLACES.values(), ids=PLACES)
+@pytest.mark.parametrize("row", VERDICTS, ids=name_of)
+def test_verdict(row: tuple[str, VerdictName, str, Make], where: Where) -> None:
+    number, expected, _, make = row
+    verdict = make(where).verdict(f"003.{number}")
+    assert verdict.verdict == expected, verdict.why
+    assert (verdict.engine, verdict.guest) == (
+        where.get("engine", "native"),
+        where.get("guest", ""),
+    )
+    assert verdict.study == "003" and verdict.text and verdict.published
+    assert verdict.why and "nan" not in verdict.why
+    assert (verdict.here is None) == (expected == "not measurable here")
+
+
+def test_every_claim_has_its_verdicts_here() -> None:
+    given: dict[str, set[str]] = {}
+    for number, verdict, _, _ in VERDICTS:
+        given.setdefault(f"003.{number}", set()).add(verdict)
+    assert list(given) == [claim.id for claim in study_003.CLAIMS]
+    for claim, verdicts in given.items():
+        assert verdicts == {"holds", "differs", "cannot tell", "not measurable here"}, claim
+
+
+# ---- what a verdict says ----
+
+
+def test_one_shows_the_case_that_decides() -> None:
+    verdict = counting({}, odd=1.05).verdict("003.1")
+    assert verdict.here is not None and verdict.here.estimate == pytest.approx(1.05, rel=0.05)
+    assert "30000 on 2 CPUs: 1.05 x, differs" in verdict.why
+    assert "10000 on 1 CPU: 2 x, holds" in verdict.why
+
+
+def test_one_says_how_much_there_was_to_gain() -> None:
+    """Only where it is not as the study says, and only when the work alone was measured."""
+    near = counting({}, 1.05, alone=0.98).verdict("003.1")
+    assert near.verdict == "differs"
+    assert "at most 1.07 times the work alone" in near.why
+    assert "alone" not in counting({}, 1.05).verdict("003.1").why
+    assert "alone" not in counting({}, 2.0, alone=0.98).verdict("003.1").why

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The definitions of study 003: what is run, what a quick run leaves out, what is said of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from swtch.experiments import Setting, get, uthread_scaling
+from swtch.records import Engine, Trial
+
+
+def trials(
+    name: str, cpus: tuple[int, ...] = (4, 7), *, quick: bool = False, engine: Engine = "native"
+) -> dict[str, Trial]:
+    setting = Setting(cpus=cpus, models=get(name).models, quick=quick, engine=engine)
+    return {one.id.removeprefix(f"{name}/"): one for one in get(name).trials(setting)}
+
+
+# ---- uthread-scaling ----
+
+
+def test_the_studys_sizes_are_there_with_their_baseline() -> None:
+    made = trials("uthread-scaling")
+    for threads in (10_000, 20_000, 30_000):
+        for workers in (1, 2):
+            for kind in ("pthread", "uthread", "alone"):
+                one = made[f"{threads}x100000/{workers}w/{kind}"]
+                assert one.probe["threads"] == threads
+                assert one.probe["iterations"] == 100_000
+                assert one.probe["cpus"] == [4, 7][:workers]
+                assert one.probe["alone"] == (kind == "alone")
+                assert one.model == ("uthread" if kind == "uthread" else "pthread")
+                assert one.probe.get("tick_ns") == (1_000_000 if kind == "uthread" else None)
+                assert one.note == ""
+
+
+def test_a_million_has_no_pthreads_and_says_why() -> None:
+    made = trials("uthread-scaling")
+    million = [one for name, one in made.items() if name.startswith("1000000x")]
+    assert {one.factors["kind"] for one in million} == {"uthread", "alone"}
+    assert all("pid_max" in one.note for one in million)
+
+
+@pytest.mark.parametrize("engine", ["native", "vm", "exact"])
+def test_a_quick_run_keeps_what_the_claim_needs(engine: Engine) -> None:
+    made = trials("uthread-scaling", quick=True, engine=engine)
+    assert len(made) < len(trials("uthread-scaling"))
+    assert all(one.note for one in made.values())
+    if engine == "native":
+        study = [one for one in made.values() if one.factors["iterations"] == 100_000]
+        assert {(one.factors["kind"], one.factors["workers"]) for one in study} == {
+            (kind, workers) for kind in ("pthread", "uthread", "alone") for workers in (1, 2)
+        }
+
+
+def test_one_cpu_is_said() -> None:
+    made = trials("uthread-scaling", (3,))
+    assert {one.factors["workers"] for one in made.values()} == {1}
+    assert all(uthread_scaling.ONE_CPU_NOTE in one.note for one in made.values())
+
+
+def test_only_what_was_asked_for() -> None:
+    setting = Setting(cpus=(0, 1), models=("uthread",))
+    assert {one.model for one in get("uthread-scaling").trials(setting)} == {"uthread"}

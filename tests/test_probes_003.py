@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The probes of study 003 by their protocol: what they count is exact, what is wrong is said.
+
+Nothing here depends on how fast the machine is.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from swtch.engines.native import find_probe
+from swtch.engines.protocol import Result, read_result
+from swtch.experiments import get
+from swtch.experiments.uthread_scaling import METRICS
+from swtch.records import Trial
+
+LIMIT_S = 120  # only ever reached by a probe that hangs
+CPUS = sorted(os.sched_getaffinity(0))[:2]
+
+Record = dict[str, Any]
+
+
+@pytest.fixture(scope="session")
+def probe() -> Path:
+    """The measuring program; without it there is nothing to test, which is a failure."""
+    return find_probe()
+
+
+def perform(probe: Path, trial: Record) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [str(probe)], input=json.dumps(trial).encode(), capture_output=True, timeout=LIMIT_S
+    )
+
+
+def measure(probe: Path, trial: Record) -> Result:
+    """What the lab makes of the trial."""
+    done = perform(probe, trial)
+    of = Trial(
+        id="t", experiment="x", model=trial["model"], engine="native", factors={}, probe=trial
+    )
+    return read_result(done.stdout, done.returncode, of)
+
+
+def error(probe: Path, trial: Record) -> Record:
+    """The one error record of a trial that cannot be."""
+    done = perform(probe, trial)
+    assert done.returncode == 2, done.stdout
+    hello, record = map(json.loads, done.stdout.splitlines())
+    assert (hello["kind"], record["kind"]) == ("hello", "error")
+    assert record["where"] and "\n" not in record["what"]
+    return dict(record)
+
+
+# ---- scaling ----
+
+
+def scaling(model: str = "uthread", **given: Any) -> Record:
+    """A small trial; `given` replaces fields, None removes them."""
+    trial: Record = {
+        "schema": 1,
+        "probe": "scaling",
+        "model": model,
+        "threads": 500,
+        "iterations": 2000,
+        "cpus": CPUS,
+        "policy": "other",
+        **given,
+    }
+    return {name: value for name, value in trial.items() if value is not None}
+
+
+@pytest.mark.parametrize("cpus", [CPUS[:1], CPUS], ids=["one", "all"])
+@pytest.mark.parametrize("kind", ["pthread", "uthread", "alone"])
+def test_every_thread_counts(probe: Path, kind: str, cpus: list[int]) -> None:
+    model = "uthread" if kind == "uthread" else "pthread"
+    made = measure(probe, scaling(model, alone=kind == "alone", cpus=cpus))
+    values = made.values
+    assert values["counter"] == values["expected"] == 500 * 2000
+    assert values["created"] == 500
+    assert 0 <= values["live"] <= 500
+    assert 0 <= values["create_ns"] <= values["wall_ns"]
+    assert values["cpu_ns"] >= 0 and values["maxrss_kb"] > 0
+    assert ("ticks" in values) == (kind == "uthread")
+    if kind == "uthread":
+        assert values["workers"] == len(cpus)
+        assert values["switches"] >= 500
+    assert get("uthread-scaling").metrics == METRICS
+
+
+def test_more_threads_than_counters_of_one_batch(probe: Path) -> None:
+    assert measure(probe, scaling(threads=20_001, iterations=1)).values["counter"] == 20_001
+
+
+@pytest.mark.parametrize("tick_ns", [0, 100_000, 1_000_000])
+def test_ticks_lose_no_addition(probe: Path, tick_ns: int) -> None:
+    """Four threads that compute for some ticks each, on one worker."""
+    made = measure(probe, scaling(threads=4, iterations=20_000_000, cpus=CPUS[:1], tick_ns=tick_ns))
+    assert made.values["counter"] == 80_000_000
+    assert made.values["preempted"] <= made.values["ticks"]
+    assert (made.values["ticks"] > 0) == (tick_ns > 0)
+
+
+def test_what_the_runtime_chose_is_told(probe: Path) -> None:
+    made = measure(probe, scaling(tick_ns=1_000_000, source="process", mechanism="frame"))
+    assert (made.detail["source"], made.detail["mechanism"]) == ("process", "frame")
+
+
+def test_too_many_uthreads_for_the_memory(probe: Path) -> None:
+    record = error(probe, scaling(threads=10_000_000, iterations=1))
+    if "created" in record["what"]:  # a machine with that much memory has another limit
+        pytest.skip(record["what"])
+    assert "10000000 uthreads need" in record["what"] and "free memory" in record["what"]
+
+
+def test_pthreads_that_cannot_be_made_name_the_limits(probe: Path) -> None:
+    """Little address space, so that nobody else is disturbed: stacks take 8 MiB of it each."""
+    room = 1 << 30
+    done = subprocess.run(
+        ["prlimit", f"--as={room}", str(probe)],
+        input=json.dumps(scaling("pthread", threads=2000, iterations=10**9)).encode(),
+        capture_output=True,
+        timeout=LIMIT_S,
+    )
+    assert done.returncode == 2, done.stdout
+    what = json.loads(done.stdout.splitlines()[-1])["what"]
+    assert "of 2000 could not be created" in what
+    assert "kernel.pid_max" in what and "vm.max_map_count" in what and "ulimit -u" in what
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("threads", 0),
+        ("threads", "1"),
+        ("iterations", -1),
+        ("cpus", []),
+        ("cpus", [8000]),
+        ("policy", "idle"),
+        ("model", "coroutine"),
+        ("tick_ns", 1),
+        ("tick_ns", 99_999),
+        ("source", "clock"),
+        ("mechanism", "magic"),
+        ("tls", "none"),
+    ],
+)
+def test_a_wrong_field_is_named(probe: Path, field: str, value: Any) -> None:
+    record = error(probe, scaling(**{field: value}))
+    assert (record["where"] == field and field in record["what"]) or "CPU" in record["what"]
+
+
+def test_alone_is_a_matter_of_pthreads(probe: Path) -> None:
+    assert error(probe, scaling("uthread", alone=True))["where"] == "alone"
