@@ -72,6 +72,7 @@ static void *makes_by_priority(void *arg)
 
 TEST(the_highest_runs_and_equals_take_turns)
 {
+	setenv("UTHREAD_TICK", "off", 1);
 	start(1, uthread_policy("priority"));
 	in_uthread(makes_by_priority, NULL);
 	CHECK(!strcmp(order, "ccbdbdeeaa"));
