@@ -12,12 +12,19 @@ from pathlib import Path
 import pytest
 
 from swtch import plan
+from swtch.engines.native import find_probe
 from swtch.experiments import Setting, get
 from swtch.records import Manifest, Trial
 
 FAKE_PROBE = Path(__file__).parent / "fake_probe.py"
 # Guests are built from the source tree, and the commands under test run elsewhere.
 os.environ.setdefault("SWTCH_SOURCE", str(Path(__file__).parents[1]))
+
+
+@pytest.fixture(scope="session")
+def probe() -> Path:
+    """The measuring program; without it there is nothing to test, which is a failure."""
+    return find_probe()
 
 
 @pytest.fixture
