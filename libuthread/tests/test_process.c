@@ -41,6 +41,15 @@ static void use_runtime(int n)
 	}
 }
 
+/* In a child the runtime starts a thread for ticks, which qemu-user cannot do
+ * in the child of a process with threads. */
+static void start(int workers)
+{
+	if (TEST_EMULATED)
+		setenv("UTHREAD_TICK", "off", 1);
+	start_workers(workers);
+}
+
 /* ---- fork ---- */
 
 static _Thread_local int mine = 1;
@@ -92,7 +101,7 @@ static void *forks(void *arg)
 
 TEST(fork_in_a_uthread)
 {
-	start_workers(3);
+	start(3);
 	for (int i = 0; i < 5; i++)
 		in_uthread(forks, NULL);
 	crowd(4, 0, forks, NULL);
@@ -101,7 +110,7 @@ TEST(fork_in_a_uthread)
 
 TEST(fork_in_a_uthread_with_shared_tls)
 {
-	start_workers(3);
+	start(3);
 	for (int i = 0; i < 5; i++)
 		joined(spawn_tls(UTHREAD_TLS_SHARED, forks, NULL));
 }
@@ -126,7 +135,7 @@ static void *forks_twice(void *arg)
 
 TEST(fork_in_the_child_again)
 {
-	start_workers(2);
+	start(2);
 	in_uthread(forks_twice, NULL);
 }
 
@@ -150,7 +159,7 @@ static void *bound_forks(void *arg)
 
 TEST(fork_in_a_bound_uthread)
 {
-	start_workers(3);
+	start(3);
 	joined(spawn_on(2, bound_forks, NULL));
 }
 
@@ -169,7 +178,7 @@ TEST(fork_in_main_starts_the_runtime_afresh)
 
 	if (TEST_EMULATED)
 		SKIP("qemu-user starts no threads in the child of a process with threads");
-	start_workers(2);
+	start(2);
 	for (int i = 0; i < 10; i++)
 		t[i] = spawn(sleeps, &stop);
 	for (int i = 0; i < 3; i++) {
@@ -237,7 +246,7 @@ TEST(fork_while_others_are_inside_the_runtime)
 {
 	uthread_t t[9];
 
-	start_workers(4);
+	start(4);
 	for (int i = 0; i < 8; i++)
 		t[i] = spawn(restless, NULL);
 	t[8] = spawn(forks_often, NULL);
@@ -292,7 +301,7 @@ static void *forks_with_handlers(void *arg)
 TEST(atfork_handlers_run_in_a_uthread)
 {
 	CHECK(!pthread_atfork(before, in_parent, in_the_child));
-	start_workers(2);
+	start(2);
 	in_uthread(forks_with_handlers, NULL);
 	CHECK(!pthread_atfork(before, in_parent, in_the_child));
 	in_uthread(forks_with_handlers, &stop);
@@ -332,7 +341,7 @@ static void *runs_programs(void *arg)
 
 TEST(other_programs_run_from_uthreads)
 {
-	start_workers(2);
+	start(2);
 	in_uthread(runs_programs, NULL);
 	joined(spawn_tls(UTHREAD_TLS_SHARED, runs_programs, NULL));
 	crowd(2, 0, runs_programs, NULL);
@@ -413,7 +422,7 @@ static void change_ids_by(void *(*by)(void *(*)(void *), void *),
 	if (geteuid())
 		SKIP("only root may change its user");
 	main_tid = gettid();
-	start_workers(4);
+	start(4);
 	if (mode == UTHREAD_TLS_OWN)
 		need_own_tls();
 	for (int i = 0; i < 12; i++)
@@ -454,7 +463,7 @@ TEST(setuid_while_workers_sleep_changes_every_thread)
 	if (geteuid())
 		SKIP("only root may change its user");
 	main_tid = gettid();
-	start_workers(4);
+	start(4);
 	in_uthread(plus_one, NULL);
 	changes_ids(NULL);
 	in_uthread(plus_one, NULL);

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Stacks: whose overflow it was, with either kind of guard; never one without
+ * a guard; what a deep call committed is given back.
+ */
+#include <alloca.h>
+#include <sys/mman.h>
+
+#include "util.h"
+
+/* ---- overflow ---- */
+
+/* Frames smaller than the guard, so that none jumps over it. */
+static __attribute__((noinline)) int recurse(int n)
+{
+	volatile char frame[512];
+
+	frame[0] = (char)n;
+	return n < 0 ? 0 : recurse(n + 1) + frame[0];
+}
+
+static void *overflows(void *arg)
+{
+	*(int *)arg = recurse(0);
+	return arg;
+}
+
+static void *quiet(void *arg)
+{
+	for (;;)
+		uthread_sleep(10 * MS);
+	return arg;
+}
+
+static void overflow(const char *guard, enum uthread_tls mode)
+{
+	static int sink;
+	uthread_attr_t a;
+
+	setenv("UTHREAD_GUARD", guard, 1);
+	start_workers(2);
+	for (int i = 0; i < 10; i++)
+		spawn(quiet, NULL);
+	CHECK_EQ(uthread_attr_init(&a), 0);
+	CHECK_EQ(uthread_attr_settls(&a, mode), 0);
+	CHECK_EQ(uthread_attr_setstacksize(&a, 100 << 10), 0);
+	CHECK_EQ(uthread_attr_setname(&a, "digger"), 0);
+	joined(spawn_attr(&a, overflows, &sink));
+}
+
+#if TEST_ASAN
+#define OVERFLOW_SIGNAL SIGABRT
+#define OVERFLOW_TEXT "stack-overflow"
+#else
+#define OVERFLOW_SIGNAL SIGSEGV
+#define OVERFLOW_TEXT "stack overflow in uthread 'digger'"
+#endif
+
+TEST_DIES(overflow_is_named, OVERFLOW_SIGNAL, OVERFLOW_TEXT)
+{
+	overflow("auto", UTHREAD_TLS_DEFAULT);
+}
+
+TEST_DIES(overflow_is_named_mprotect, OVERFLOW_SIGNAL, OVERFLOW_TEXT)
+{
+	overflow("mprotect", UTHREAD_TLS_DEFAULT);
+}
+
+TEST_DIES(overflow_is_named_shared, OVERFLOW_SIGNAL, OVERFLOW_TEXT)
+{
+	overflow("auto", UTHREAD_TLS_SHARED);
+}
+
+TEST_DIES(overflow_says_the_remedy, OVERFLOW_SIGNAL,
+	  TEST_ASAN ? OVERFLOW_TEXT : "uthread_attr_setstacksize()")
+{
+	overflow("auto", UTHREAD_TLS_DEFAULT);
+}
+
+/* A fault that is nobody's stack is the program's own affair. */
+static void on_segv(int sig)
+{
+	static const char text[] = "the program's own handler\n";
+
+	(void)sig;
+	_exit(write(2, text, sizeof(text) - 1) > 0 ? 3 : 4);
+}
+
+static void *faults(void *arg)
+{
+	char *p =
+		mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	CHECK(p != MAP_FAILED);
+	*(volatile char *)p = 1;
+	return arg;
+}
+
+TEST_DIES(other_faults_reach_the_handler_that_was_there, 0,
+	  "the program's own handler")
+{
+	signal(SIGSEGV, on_segv);
+	in_uthread(faults, NULL);
+}
+
+TEST_DIES(other_faults_without_a_handler_end_the_process, SIGSEGV, "")
+{
+	if (TEST_ASAN)
+		signal(SIGSEGV, SIG_DFL); /* not ASan's report */
+	in_uthread(faults, NULL);
+}
+
+/* ---- guards ---- */
+
+struct bounds {
+	uintptr_t low;
+	size_t bytes;
+};
+
+static void *bounds_of_self(void *arg)
+{
+	struct bounds *b = arg;
+	void *low;
+
+	CHECK_EQ(uthread_getstack(uthread_self(), &low, &b->bytes), 0);
+	b->low = (uintptr_t)low;
+	return arg;
+}
+
+/* Can the page below the stack be read? The kernel says so by EFAULT. */
+static void *page_below_faults(void *arg)
+{
+	struct bounds b;
+	int p[2];
+
+	bounds_of_self(&b);
+	CHECK(!pipe(p));
+	CHECK_EQ(write(p[1], (char *)b.low, 1), 1);
+	CHECK_EQ(write(p[1], (char *)b.low - 1, 1), -1);
+	CHECK_EQ(errno, EFAULT);
+	CHECK_EQ(write(p[1], (char *)b.low - 4096, 1), -1);
+	close(p[0]);
+	close(p[1]);
+	return arg;
+}
+
+static void every_stack_is_guarded(const char *guard)
+{
+	uthread_attr_t a;
+
+	setenv("UTHREAD_GUARD", guard, 1);
+	start_workers(1);
+	CHECK_EQ(uthread_attr_init(&a), 0);
+	for (size_t kib = 16; kib <= 4096; kib *= 2) {
+		CHECK_EQ(uthread_attr_setstacksize(&a, kib << 10), 0);
+		for (int i = 0; i < 3; i++)
+			joined(spawn_attr(&a, page_below_faults, NULL));
+		CHECK_EQ(uthread_attr_settls(&a, UTHREAD_TLS_SHARED), 0);
+		joined(spawn_attr(&a, page_below_faults, NULL));
+		CHECK_EQ(uthread_attr_settls(&a, UTHREAD_TLS_DEFAULT), 0);
+	}
+}
+
+TEST(every_stack_is_guarded_auto)
+{
+	every_stack_is_guarded("auto");
+}
+
+TEST(every_stack_is_guarded_mprotect)
+{
+	every_stack_is_guarded("mprotect");
+}
+
+static void *at_gate(void *arg)
+{
+	uthread_sem_wait(arg);
+	return NULL;
+}
+
+/* Without MADV_GUARD_INSTALL a guard costs mappings, of which there are few;
+ * the last ones are the program's. */
+TEST(no_guard_left_is_EAGAIN_and_leaves_mappings_to_the_program)
+{
+	static uthread_sem_t gate = UTHREAD_SEM_INITIALIZER(0);
+	static uthread_t t[200000];
+	struct uthread_stats st;
+	uthread_attr_t a;
+	int n = 0, err;
+
+	if (TEST_ASAN || TEST_EMULATED)
+		SKIP("too slow, and other limits come first");
+	setenv("UTHREAD_GUARD", "mprotect", 1);
+	start_workers(1);
+	CHECK_EQ(uthread_attr_init(&a), 0);
+	CHECK_EQ(uthread_attr_setstacksize(&a, UTHREAD_STACK_MIN), 0);
+	CHECK_EQ(uthread_attr_settls(&a, UTHREAD_TLS_SHARED), 0);
+	while (n < 200000 && !(err = uthread_create(&t[n], &a, at_gate, &gate)))
+		n++;
+	uthread_stats(&st, sizeof(st));
+	CHECK_EQ(st.guard, 2);
+	if (n == 200000)
+		SKIP("vm.max_map_count is very large here");
+	CHECK_EQ(err, EAGAIN);
+	for (int i = 0; i < 100; i++) {
+		void *p = mmap(NULL, 8192, i & 1 ? PROT_READ : PROT_NONE,
+			       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+		CHECK(p != MAP_FAILED);
+		CHECK(!mprotect(p, 4096, PROT_READ | PROT_WRITE));
+	}
+	for (int i = 0; i < n; i++)
+		uthread_sem_post(&gate);
+	for (int i = 0; i < n; i++)
+		joined(t[i]);
+	joined(spawn_attr(&a, bounds_of_self, &(struct bounds){ 0 }));
+}
+
+/* ---- giving memory back ---- */
+
+#define DEEP (512u << 10)
+
+static void *goes_deep(void *arg)
+{
+	struct bounds *b = arg;
+	volatile char *p = alloca(DEEP);
+
+	for (size_t i = 0; i < DEEP; i += 4096)
+		p[i] = 1;
+	bounds_of_self(b);
+	return arg;
+}
+
+static size_t resident(const struct bounds *b)
+{
+	static unsigned char vec[1 << 16];
+	size_t pages = b->bytes / 4096, n = 0;
+
+	CHECK(!mincore((void *)b->low, pages * 4096, vec));
+	for (size_t i = 0; i < pages; i++)
+		n += vec[i] & 1;
+	return n * 4096;
+}
+
+/* More ends than a worker's own pool takes: the rest goes to the global one,
+ * trimmed. */
+TEST(what_deep_calls_committed_is_given_back)
+{
+	enum { N = 1000 };
+	static struct bounds b[N];
+	static uthread_t t[N];
+	size_t most = 0, kept = 0;
+	uthread_attr_t a;
+
+	if (TEST_ASAN || TEST_EMULATED)
+		SKIP("its locals may lie elsewhere; mincore() is the host's");
+	start_workers(1);
+	CHECK_EQ(uthread_attr_init(&a), 0);
+	CHECK_EQ(uthread_attr_setstacksize(&a, 1 << 20), 0);
+	for (int i = 0; i < N; i++)
+		t[i] = spawn_attr(&a, goes_deep, &b[i]);
+	for (int i = 0; i < N; i++)
+		joined(t[i]);
+	for (int i = 0; i < N; i++) {
+		size_t r = resident(&b[i]);
+
+		kept += r >= DEEP;
+		most += r;
+	}
+	CHECK(kept <= 300); /* a worker's pool: 256 */
+	CHECK(most < (size_t)N * DEEP / 2);
+}
+
+TEST_MAIN()
