@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from built import find_build
 
 from swtch import plan
 from swtch.engines.native import find_probe
@@ -25,6 +26,12 @@ os.environ.setdefault("SWTCH_SOURCE", str(Path(__file__).parents[1]))
 def probe() -> Path:
     """The measuring program; without it there is nothing to test, which is a failure."""
     return find_probe()
+
+
+@pytest.fixture(scope="session")
+def libuthread_build(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with libuthread.a and libuthread.so."""
+    return find_build(tmp_path_factory.mktemp("libuthread"))
 
 
 @pytest.fixture

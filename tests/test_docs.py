@@ -14,9 +14,7 @@ import ast
 import os
 import re
 import shlex
-import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +22,7 @@ from typing import get_args
 
 import click
 import pytest
+from built import LIBRARY, ROOT, declared
 
 from swtch import errors, experiments
 from swtch.analysis import gates
@@ -31,10 +30,8 @@ from swtch.cli import cli
 from swtch.commands import vm
 from swtch.records import VerdictName
 
-ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 MAN = DOCS / "man"
-LIBRARY = ROOT / "libuthread"
 
 # Named one by one, so that a page that went missing is a failure.
 NAMED = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "kthread_perf/README.md")
@@ -75,36 +72,6 @@ def programs(page: str) -> Iterator[Program]:
 PROGRAMS = [program for page in PAGES for program in programs(page)]
 
 
-def newest(candidates: list[Path]) -> Path | None:
-    there = [path for path in candidates if path.is_file()]
-    return max(there, key=lambda path: path.stat().st_mtime, default=None)
-
-
-def meson() -> str | None:
-    """Meson of this environment, or of the machine."""
-    return shutil.which("meson", path=str(Path(sys.executable).parent)) or shutil.which("meson")
-
-
-@pytest.fixture(scope="module")
-def static_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """libuthread.a of the newest build of this tree; built here when there is none."""
-    builds = [ROOT / "build", ROOT / "build-wheel"]
-    probes = os.environ.get("SWTCH_PROBE_DIR")
-    if probes:
-        builds.append(Path(probes).parent)
-    found = newest([build / "libuthread" / "libuthread.a" for build in builds])
-    if found is not None:
-        return found
-    program = meson()
-    assert program, "no build of libuthread in build/ or build-wheel/, and no meson to make one"
-    build = tmp_path_factory.mktemp("libuthread")
-    options = ["-Dprobes=false", "-Dtests=false", "-Dman=disabled"]
-    for command in (["setup", *options, str(build), str(ROOT)], ["compile", "-C", str(build)]):
-        done = subprocess.run([program, *command], capture_output=True, text=True, timeout=600)
-        assert done.returncode == 0, done.stdout + done.stderr
-    return build / "libuthread" / "libuthread.a"
-
-
 def test_pages_have_programs() -> None:
     """Guards the search itself: these pages promise a program each."""
     promised = {"README.md", *(f"docs/runtime/{page}.md" for page in ("README", "porting", "sync"))}
@@ -113,7 +80,7 @@ def test_pages_have_programs() -> None:
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: f"{p.page}:{p.line}")
 def test_program_compiles_as_printed_and_runs(
-    program: Program, static_library: Path, tmp_path: Path
+    program: Program, libuthread_build: Path, tmp_path: Path
 ) -> None:
     if program.language == "c":
         compiler = shlex.split(os.environ.get("CC") or "gcc")
@@ -123,7 +90,7 @@ def test_program_compiles_as_printed_and_runs(
     source.write_text(program.source)
     output = tmp_path / "program"
     flags = ["-Wall", "-Wextra", "-Werror", "-I", str(LIBRARY / "include"), "-o", str(output)]
-    libraries = [str(static_library), "-pthread", "-ldl"]
+    libraries = [str(libuthread_build / "libuthread.a"), "-pthread", "-ldl"]
     made = subprocess.run(
         [*compiler, *flags, str(source), *libraries], capture_output=True, text=True, timeout=120
     )
@@ -378,15 +345,6 @@ def test_every_experiment_has_a_page() -> None:
 
 
 # ---- functions ----
-
-
-def declared() -> set[str]:
-    """The functions of the public headers."""
-    found: set[str] = set()
-    for header in (LIBRARY / "include").glob("*.h"):
-        code = re.sub(r"/\*.*?\*/", "", header.read_text(encoding="utf-8"), flags=re.DOTALL)
-        found |= set(re.findall(r"\b((?:uthread|coroutine)_\w+)\(", code))
-    return found
 
 
 def test_every_function_has_a_manual_page() -> None:

@@ -43,6 +43,8 @@
 #include <stdint.h>
 #include <time.h>
 
+struct timespec; /* <time.h> leaves it out in strict C99 */
+
 #define UTHREAD_VERSION "0.1.0"
 
 #ifdef __cplusplus
@@ -117,11 +119,7 @@ int uthread_tryjoin(uthread_t thread, void **value);
 int uthread_detach(uthread_t thread);
 /* End the calling uthread. C++ destructors of its frames, then key
  * destructors and TLS destructors run. Outside a uthread: abort. */
-#ifdef __cplusplus
-[[noreturn]] void uthread_exit(void *value);
-#else
-_Noreturn void uthread_exit(void *value);
-#endif
+void uthread_exit(void *value) __attribute__((__noreturn__));
 /* The calling uthread, NULL in a plain pthread. */
 uthread_t uthread_self(void);
 int uthread_equal(uthread_t a, uthread_t b);

@@ -212,7 +212,7 @@ static void arrived(coroutine_t *co, void *fake)
 	san_switch_finish_from(fake, &back->san_low, &back->san_size);
 }
 
-void coroutine_main(void *arg)
+void co_main(void *arg)
 {
 	coroutine_t *co = arg;
 	coroutine_scheduler_t *s = co->sched;
@@ -460,7 +460,7 @@ int coroutine_stats(const coroutine_scheduler_t *scheduler,
 	return 0;
 }
 
-bool coroutine_overflowed(const char *addr, void **fn, size_t *usable)
+bool co_overflowed(const char *addr, void **fn, size_t *usable)
 {
 	const coroutine_t *co = *running_slot();
 

@@ -19,7 +19,7 @@
 static int asm_make(struct co_context *ctx, char *low, size_t bytes,
 		    coroutine_t *co)
 {
-	context_make(&ctx->asm_ctx, low + bytes, coroutine_main, co);
+	context_make(&ctx->asm_ctx, low + bytes, co_main, co);
 	ctx->asm_ctx.tp = 0;
 	return 0;
 }
@@ -54,7 +54,7 @@ const struct co_backend co_backend_asm = {
 /* makecontext() passes ints, so the pointer travels in two halves. */
 static void uc_start(unsigned high, unsigned low)
 {
-	coroutine_main((void *)(((uintptr_t)high << 32) | low));
+	co_main((void *)(((uintptr_t)high << 32) | low));
 }
 
 static int uc_adopt(struct co_context *ctx)
@@ -75,7 +75,7 @@ static int uc_make(struct co_context *ctx, char *low, size_t bytes,
 		return errno;
 	ctx->uc->uc_stack.ss_sp = low;
 	ctx->uc->uc_stack.ss_size = bytes;
-	ctx->uc->uc_link = NULL; /* coroutine_main() never returns */
+	ctx->uc->uc_link = NULL; /* co_main() never returns */
 	makecontext(ctx->uc, (void (*)(void))uc_start, 2, (unsigned)(p >> 32),
 		    (unsigned)p);
 	return 0;

@@ -24,7 +24,7 @@ struct co_context {
 
 /* A back end: one file each. */
 struct co_backend {
-	/* Prepare a context that runs coroutine_main() on the stack. */
+	/* Prepare a context that runs co_main() on the stack. */
 	int (*make)(struct co_context *ctx, char *low, size_t bytes,
 		    coroutine_t *co);
 	/* Prepare the context of a caller. */
@@ -36,7 +36,7 @@ struct co_backend {
 extern const struct co_backend co_backend_asm, co_backend_ucontext;
 
 /* First code of a coroutine, on its stack. Never returns. */
-void coroutine_main(void *co);
+void co_main(void *co);
 
 /* ---- stacks: coroutine_stack.c ---- */
 

@@ -349,7 +349,7 @@ void overflow_pthread_put(void);
 /* ---- coroutine.c ---- */
 /* In a signal handler: does `addr` lie in the guard of the coroutine that
  * runs? Then its function and stack size. */
-bool coroutine_overflowed(const char *addr, void **fn, size_t *usable);
+bool co_overflowed(const char *addr, void **fn, size_t *usable);
 
 /* ---- key.c ---- */
 void keys_end(struct uthread *ut);

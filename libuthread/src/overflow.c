@@ -80,7 +80,7 @@ static void on_segv(int sig, siginfo_t *si, void *uc)
 	size_t usable;
 	void *fn;
 
-	if (si->si_code > 0 && coroutine_overflowed(addr, &fn, &usable)) {
+	if (si->si_code > 0 && co_overflowed(addr, &fn, &usable)) {
 		report_coroutine(fn, usable, addr);
 		signal(sig, SIG_DFL);
 		return;

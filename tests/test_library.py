@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""libuthread from outside: its headers stand alone, and no name of its inside is seen."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+from built import INCLUDE, LIBRARY, declared
+
+HEADERS = sorted(path.name for path in INCLUDE.glob("*.h"))
+C = ("c99", "c11", "c17", "gnu11", "c2x")
+CXX = ("c++11", "c++14", "c++17", "c++20", "c++23")
+
+
+def compiler(language: str) -> list[str]:
+    variable, usual = ("CC", "gcc") if language == "c" else ("CXX", "g++")
+    return shlex.split(os.environ.get(variable) or usual)
+
+
+def run(command: list[str], source: str = "") -> str:
+    done = subprocess.run(command, input=source, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+# ---- headers ----
+
+
+@pytest.mark.parametrize("standard", [*C, *CXX])
+@pytest.mark.parametrize("header", HEADERS)
+def test_header_stands_alone(header: str, standard: str) -> None:
+    """First in a file, twice, in every standard, with every warning an error."""
+    language = "c++" if standard in CXX else "c"
+    flags = [f"-std={standard}", "-Wall", "-Wextra", "-Wpedantic", "-Wundef", "-Werror"]
+    flags += ["-Wold-style-cast"] if language == "c++" else ["-Wstrict-prototypes"]
+    command = [*compiler(language), *flags, "-fsyntax-only", "-I", str(INCLUDE), "-x", language]
+    # Behind the headers: a file that is otherwise empty is not C.
+    source = f"#include <{header}>\n#include <{header}>\nint the_end;\n"
+    run([*command, "-"], source=source)
+
+
+def test_static_initialisers_are_constant_in_both_languages() -> None:
+    found = re.findall(
+        r"#define (UTHREAD_\w+_INITIALIZER)(\()?", (INCLUDE / "uthread.h").read_text()
+    )
+    assert len(found) >= 4
+    source = "#include <uthread.h>\n"
+    for name, arguments in found:
+        kind = "uthread_" + name.removeprefix("UTHREAD_").partition("_INITIALIZER")[0].lower()
+        kind = kind if not kind.endswith("_mutex") else "uthread_mutex"
+        value = f"{name}(3)" if arguments else name
+        source += f"extern {kind}_t a_{name}; {kind}_t a_{name} = {value};\n"
+    for language in ("c", "c++"):
+        flags = ["-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-I", str(INCLUDE)]
+        run([*compiler(language), *flags, "-x", language, "-"], source=source)
+
+
+# ---- names ----
+
+
+def interposed() -> set[str]:
+    """The names of libc's that the map lists one by one."""
+    listed = re.findall(r"^\t([a-z_]+);$", (LIBRARY / "src/libuthread.map").read_text(), re.M)
+    return {name for name in listed if not name.startswith(("uthread_", "coroutine_"))}
+
+
+def defined(*options: str) -> set[str]:
+    lines = run(["nm", "--defined-only", *options]).splitlines()
+    return {fields[2] for fields in map(str.split, lines) if len(fields) == 3}
+
+
+def test_shared_library_has_the_headers_functions_and_no_more(libuthread_build: Path) -> None:
+    assert defined("-D", str(libuthread_build / "libuthread.so")) == declared() | interposed()
+
+
+def test_static_library_has_the_headers_functions_and_no_more(libuthread_build: Path) -> None:
+    assert defined("-g", str(libuthread_build / "libuthread.a")) == declared() | interposed()
+
+
+def test_static_library_leaves_names_to_the_program(libuthread_build: Path, tmp_path: Path) -> None:
+    """Names that are global between the library's own files."""
+    source = tmp_path / "names.c"
+    source.write_text(
+        """#include <uthread.h>
+int rt = 1;
+long now_ns(void) { return 2; }
+int global_push(void) { return 3; }
+static void *fn(void *arg) { return arg; }
+int main(void)
+{
+	uthread_t t;
+	void *value = 0;
+
+	uthread_create(&t, 0, fn, &rt);
+	uthread_join(t, &value);
+	return !(value == &rt && rt == 1 && now_ns() == 2 && global_push() == 3);
+}
+"""
+    )
+    program = tmp_path / "names"
+    static = [str(libuthread_build / "libuthread.a"), "-pthread", "-ldl"]
+    run([*compiler("c"), "-I", str(INCLUDE), "-o", str(program), str(source), *static])
+    run([str(program)])
