@@ -137,11 +137,11 @@ static bool perform(struct interrupt *p, u64 n, bool first,
 	task_begin(&p->task, q->task_a, p->memory,
 		   kperf_task_bytes(q, q->task_a));
 	if (q->cold)
-		kperf_evict(p->evict, q->evict_bytes);
+		evict(p->evict, q->evict_bytes);
 	begin = ktime_get_ns();
 	for (i = 0; i <= n; i++) {
 		if (!kperf_task_advance(p->run, &p->task,
-					kperf_slice(q->steps_a, i, n + 1)))
+					task_slice(q->steps_a, i, n + 1)))
 			return false;
 		if (i < n && !interrupt_self(p))
 			return false;

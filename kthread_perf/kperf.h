@@ -22,6 +22,7 @@
 
 #include "histogram.h"
 #include "workloads/counter.h"
+#include "workloads/evict.h"
 #include "workloads/task.h"
 
 struct mm_struct;
@@ -265,11 +266,9 @@ void kperf_pair_perform(struct kperf_run *run);
 void kperf_interrupt_perform(struct kperf_run *run);
 
 /* overhead.c */
-void kperf_evict(u8 *buffer, size_t size);
 void kperf_spread(struct kperf_spread *out, u64 *values, unsigned int n);
 size_t kperf_task_bytes(const struct kperf_params *p, enum task_kind kind);
 bool kperf_task_advance(struct kperf_run *run, struct task *t, u64 steps);
-u64 kperf_slice(u64 steps, u64 part, u64 parts);
 int kperf_selftest(void);
 
 /* samples.c */

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What the two experiments of study 002 share: cold caches,
- * slices of work, the spread of repeated measurements.
+ * What the two experiments of study 002 share: work that can be
+ * stopped, the spread of repeated measurements.
  */
-#include <linux/compiler.h>
 #include <linux/errno.h>
 #include <linux/math64.h>
 #include <linux/minmax.h>
@@ -13,30 +12,7 @@
 
 #include "kperf.h"
 
-#define LINE 64
 #define STEPS 16
-
-/**
- * kperf_evict() - push everything else out of the data caches
- * @buffer:	memory to walk, NULL for none
- * @size:	more than the last-level cache to be sure
- *
- * Writes every line, so that what it leaves behind is dirty: the next task has
- * to pay for writing it back, as after a switch in the study. A page has its
- * own entry in the TLB, so a walk of 8 MiB replaces those as well. Kernel
- * modules have no portable way to flush instead: the functions are not
- * exported, and flushing would leave the caches empty, not someone else's.
- */
-void kperf_evict(u8 *buffer, size_t size)
-{
-	size_t i;
-
-	if (!buffer)
-		return;
-	for (i = 0; i < size; i += LINE)
-		WRITE_ONCE(buffer[i], READ_ONCE(buffer[i]) + 1);
-	barrier();
-}
 
 static int compare(const void *a, const void *b)
 {
@@ -100,18 +76,6 @@ bool kperf_task_advance(struct kperf_run *run, struct task *t, u64 steps)
 		cond_resched();
 	}
 	return true;
-}
-
-/**
- * kperf_slice() - the size of one of several nearly equal parts
- * @steps:	the whole
- * @part:	which part, from 0
- * @parts:	how many there are
- */
-u64 kperf_slice(u64 steps, u64 part, u64 parts)
-{
-	return div64_u64(steps * (part + 1), parts) -
-	       div64_u64(steps * part, parts);
 }
 
 /**

@@ -102,7 +102,7 @@ static void prepare(struct pair *p, const struct program *program)
 			   kperf_task_bytes(q, kind));
 	}
 	if (program->cold_start)
-		kperf_evict(p->evict, q->evict_bytes);
+		evict(p->evict, q->evict_bytes);
 }
 
 /* One of a pass's n + 1 stretches; `index` counts both threads'. */
@@ -124,11 +124,11 @@ static bool stretch(struct pair *p, int me, const struct program *program,
 	}
 	if (program->work &&
 	    !kperf_task_advance(p->run, &p->task[me],
-				kperf_slice(me ? q->steps_b : q->steps_a,
-					    index / 2, parts)))
+				task_slice(me ? q->steps_b : q->steps_a,
+					   index / 2, parts)))
 		return false;
 	if (program->cold_switch)
-		kperf_evict(p->evict, q->evict_bytes);
+		evict(p->evict, q->evict_bytes);
 	end = ktime_get_ns();
 	p->pass.task_ns[me] += end - now;
 	p->pass.total_ns = end - p->begin_ns;

@@ -135,37 +135,40 @@ static void show_passes(struct seq_file *m, const char *name,
 	seq_puts(m, "]");
 }
 
-static void mean_pass(struct kperf_pass *mean, const struct kperf_pass *pass,
-		      unsigned int n)
+/*
+ * The repetition whose R' - R is the median: whatever else got hold of the CPU
+ * is in few of them. One of them, not the mean of each part: the shares of the
+ * tasks and of the switches still add up to the whole.
+ */
+static unsigned int middle(const struct kperf_overhead *o)
 {
 	unsigned int i;
+	unsigned int j;
 
-	memset(mean, 0, sizeof(*mean));
-	if (!n)
-		return;
-	for (i = 0; i < n; i++) {
-		mean->total_ns += pass[i].total_ns;
-		mean->task_ns[0] += pass[i].task_ns[0];
-		mean->task_ns[1] += pass[i].task_ns[1];
-		mean->switch_ns += pass[i].switch_ns;
+	for (i = 0; i < o->repeats; i++) {
+		s64 mine = o->rn[i].total_ns - o->r[i].total_ns;
+		unsigned int below = 0;
+
+		for (j = 0; j < o->repeats; j++) {
+			s64 other = o->rn[j].total_ns - o->r[j].total_ns;
+
+			below += other < mine || (other == mine && j < i);
+		}
+		if (below == (o->repeats - 1) / 2)
+			return i;
 	}
-	mean->total_ns = div_u64(mean->total_ns, n);
-	mean->task_ns[0] = div_u64(mean->task_ns[0], n);
-	mean->task_ns[1] = div_u64(mean->task_ns[1], n);
-	mean->switch_ns = div_u64(mean->switch_ns, n);
+	return 0;
 }
 
 static void show_pair(struct seq_file *m, const struct kperf_run *run)
 {
 	const struct kperf_params *p = &run->params;
 	const struct kperf_overhead *o = run->overhead;
-	struct kperf_pass r;
-	struct kperf_pass rn;
+	struct kperf_pass r = o->r[middle(o)];
+	struct kperf_pass rn = o->rn[middle(o)];
 	s64 inflation;
 	s64 share[2];
 
-	mean_pass(&r, o->r, o->repeats);
-	mean_pass(&rn, o->rn, o->repeats);
 	share[0] = (s64)(rn.task_ns[0] - r.task_ns[0]);
 	share[1] = (s64)(rn.task_ns[1] - r.task_ns[1]);
 	inflation = (s64)(rn.switch_ns - r.switch_ns) -
@@ -201,13 +204,10 @@ static void show_interrupt(struct seq_file *m, const struct kperf_run *run)
 {
 	const struct kperf_params *p = &run->params;
 	const struct kperf_overhead *o = run->overhead;
-	struct kperf_pass r;
-	struct kperf_pass rn;
-	s64 total;
+	struct kperf_pass r = o->r[middle(o)];
+	struct kperf_pass rn = o->rn[middle(o)];
+	s64 total = (s64)(rn.total_ns - r.total_ns);
 
-	mean_pass(&r, o->r, o->repeats);
-	mean_pass(&rn, o->rn, o->repeats);
-	total = (s64)(rn.total_ns - r.total_ns);
 	seq_printf(m, ",\"wall_ns\":%llu,\"r_ns\":%llu,\"rn_ns\":%llu",
 		   wall_ns(run), r.total_ns, rn.total_ns);
 	show_spread(m, "d", &o->warm);

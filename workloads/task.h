@@ -57,6 +57,12 @@ void task_begin(struct task *t, enum task_kind kind, void *memory,
 /* Perform `n` steps. */
 void task_run(struct task *t, size_t n);
 
+/* The steps of one of several nearly equal parts, `part` from 0. */
+static inline size_t task_slice(size_t steps, size_t part, size_t parts)
+{
+	return steps * (part + 1) / parts - steps * part / parts;
+}
+
 /* What the steps so far computed, as one number. */
 uint32_t task_digest(const struct task *t);
 
