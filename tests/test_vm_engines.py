@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -417,13 +418,15 @@ class TestNativeKthread:
             release="6.1.0",
         )
 
-    def test_loads_runs_and_unloads(self, fake_machine: Machine, probe_dir: Path) -> None:
+    @pytest.mark.parametrize("mm", [False, True])
+    def test_loads_runs_and_unloads(self, fake_machine: Machine, probe_dir: Path, mm: bool) -> None:
         lines = (
             b'{"kind":"hello","schema":1,"probe":"kthread_perf","version":"1","pid":1}\n'
             b'{"kind":"sample","schema":1,"model":"kthread","wall_ns":5,"counter":4}\n'
             b'{"kind":"end","schema":1,"samples":1}\n'
         )
         trial = self.trial()
+        trial = msgspec.structs.replace(trial, probe={**trial.probe, "mm": mm})
         invocation = Invocation(seq=0, block=0, trial_id=trial.id, seed=77)
         run = fake_machine.run
 
@@ -440,6 +443,10 @@ class TestNativeKthread:
         assert [outcome.sample.status for outcome in outcomes] == ["ok", "ok"]
         assert outcomes[0].sample.values["counter"] == 4
         assert "seed=77" in written and written.endswith("start\n")
+        spaces = re.search(r" mm=1 mm_pids=(\d+),(\d+) start", written)
+        assert bool(spaces) == mm
+        # Whose address spaces were lent are gone again.
+        assert not spaces or not any(Path(f"/proc/{pid}").exists() for pid in spaces.groups())
         names = [Path(command[0]).name for command in fake_machine.commands]
         assert names == ["kmod.sh", "insmod", "rmmod"]
 

@@ -24,7 +24,8 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -210,7 +211,10 @@ class NativeKthreadEngine:
         probe = dict(trial.probe)
         if "seed" in probe:
             probe["seed"] = invocation.seed
-        self._control(control_text(probe))
+        with _address_spaces(bool(probe.get("mm"))) as pids:
+            if pids:
+                probe["mm_pids"] = pids
+            self._control(control_text(probe))
         deadline = time.monotonic() + trial.timeout_s
         while True:
             try:
@@ -236,6 +240,18 @@ class NativeKthreadEngine:
             raise ProbeError(f"{MODULE} refused the trial: {os_error_text(error)}") from None
         finally:
             os.close(file)
+
+
+@contextmanager
+def _address_spaces(wanted: bool) -> Iterator[list[int]]:
+    """Two processes whose address spaces a run takes hold of when it starts."""
+    lenders = [subprocess.Popen(["sleep", "infinity"]) for _ in range(2 if wanted else 0)]
+    try:
+        yield [lender.pid for lender in lenders]
+    finally:
+        for lender in lenders:
+            lender.kill()
+            lender.wait()
 
 
 def _is_set(file: Path) -> bool:
