@@ -17,6 +17,8 @@ static const struct {
 	{ "scenario", probe_scenario },
 	{ "gantt", probe_gantt },
 	{ "scaling", probe_scaling },
+	{ "pair-overhead", probe_pair },
+	{ "interrupt-overhead", probe_interrupt },
 };
 
 int main(int argc, char **argv)

@@ -73,6 +73,14 @@ extern const char *const policy_names[];
  * probe when it is refused. */
 void policy_set(enum policy policy);
 
+/* ---- processes (processes.c) ---- */
+
+/* Zeroed memory that processes made later share; ends the probe without. */
+void *map_shared(size_t bytes);
+/* Have n processes call fn once each, and wait for all; ends the probe when one
+ * ends in any other way. */
+void processes_run(int n, void (*fn)(void *arg, int index), void *arg);
+
 /* ---- the scenario experiment ---- */
 
 enum intervention { INTERVENE_NONE, INTERVENE_YIELD, INTERVENE_SLEEP };
@@ -103,6 +111,10 @@ struct carrier_result {
 	int cpu;
 	struct usage usage;
 };
+
+/* As a sample's threads[] and carriers[] have them (record.c). */
+json_t *record_thread(int index, const struct thread_result *t);
+json_t *record_carrier(int index, const struct carrier_result *c);
 
 struct scenario_result {
 	struct thread_result *threads; /* [threads] */
@@ -144,5 +156,7 @@ void scenario_check_pins(const struct scenario *s,
 
 void probe_scenario(json_t *trial);
 void probe_gantt(json_t *trial);
+void probe_pair(json_t *trial);
+void probe_interrupt(json_t *trial);
 
 #endif

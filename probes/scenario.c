@@ -42,42 +42,6 @@ static void read_scenario(json_t *trial, struct scenario *s)
 	s->cpus = trial_cpus(trial, &s->ncpus);
 }
 
-static void set_usage(json_t *o, const struct usage *u)
-{
-	json_object_set_new(o, "nvcsw", json_integer(u->nvcsw));
-	json_object_set_new(o, "nivcsw", json_integer(u->nivcsw));
-	json_object_set_new(o, "utime_ns", json_integer(u->utime_ns));
-	json_object_set_new(o, "stime_ns", json_integer(u->stime_ns));
-	json_object_set_new(o, "cpu_ns", json_integer(u->cpu_ns));
-}
-
-static json_t *thread_record(int index, const struct thread_result *t)
-{
-	json_t *o = json_object();
-
-	json_object_set_new(o, "index", json_integer(index));
-	json_object_set_new(o, "pid", json_integer(t->pid));
-	json_object_set_new(o, "tid", json_integer(t->tid));
-	json_object_set_new(o, "cpu", json_integer(t->cpu));
-	json_object_set_new(o, "cpu_end", json_integer(t->cpu_end));
-	json_object_set_new(o, "start_ns", json_integer(t->start_ns));
-	json_object_set_new(o, "end_ns", json_integer(t->end_ns));
-	if (t->has_usage)
-		set_usage(o, &t->usage);
-	return o;
-}
-
-static json_t *carrier_record(int index, const struct carrier_result *c)
-{
-	json_t *o = json_object();
-
-	json_object_set_new(o, "index", json_integer(index));
-	json_object_set_new(o, "tid", json_integer(c->tid));
-	json_object_set_new(o, "cpu", json_integer(c->cpu));
-	set_usage(o, &c->usage);
-	return o;
-}
-
 static void print_sample(const struct scenario *s,
 			 const struct scenario_result *r)
 {
@@ -111,11 +75,11 @@ static void print_sample(const struct scenario *s,
 	json_object_set_new(o, "majflt", json_integer(majflt));
 	list = json_array();
 	for (i = 0; i < s->threads; i++)
-		json_array_append_new(list, thread_record(i, &r->threads[i]));
+		json_array_append_new(list, record_thread(i, &r->threads[i]));
 	json_object_set_new(o, "threads", list);
 	list = json_array();
 	for (i = 0; i < r->ncarriers; i++)
-		json_array_append_new(list, carrier_record(i, &r->carriers[i]));
+		json_array_append_new(list, record_carrier(i, &r->carriers[i]));
 	json_object_set_new(o, "carriers", list);
 	record_print(o);
 }
