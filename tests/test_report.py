@@ -512,8 +512,15 @@ def test_highlights_are_of_this_run(tmp_path: Path) -> None:
     scene = Scene().scenario("A", "pthread", 100.0).scenario("B2", "pthread", 250.0)
     scene.scenario("B2", "uthread", 300.0)
     first, second, *_ = tell(scene.write(tmp_path / "run")).highlights
-    assert first.startswith("Four pthreads on one shared counter are 2.50 times faster on one CPU")
-    assert "uthreads get through 20 % more than pthreads" in second
+    assert "get through 2.50 times as much on one CPU as on 4" in first
+    assert "uthreads get through 1.20 times as much as pthreads" in second
     other = Scene().scenario("A", "pthread", 200.0).scenario("B2", "pthread", 100.0)
     first = tell(other.write(tmp_path / "other")).highlights[0]
-    assert "2 times slower on one CPU than on 4" in first
+    assert "get through 0.500 times as much on one CPU" in first
+
+
+def test_highlights_say_no_more_than_the_interval_allows(tmp_path: Path) -> None:
+    scene = Scene().scenario("A", "pthread", spread(100.0, share=0.5))
+    scene.scenario("B2", "pthread", spread(110.0, share=-0.5))
+    (sentence, *_) = tell(scene.write(tmp_path / "run")).highlights
+    assert "get through as much, within the noise, on one CPU as on 4" in sentence

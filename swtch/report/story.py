@@ -218,6 +218,17 @@ def _scenario(groups: Sequence[Group], model: str, case: str) -> Group | None:
     return None
 
 
+def _times(ratio: Interval) -> str:
+    """As much of a comparison as its interval allows to say."""
+    if ratio.low <= 1 <= ratio.high:
+        return "as much, within the noise,"
+    return f"{number(ratio.estimate)} times as much"
+
+
+def _range(ratio: Interval) -> str:
+    return f"95 % interval {number(ratio.low)} to {number(ratio.high)} x"
+
+
 def _ratio_sentence(groups: Sequence[Group]) -> list[str]:
     base, single = _scenario(groups, "pthread", "A"), _scenario(groups, "pthread", "B2")
     if base is None or single is None:
@@ -226,12 +237,9 @@ def _ratio_sentence(groups: Sequence[Group]) -> list[str]:
     used = base.trial.factors.get("cpus_used")
     if ratio is None or used == 1:
         return []
-    verb = "faster" if ratio.estimate > 1 else "slower"
-    factor = ratio.estimate if ratio.estimate > 1 else 1 / ratio.estimate
     said = (
-        f"Four pthreads on one shared counter are {number(factor)} times {verb} on one CPU"
-        f" than on {used} (95 % interval {number(ratio.low)} to {number(ratio.high)} x;"
-        " the study saw 2.87 x against four)."
+        f"Four pthreads on one shared counter get through {_times(ratio)} on one CPU"
+        f" as on {used} ({_range(ratio)}; the study saw 2.87 x against four)."
     )
     return [said]
 
@@ -244,15 +252,9 @@ def _fastest_sentence(groups: Sequence[Group]) -> list[str]:
     ratio = compare(uthread, pthread)
     if ratio is None:
         return []
-    if ratio.low > 1:
-        told = f"{number((ratio.estimate - 1) * 100, 2)} % more than"
-    elif ratio.high < 1:
-        told = f"{number((1 - ratio.estimate) * 100, 2)} % less than"
-    else:
-        told = "as much, within the noise, as"
     said = (
         "With a yield every 10 000 increments on one CPU (B2), uthreads get through"
-        f" {told} pthreads ({number(ratio.low)} to {number(ratio.high)} x)."
+        f" {_times(ratio)} as pthreads ({_range(ratio)})."
     )
     return [said]
 
@@ -265,9 +267,9 @@ def _kthread_sentence(groups: Sequence[Group]) -> list[str]:
         ratio = compare(kthread, pthread) if kthread and pthread else None
         if ratio is not None:
             said = (
-                f"Kernel threads that yield on one CPU (B2) get through {number(ratio.estimate)}"
-                f" times as much as pthreads on {place} ({number(ratio.low)} to"
-                f" {number(ratio.high)} x; the study saw 1.40 x)."
+                "Kernel threads that yield on one CPU (B2) get through"
+                f" {_times(ratio)} as pthreads on {place} ({_range(ratio)};"
+                " the study saw 1.40 x)."
             )
             return [said]
     return []
