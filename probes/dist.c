@@ -81,6 +81,7 @@ void dist_record(json_t *o, const char *name, struct dist *d)
 	if (!d->n)
 		return;
 	qsort(d->v, d->n, sizeof(*d->v), ascending);
+	set(o, name, "p10_ns", at(d, 0.1));
 	set(o, name, "p50_ns", at(d, 0.5));
 	set(o, name, "p90_ns", at(d, 0.9));
 	set(o, name, "p99_ns", at(d, 0.99));

@@ -17,6 +17,8 @@ static const struct {
 	{ "scenario", probe_scenario },
 	{ "gantt", probe_gantt },
 	{ "scaling", probe_scaling },
+	{ "preemption", probe_preemption },
+	{ "floor", probe_floor },
 	{ "pair-overhead", probe_pair },
 	{ "interrupt-overhead", probe_interrupt },
 };
@@ -24,7 +26,7 @@ static const struct {
 int main(int argc, char **argv)
 {
 	const char *name;
-	char known[160] = "";
+	char known[240] = "";
 	json_t *trial, *hello;
 	size_t i;
 

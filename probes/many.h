@@ -54,13 +54,16 @@ static inline void dist_add(struct dist *d, int64_t v)
 /* All of `from` go to `d`. */
 void dist_merge(struct dist *d, const struct dist *from);
 /*
- * NAME_n, NAME_p50_ns, _p90_, _p99_, _p999_ and _max_ns, and NAME_quantiles, a
- * list of [probability, value]. Sorts; nothing is recorded of an empty one.
+ * NAME_n, NAME_p10_ns, _p50_, _p90_, _p99_, _p999_ and _max_ns, and
+ * NAME_quantiles, a list of [probability, value]. Sorts; nothing is recorded of
+ * an empty one.
  */
 void dist_record(json_t *o, const char *name, struct dist *d);
 /* The value below which a share p of them lies; 0 of none. Sorts. */
 int64_t dist_quantile(struct dist *d, double p);
 
 void probe_scaling(json_t *trial);
+void probe_preemption(json_t *trial);
+void probe_floor(json_t *trial);
 
 #endif

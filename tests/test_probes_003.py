@@ -157,3 +157,93 @@ def test_a_wrong_field_is_named(probe: Path, field: str, value: Any) -> None:
 
 def test_alone_is_a_matter_of_pthreads(probe: Path) -> None:
     assert error(probe, scaling("uthread", alone=True))["where"] == "alone"
+
+
+# ---- preemption, floor ----
+
+
+def preemption(**given: Any) -> Record:
+    trial: Record = {
+        "schema": 1,
+        "probe": "preemption",
+        "model": "uthread",
+        "work": "loop",
+        "tick_ns": 1_000_000,
+        "part_ns": 10_000_000,
+        "rounds": 3,
+        "cpus": CPUS,
+        "policy": "other",
+        **given,
+    }
+    return {name: value for name, value in trial.items() if value is not None}
+
+
+def floor(**given: Any) -> Record:
+    return preemption(**{"probe": "floor", "model": "pthread", "kind": "timer", **given})
+
+
+def ascending(quantiles: list[list[float]]) -> bool:
+    values = [value for _, value in quantiles]
+    return values == sorted(values) and values[0] > 0
+
+
+@pytest.mark.parametrize("work", ["loop", "libc"])
+@pytest.mark.parametrize("source", ["worker", "process", "monitor"])
+def test_ticks_are_told(probe: Path, source: str, work: str) -> None:
+    made = measure(probe, preemption(source=source, work=work))
+    values = made.values
+    assert made.detail["source"] == source
+    assert 0 <= values["taken"] <= values["preempted"] <= values["ticks"]
+    # The work of three parts on each CPU takes tens of intervals: some tick was taken.
+    assert values["taken"] > 0
+    assert values["gap_n"] == values["taken"] and ascending(made.detail["gap_quantiles"])
+    # Two starts in every part make a period; each part's first has none before it.
+    assert values["taken"] - 3 * len(CPUS) <= values["period_n"] <= values["taken"]
+    assert values["events"] == pytest.approx(values["taken"] / 3 / len(CPUS))
+    assert values["quiet_cpu_ns"] > 0 and 0 < values["cpu_share"] <= 1.05
+    assert values["workers"] == len(CPUS)
+
+
+@pytest.mark.parametrize("mechanism", ["call", "frame"])
+def test_the_mechanism_is_the_one_asked_for(probe: Path, mechanism: str) -> None:
+    made = measure(probe, preemption(mechanism=mechanism, tick_ns=100_000))
+    assert made.detail["mechanism"] == mechanism and made.values["taken"] > 0
+
+
+def test_a_timers_signals_are_counted(probe: Path) -> None:
+    values = measure(probe, floor()).values
+    assert values["events"] > 0 and 0 < values["gap_n"]
+    assert values["quiet_wall_ns"] > 0 and "each_cpu_ns" in values
+    assert "period_n" not in values and "taken" not in values
+
+
+def test_signals_to_oneself_all_come(probe: Path) -> None:
+    """A missing one is an error record, which measure() would raise."""
+    values = measure(probe, floor(kind="self", tick_ns=None, part_ns=None, rounds=None)).values
+    assert values["gap_n"] == 200 * len(CPUS)
+    assert 0 < values["gap_p10_ns"] <= values["gap_p50_ns"] <= values["gap_max_ns"]
+    assert "events" not in values
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("work", "sleep"),
+        ("tick_ns", 0),
+        ("tick_ns", 99_999),
+        ("part_ns", 1),
+        ("rounds", 0),
+        ("model", "pthread"),
+        ("source", "clock"),
+        ("cpus", []),
+    ],
+)
+def test_a_wrong_field_of_preemption_is_named(probe: Path, field: str, value: Any) -> None:
+    assert error(probe, preemption(**{field: value}))["where"] == field
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("kind", "poll"), ("tick_ns", 9999), ("rounds", -1), ("model", "uthread")]
+)
+def test_a_wrong_field_of_floor_is_named(probe: Path, field: str, value: Any) -> None:
+    assert error(probe, floor(**{field: value}))["where"] == field
