@@ -126,12 +126,17 @@ static bool measure_base(struct interrupt *p, unsigned int cpu,
 	return true;
 }
 
-static bool perform(struct interrupt *p, u64 n, bool first,
+/* The work is in n + 1 parts, with interrupts between them or without. */
+static bool perform(struct interrupt *p, bool with, unsigned int repeat,
 		    struct kperf_pass *pass)
 {
+	struct cut *times = kperf_cuts(p->run, with, repeat);
 	const struct kperf_params *q = &p->run->params;
 	struct kperf_overhead *o = p->run->overhead;
+	bool first = !with && repeat == 0;
 	u64 begin;
+	u64 now;
+	u64 end;
 	u64 i;
 
 	task_begin(&p->task, q->task_a, p->memory,
@@ -139,16 +144,26 @@ static bool perform(struct interrupt *p, u64 n, bool first,
 	if (q->cold)
 		evict(p->evict, q->evict_bytes);
 	begin = ktime_get_ns();
-	for (i = 0; i <= n; i++) {
+	now = begin;
+	for (i = 0; i <= q->n; i++) {
+		if (i && with) {
+			if (!interrupt_self(p))
+				return false;
+			end = ktime_get_ns();
+			times[i].before = end - now;
+			pass->switch_ns += end - now;
+			pass->switches++;
+			now = end;
+		}
 		if (!kperf_task_advance(p->run, &p->task,
-					task_slice(q->steps_a, i, n + 1)))
+					task_slice(q->steps_a, i, q->n + 1)))
 			return false;
-		if (i < n && !interrupt_self(p))
-			return false;
+		end = ktime_get_ns();
+		times[i].work = end - now;
+		pass->task_ns[0] += end - now;
+		now = end;
 	}
-	pass->total_ns = ktime_get_ns() - begin;
-	pass->task_ns[0] = pass->total_ns;
-	pass->switches = n;
+	pass->total_ns = now - begin;
 	if (first)
 		o->digest[0] = task_digest(&p->task);
 	else if (o->digest[0] != task_digest(&p->task))
@@ -166,8 +181,8 @@ static void measure(struct kperf_thread *t)
 	if (!measure_direct(p, &o->warm) || !measure_base(p, t->cpu, &o->base))
 		return;
 	for (i = 0; i < q->repeat; i++) {
-		if (!perform(p, 0, i == 0, &o->r[i]) ||
-		    !perform(p, q->n, false, &o->rn[i]))
+		if (!perform(p, false, i, &o->r[i]) ||
+		    !perform(p, true, i, &o->rn[i]))
 			return;
 		o->repeats = i + 1;
 	}
@@ -191,11 +206,10 @@ void kperf_interrupt_perform(struct kperf_run *run)
 	struct interrupt *p;
 	int error = -ENOMEM;
 
-	run->overhead = kperf_memory(sizeof(*run->overhead));
+	run->overhead = kperf_overhead_new(q);
 	p = kzalloc(sizeof(*p), GFP_KERNEL);
 	if (!run->overhead || !p)
 		goto out;
-	run->overhead->correct = true;
 	p->run = run;
 	p->work = IRQ_WORK_INIT_HARD(handle_work);
 	p->samples = kperf_memory(q->rounds * sizeof(*p->samples));

@@ -22,6 +22,7 @@
 
 #include "histogram.h"
 #include "workloads/counter.h"
+#include "workloads/cuts.h"
 #include "workloads/evict.h"
 #include "workloads/task.h"
 
@@ -31,7 +32,7 @@ struct seq_file;
 #define KPERF_VERSION "0.1.0"
 #define KPERF_THREADS_MAX 64
 #define KPERF_PIDS_MAX 8
-#define KPERF_REPEAT_MAX 100
+#define KPERF_REPEAT_MAX CUTS_REPEATS_MAX
 #define KPERF_ROUNDS_MAX 10000
 
 enum kperf_experiment {
@@ -166,6 +167,7 @@ struct kperf_overhead {
 	u64 handovers; /* all of them, also those that are not measured */
 	u32 digest[2];
 	bool correct;
+	struct cut cuts[]; /* kperf_cuts() */
 };
 
 enum kperf_state { KPERF_IDLE, KPERF_RUNNING, KPERF_DONE };
@@ -267,6 +269,11 @@ void kperf_interrupt_perform(struct kperf_run *run);
 
 /* overhead.c */
 void kperf_spread(struct kperf_spread *out, u64 *values, unsigned int n);
+struct kperf_overhead *kperf_overhead_new(const struct kperf_params *p);
+struct cut *kperf_cuts(const struct kperf_run *run, bool with,
+		       unsigned int repeat);
+void kperf_middle(const struct kperf_run *run, bool with,
+		  struct kperf_pass *out);
 size_t kperf_task_bytes(const struct kperf_params *p, enum task_kind kind);
 bool kperf_task_advance(struct kperf_run *run, struct task *t, u64 steps);
 int kperf_selftest(void);

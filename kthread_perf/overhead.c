@@ -6,6 +6,7 @@
 #include <linux/errno.h>
 #include <linux/math64.h>
 #include <linux/minmax.h>
+#include <linux/overflow.h>
 #include <linux/mm.h>
 #include <linux/sched.h>
 #include <linux/sort.h>
@@ -43,6 +44,60 @@ void kperf_spread(struct kperf_spread *out, u64 *values, unsigned int n)
 	out->min = values[0];
 	out->p50 = values[n / 2];
 	out->max = values[n - 1];
+}
+
+/**
+ * kperf_overhead_new() - where a run's results go
+ * @p:		the parameters
+ *
+ * Return: memory for vfree(), zeroed but for what says otherwise; or NULL.
+ */
+struct kperf_overhead *kperf_overhead_new(const struct kperf_params *p)
+{
+	struct kperf_overhead *o;
+
+	o = kperf_memory(struct_size(o, cuts, 2 * p->repeat * (p->n + 1)));
+	if (o)
+		o->correct = true;
+	return o;
+}
+
+/**
+ * kperf_cuts() - the times of the parts of one repetition
+ * @run:	the run
+ * @with:	of R', otherwise of R
+ * @repeat:	which repetition
+ *
+ * Return: n + 1 of them, those of the next repetition behind.
+ */
+struct cut *kperf_cuts(const struct kperf_run *run, bool with,
+		       unsigned int repeat)
+{
+	const struct kperf_params *p = &run->params;
+	u64 row = (with ? p->repeat : 0) + repeat;
+
+	return &run->overhead->cuts[row * (p->n + 1)];
+}
+
+/**
+ * kperf_middle() - R or R' of all repetitions together
+ * @run:	a run that is done
+ * @with:	R', otherwise R
+ * @out:	part by part the median, added up (workloads/cuts.h)
+ */
+void kperf_middle(const struct kperf_run *run, bool with,
+		  struct kperf_pass *out)
+{
+	bool alone = run->params.experiment != KPERF_PAIR;
+	struct cuts_sum sum;
+
+	cuts_add_up(&sum, kperf_cuts(run, with, 0), run->params.n + 1,
+		    run->overhead->repeats);
+	memset(out, 0, sizeof(*out));
+	out->task_ns[0] = sum.work[0] + (alone ? sum.work[1] : 0);
+	out->task_ns[1] = alone ? 0 : sum.work[1];
+	out->switch_ns = sum.before;
+	out->total_ns = out->task_ns[0] + out->task_ns[1] + out->switch_ns;
 }
 
 /**

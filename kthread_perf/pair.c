@@ -30,8 +30,7 @@
  * so the same code measures with and without the switch of address spaces.
  *
  * The study turned interrupts off. That cannot be done across schedule(), so
- * ticks are in the figures; repeats and medians have to cope, and n = 1 has
- * about as many of them as n = 99.
+ * ticks are in the raw figures; workloads/cuts.h says how R and R' do without.
  */
 #include <linux/ktime.h>
 #include <linux/math64.h>
@@ -42,13 +41,20 @@
 
 #include "kperf.h"
 
-/* @samples: where to put the time of each switch, for a pass without work. */
+/*
+ * n is how often the tasks hand over, cuts in how many parts their work is; in a
+ * pass for R, a task does all of its parts in one stretch.
+ * @samples: where to put the time of each switch, for a pass without work.
+ * @times: where to put the time of each part, or NULL.
+ */
 struct program {
 	u64 n;
+	u64 cuts;
 	bool work;
 	bool cold_start;
 	bool cold_switch;
 	u64 *samples;
+	struct cut *times;
 };
 
 struct pair {
@@ -105,11 +111,33 @@ static void prepare(struct pair *p, const struct program *program)
 		evict(p->evict, q->evict_bytes);
 }
 
-/* One of a pass's n + 1 stretches; `index` counts both threads'. */
-static bool stretch(struct pair *p, int me, const struct program *program,
-		    u64 index, u64 parts)
+/* One part of this thread's work, or all that are left; the time then, 0: stop. */
+static u64 work(struct pair *p, int me, const struct program *program, u64 part,
+		u64 now)
 {
 	const struct kperf_params *q = &p->run->params;
+	u64 parts = me ? (program->cuts + 1) / 2 : program->cuts / 2 + 1;
+
+	do {
+		u64 end;
+
+		if (!kperf_task_advance(p->run, &p->task[me],
+					task_slice(me ? q->steps_b : q->steps_a,
+						   part / 2, parts)))
+			return 0;
+		end = ktime_get_ns();
+		if (program->times)
+			program->times[part].work = end - now;
+		now = end;
+		part += 2;
+	} while (program->n < program->cuts && part <= program->cuts);
+	return now;
+}
+
+/* One of a pass's n + 1 stretches; `index` counts both threads'. */
+static bool stretch(struct pair *p, int me, const struct program *program,
+		    u64 index)
+{
 	u64 now;
 	u64 end;
 
@@ -119,17 +147,16 @@ static bool stretch(struct pair *p, int me, const struct program *program,
 		p->pass.switches++;
 		if (program->samples)
 			program->samples[index - 1] = now - p->left_ns;
+		if (program->times)
+			program->times[index].before = now - p->left_ns;
 	} else {
 		p->begin_ns = now;
 	}
-	if (program->work &&
-	    !kperf_task_advance(p->run, &p->task[me],
-				task_slice(me ? q->steps_b : q->steps_a,
-					   index / 2, parts)))
-		return false;
 	if (program->cold_switch)
-		evict(p->evict, q->evict_bytes);
-	end = ktime_get_ns();
+		evict(p->evict, p->run->params.evict_bytes);
+	end = program->work ? work(p, me, program, index, now) : ktime_get_ns();
+	if (!end)
+		return false;
 	p->pass.task_ns[me] += end - now;
 	p->pass.total_ns = end - p->begin_ns;
 	p->left_ns = end;
@@ -139,13 +166,12 @@ static bool stretch(struct pair *p, int me, const struct program *program,
 /* This thread's half of a pass. A has the turn before and after. */
 static bool perform(struct pair *p, int me, const struct program *program)
 {
-	u64 parts = me ? (program->n + 1) / 2 : program->n / 2 + 1;
 	u64 index;
 
 	if (me == 0)
 		prepare(p, program);
 	for (index = me; index <= program->n; index += 2) {
-		if (!take_turn(p, me) || !stretch(p, me, program, index, parts))
+		if (!take_turn(p, me) || !stretch(p, me, program, index))
 			return false;
 		if (index < program->n)
 			give_turn(p, me);
@@ -203,13 +229,17 @@ static void measure(struct kperf_thread *t)
 	for (i = 0; i < q->repeat; i++) {
 		struct program whole = {
 			.n = 1,
+			.cuts = q->n,
 			.work = true,
 			.cold_start = q->cold,
+			.times = kperf_cuts(t->run, false, i),
 		};
 		struct program cut = {
 			.n = q->n,
+			.cuts = q->n,
 			.work = true,
 			.cold_start = q->cold,
+			.times = kperf_cuts(t->run, true, i),
 		};
 
 		if (!perform(p, me, &whole))
@@ -246,11 +276,10 @@ void kperf_pair_perform(struct kperf_run *run)
 	int error = -ENOMEM;
 	int i;
 
-	run->overhead = kperf_memory(sizeof(*run->overhead));
+	run->overhead = kperf_overhead_new(q);
 	p = kzalloc(sizeof(*p), GFP_KERNEL);
 	if (!run->overhead || !p)
 		goto out;
-	run->overhead->correct = true;
 	p->run = run;
 	p->samples = kperf_memory(q->rounds * sizeof(*p->samples));
 	if (!p->samples)

@@ -135,40 +135,17 @@ static void show_passes(struct seq_file *m, const char *name,
 	seq_puts(m, "]");
 }
 
-/*
- * The repetition whose R' - R is the median: whatever else got hold of the CPU
- * is in few of them. One of them, not the mean of each part: the shares of the
- * tasks and of the switches still add up to the whole.
- */
-static unsigned int middle(const struct kperf_overhead *o)
-{
-	unsigned int i;
-	unsigned int j;
-
-	for (i = 0; i < o->repeats; i++) {
-		s64 mine = o->rn[i].total_ns - o->r[i].total_ns;
-		unsigned int below = 0;
-
-		for (j = 0; j < o->repeats; j++) {
-			s64 other = o->rn[j].total_ns - o->r[j].total_ns;
-
-			below += other < mine || (other == mine && j < i);
-		}
-		if (below == (o->repeats - 1) / 2)
-			return i;
-	}
-	return 0;
-}
-
 static void show_pair(struct seq_file *m, const struct kperf_run *run)
 {
 	const struct kperf_params *p = &run->params;
 	const struct kperf_overhead *o = run->overhead;
-	struct kperf_pass r = o->r[middle(o)];
-	struct kperf_pass rn = o->rn[middle(o)];
+	struct kperf_pass r;
+	struct kperf_pass rn;
 	s64 inflation;
 	s64 share[2];
 
+	kperf_middle(run, false, &r);
+	kperf_middle(run, true, &rn);
 	share[0] = (s64)(rn.task_ns[0] - r.task_ns[0]);
 	share[1] = (s64)(rn.task_ns[1] - r.task_ns[1]);
 	inflation = (s64)(rn.switch_ns - r.switch_ns) -
@@ -204,10 +181,13 @@ static void show_interrupt(struct seq_file *m, const struct kperf_run *run)
 {
 	const struct kperf_params *p = &run->params;
 	const struct kperf_overhead *o = run->overhead;
-	struct kperf_pass r = o->r[middle(o)];
-	struct kperf_pass rn = o->rn[middle(o)];
-	s64 total = (s64)(rn.total_ns - r.total_ns);
+	struct kperf_pass r;
+	struct kperf_pass rn;
+	s64 total;
 
+	kperf_middle(run, false, &r);
+	kperf_middle(run, true, &rn);
+	total = (s64)(rn.total_ns - r.total_ns);
 	seq_printf(m, ",\"wall_ns\":%llu,\"r_ns\":%llu,\"rn_ns\":%llu",
 		   wall_ns(run), r.total_ns, rn.total_ns);
 	show_spread(m, "d", &o->warm);
@@ -217,6 +197,10 @@ static void show_interrupt(struct seq_file *m, const struct kperf_run *run)
 		   p->n * o->warm.p50);
 	seq_printf(m, ",\"indirect_ns\":%lld",
 		   total - (s64)(p->n * o->warm.p50));
+	seq_printf(m, ",\"indirect_a_ns\":%lld",
+		   (s64)(rn.task_ns[0] - r.task_ns[0]));
+	seq_printf(m, ",\"indirect_interrupt_ns\":%lld",
+		   (s64)rn.switch_ns - (s64)(p->n * o->warm.p50));
 	seq_printf(m, ",\"steps_a\":%llu", p->steps_a);
 	seq_printf(m, ",\"task_a\":\"%s\",\"digest_a\":\"%08x\"",
 		   task_name(p->task_a), o->digest[0]);

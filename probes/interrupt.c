@@ -58,28 +58,42 @@ static void measure_each(struct overhead *o, void (*what)(void),
 	spread_of(out, o->samples, o->rounds);
 }
 
-static void perform(struct overhead *o, size_t n, struct pass *pass)
+/* The work is in o->n + 1 parts, with n interrupts between them: all or none. */
+static void perform(struct overhead *o, size_t n, struct pass *pass,
+		    struct cut *times)
 {
-	int64_t begin;
+	int64_t begin, now, end;
 	size_t i;
 
 	task_begin(&o->task[0], o->work[0].kind, o->memory[0],
 		   o->work[0].bytes);
 	if (o->cold)
 		evict(o->evict, o->evict_bytes);
-	begin = clock_ns();
-	for (i = 0; i <= n; i++) {
-		task_run(&o->task[0], task_slice(o->work[0].steps, i, n + 1));
-		if (i < n)
+	memset(pass, 0, sizeof(*pass));
+	begin = now = clock_ns();
+	for (i = 0; i <= o->n; i++) {
+		if (i && n) {
 			interrupt_self();
+			end = clock_ns();
+			times[i].before = (uint64_t)(end - now);
+			pass->switch_ns += end - now;
+			now = end;
+		}
+		task_run(&o->task[0],
+			 task_slice(o->work[0].steps, i, o->n + 1));
+		end = clock_ns();
+		times[i].work = (uint64_t)(end - now);
+		pass->task_ns[0] += end - now;
+		now = end;
 	}
-	pass->total_ns = pass->task_ns[0] = clock_ns() - begin;
+	pass->total_ns = now - begin;
 }
 
 static void measure(struct overhead *o, int me)
 {
 	sig_atomic_t wanted;
 	sigset_t set;
+	struct cut *cuts, *cuts_n;
 	size_t i;
 
 	(void)me;
@@ -89,14 +103,17 @@ static void measure(struct overhead *o, int me)
 	sigemptyset(&set);
 	sigaddset(&set, SIGNAL);
 	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
-	perform(o, o->n, &o->r[0]); /* maps every page that will be used */
+	/* Maps every page that will be used. */
+	perform(o, o->n, &o->r[0], o->cuts_n);
 	measure_each(o, interrupt_self, &o->warm);
 	measure_each(o, call_self, &o->base);
 	for (i = 0; i < o->repeat; i++) {
-		perform(o, 0, &o->r[i]);
+		cuts = &o->cuts[i * (o->n + 1)];
+		cuts_n = &o->cuts_n[i * (o->n + 1)];
+		perform(o, 0, &o->r[i], cuts);
 		overhead_check(o, 0, i == 0);
 		wanted = handled + (sig_atomic_t)o->n;
-		perform(o, o->n, &o->rn[i]);
+		perform(o, o->n, &o->rn[i], cuts_n);
 		overhead_check(o, 0, false);
 		if (handled != wanted)
 			o->correct = false;
@@ -121,8 +138,9 @@ void probe_interrupt(json_t *trial)
 	if (sigaction(SIGNAL, &action, NULL))
 		probe_fail(errno, "signal", "sigaction: %s", strerror(errno));
 	o->model->run(o, measure);
-	r = o->r[overhead_middle(o)];
-	rn = o->rn[overhead_middle(o)];
+	overhead_middle(o);
+	r = o->middle;
+	rn = o->middle_n;
 	more = rn.total_ns - r.total_ns;
 	direct = (int64_t)o->n * o->warm.p50;
 
@@ -136,5 +154,7 @@ void probe_interrupt(json_t *trial)
 	set(s, "total_ns", more);
 	set(s, "direct_ns", direct);
 	set(s, "indirect_ns", more - direct);
+	set(s, "indirect_a_ns", rn.task_ns[0] - r.task_ns[0]);
+	set(s, "indirect_interrupt_ns", rn.switch_ns - direct);
 	overhead_print(s, o);
 }

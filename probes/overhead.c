@@ -52,16 +52,18 @@ static size_t room(size_t bytes)
 /* The data behind the struct, in one mapping; every page of it is there. */
 static struct overhead *place(const struct overhead *t)
 {
-	size_t sizes[4] = { room(t->rounds * sizeof(*t->samples)),
+	size_t cuts = t->repeat * (t->n + 1);
+	size_t sizes[5] = { room(t->rounds * sizeof(*t->samples)),
+			    room(2 * cuts * sizeof(*t->cuts)),
 			    room(t->evict_bytes) };
 	size_t bytes = room(sizeof(*t)), i;
 	struct overhead *o;
 	uint8_t *at;
 
 	for (i = 0; i < (size_t)t->tasks; i++)
-		sizes[2 + i] =
+		sizes[3 + i] =
 			room(task_memory(t->work[i].kind, t->work[i].bytes));
-	for (i = 0; i < 4; i++)
+	for (i = 0; i < 5; i++)
 		bytes += sizes[i];
 	need_memory(1, (int64_t)bytes, "the tasks");
 	at = map_shared(bytes);
@@ -71,9 +73,12 @@ static struct overhead *place(const struct overhead *t)
 	at += room(sizeof(*o));
 	o->samples = (void *)at;
 	at += sizes[0];
-	o->evict = at;
+	o->cuts = (void *)at;
+	o->cuts_n = o->cuts + cuts;
 	at += sizes[1];
-	for (i = 0; i < (size_t)t->tasks; i++, at += sizes[1 + i])
+	o->evict = at;
+	at += sizes[2];
+	for (i = 0; i < (size_t)t->tasks; i++, at += sizes[2 + i])
 		o->memory[i] = at;
 	return o;
 }
@@ -140,21 +145,26 @@ void spread_record(json_t *o, const char *name, const struct spread *s)
 	set(o, name, "_max_ns", s->max);
 }
 
-size_t overhead_middle(const struct overhead *o)
+static void add_up(struct pass *out, const struct cut *cuts, size_t parts,
+		   size_t repeats, bool alone)
 {
-	size_t i, j, below;
-	int64_t mine, other;
+	struct cuts_sum sum;
+	int i;
 
-	for (i = 0; i < o->repeat; i++) {
-		mine = o->rn[i].total_ns - o->r[i].total_ns;
-		for (below = j = 0; j < o->repeat; j++) {
-			other = o->rn[j].total_ns - o->r[j].total_ns;
-			below += other < mine || (other == mine && j < i);
-		}
-		if (below == (o->repeat - 1) / 2)
-			return i;
-	}
-	return 0;
+	cuts_add_up(&sum, cuts, parts, repeats);
+	memset(out, 0, sizeof(*out));
+	for (i = 0; i < 2; i++)
+		out->task_ns[alone ? 0 : i] += (int64_t)sum.work[i];
+	out->switch_ns = (int64_t)sum.before;
+	out->total_ns = out->task_ns[0] + out->task_ns[1] + out->switch_ns;
+}
+
+void overhead_middle(struct overhead *o)
+{
+	bool alone = o->tasks == 1;
+
+	add_up(&o->middle, o->cuts, o->n + 1, o->repeat, alone);
+	add_up(&o->middle_n, o->cuts_n, o->n + 1, o->repeat, alone);
 }
 
 void overhead_check(struct overhead *o, int task, bool first)

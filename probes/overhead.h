@@ -9,12 +9,13 @@
 
 #include <stdatomic.h>
 
+#include "cuts.h"
 #include "evict.h"
 #include "many.h"
 #include "probe.h"
 #include "task.h"
 
-#define REPEAT_MAX 100
+#define REPEAT_MAX CUTS_REPEATS_MAX
 #define ROUNDS_MAX 10000
 
 /* Of one of the two tasks; the second is not used by interrupts. */
@@ -47,6 +48,8 @@ struct overhead {
 	int cpu;
 	uint8_t *memory[2], *evict;
 	int64_t *samples; /* [rounds] */
+	/* without and with hand-overs or interrupts: [repeat][n + 1] */
+	struct cut *cuts, *cuts_n;
 
 	/* whose turn it is, and a futex; partners are take() and give() */
 	atomic_int turn;
@@ -59,6 +62,7 @@ struct overhead {
 
 	/* the result */
 	struct pass r[REPEAT_MAX], rn[REPEAT_MAX];
+	struct pass middle, middle_n; /* of these, by cuts.h */
 	struct spread warm, cold_switch, base;
 	int64_t handovers, switches;
 	uint32_t digest[2];
@@ -89,8 +93,8 @@ extern const struct overhead_model *const overhead_models[];
 struct overhead *overhead_read(json_t *trial, int tasks);
 void spread_of(struct spread *out, int64_t *values, size_t n);
 void spread_record(json_t *o, const char *name, const struct spread *s);
-/* The repetition whose R' - R is the median. */
-size_t overhead_middle(const struct overhead *o);
+/* R and R' of all repetitions. */
+void overhead_middle(struct overhead *o);
 /* Note the digest of a pass that has ended, or compare it. */
 void overhead_check(struct overhead *o, int task, bool first);
 /* What both samples have; the reference is taken, the sample printed. */

@@ -12,10 +12,16 @@
 
 #include "overhead.h"
 
-/* @samples: note the time of each switch, in a pass without work. */
+/*
+ * n is how often the tasks hand over, cuts in how many parts their work is; in a
+ * pass for R, a task does all of its parts in one stretch.
+ * @samples: note the time of each switch, in a pass without work.
+ * @times: where to note the time of each part, or NULL.
+ */
 struct program {
-	size_t n;
+	size_t n, cuts;
 	bool work, cold_start, cold_switch, samples;
+	struct cut *times;
 };
 
 static void give(struct overhead *o, int me)
@@ -37,9 +43,28 @@ static void prepare(struct overhead *o, const struct program *program)
 		evict(o->evict, o->evict_bytes);
 }
 
+/* One part of this thread's work, or all that are left; returns the time. */
+static int64_t work(struct overhead *o, int me, const struct program *program,
+		    size_t part, int64_t now)
+{
+	size_t parts = me ? (program->cuts + 1) / 2 : program->cuts / 2 + 1;
+	int64_t end;
+
+	do {
+		task_run(&o->task[me],
+			 task_slice(o->work[me].steps, part / 2, parts));
+		end = clock_ns();
+		if (program->times)
+			program->times[part].work = (uint64_t)(end - now);
+		now = end;
+		part += 2;
+	} while (program->n < program->cuts && part <= program->cuts);
+	return now;
+}
+
 /* One of a pass's n + 1 stretches; `index` counts both threads'. */
 static void stretch(struct overhead *o, int me, const struct program *program,
-		    size_t index, size_t parts)
+		    size_t index)
 {
 	int64_t now = clock_ns(), end;
 
@@ -47,15 +72,15 @@ static void stretch(struct overhead *o, int me, const struct program *program,
 		o->pass.switch_ns += now - o->left_ns;
 		if (program->samples)
 			o->samples[index - 1] = now - o->left_ns;
+		if (program->times)
+			program->times[index].before =
+				(uint64_t)(now - o->left_ns);
 	} else {
 		o->begin_ns = now;
 	}
-	if (program->work)
-		task_run(&o->task[me],
-			 task_slice(o->work[me].steps, index / 2, parts));
 	if (program->cold_switch)
 		evict(o->evict, o->evict_bytes);
-	end = clock_ns();
+	end = program->work ? work(o, me, program, index, now) : clock_ns();
 	o->pass.task_ns[me] += end - now;
 	o->pass.total_ns = end - o->begin_ns;
 	o->left_ns = end;
@@ -64,14 +89,13 @@ static void stretch(struct overhead *o, int me, const struct program *program,
 /* This thread's half of a pass. A has the turn before and after. */
 static void perform(struct overhead *o, int me, const struct program *program)
 {
-	size_t parts = me ? (program->n + 1) / 2 : program->n / 2 + 1;
 	size_t index;
 
 	if (me == 0)
 		prepare(o, program);
 	for (index = (size_t)me; index <= program->n; index += 2) {
 		o->model->take(o, me);
-		stretch(o, me, program, index, parts);
+		stretch(o, me, program, index);
 		if (index < program->n)
 			give(o, me);
 	}
@@ -105,9 +129,13 @@ static void keep(struct overhead *o, struct pass *out, bool first)
 
 static void measure(struct overhead *o, int me)
 {
-	struct program whole = { .n = 1, .work = true, .cold_start = o->cold };
-	struct program cut = { .n = o->n, .work = true, .cold_start = o->cold };
+	struct program cut = {
+		.n = o->n, .cuts = o->n, .work = true, .cold_start = o->cold
+	};
+	struct program whole = cut;
 	size_t i;
+
+	whole.n = 1;
 
 	/* A process maps each page when it first comes by it: not in the figures.
 	 * Both have to come by all of their own, so this pass is the cut one. */
@@ -115,6 +143,8 @@ static void measure(struct overhead *o, int me)
 	measure_direct(o, me, false, &o->warm);
 	measure_direct(o, me, true, &o->cold_switch);
 	for (i = 0; i < o->repeat; i++) {
+		whole.times = &o->cuts[i * (o->n + 1)];
+		cut.times = &o->cuts_n[i * (o->n + 1)];
 		perform(o, me, &whole);
 		if (me == 0)
 			keep(o, &o->r[i], i == 0);
@@ -137,8 +167,9 @@ void probe_pair(json_t *trial)
 	json_t *s;
 
 	o->model->run(o, measure);
-	r = o->r[overhead_middle(o)];
-	rn = o->rn[overhead_middle(o)];
+	overhead_middle(o);
+	r = o->middle;
+	rn = o->middle_n;
 	n = (int64_t)o->n;
 	c = o->cold_switch.p50;
 	c_warm = o->warm.p50;

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import probing
@@ -72,10 +71,8 @@ def test_pair_counts_and_adds_up(probe: Path, model: str, n: int) -> None:
         assert total == in_a + in_b + in_switches
         assert min(in_a, in_b, in_switches) > 0
     assert len(made["r"]) == len(made["rn"]) == 3
-    # The repetition shown is the one in the middle.
-    more = [cut[0] - whole[0] for whole, cut in zip(made["r"], made["rn"], strict=True)]
-    assert made["rn_ns"] - made["r_ns"] == median(more)
-    assert [made["rn_ns"], made["rn_a_ns"], made["rn_b_ns"], made["rn_switch_ns"]] in made["rn"]
+    parts = made["rn_a_ns"] + made["rn_b_ns"] + made["rn_switch_ns"]
+    assert made["rn_ns"] == parts
     # I = R' - (R - C) - n C, and its three parts.
     c = made["c_cold_ns"]
     assert made["indirect_ns"] == made["rn_ns"] - (made["r_ns"] - c) - n * c
@@ -87,6 +84,20 @@ def test_pair_counts_and_adds_up(probe: Path, model: str, n: int) -> None:
     assert made["indirect_warm_ns"] == made["rn_ns"] - (made["r_ns"] - warm) - n * warm
     for name in ("c_cold", "c_warm"):
         assert 0 < made[f"{name}_min_ns"] <= made[f"{name}_ns"] <= made[f"{name}_max_ns"]
+
+
+@pytest.mark.parametrize("trial", [pair(repeat=1), interrupt(repeat=1)], ids=["pair", "alone"])
+def test_one_repetition_is_its_own_median(probe: Path, trial: Record) -> None:
+    made = measure(probe, trial)
+    assert [made["r_ns"]] == [total for total, *_ in made["r"]]
+    assert [made["rn_ns"]] == [total for total, *_ in made["rn"]]
+
+
+def test_a_part_is_a_median_over_the_repetitions(probe: Path) -> None:
+    """Of two, the lower; so both together are less than either, or as much."""
+    made = measure(probe, pair(repeat=2))
+    for name in ("r", "rn"):
+        assert made[f"{name}_ns"] <= min(total for total, *_ in made[name])
 
 
 def test_the_work_does_not_depend_on_model_or_cut(probe: Path) -> None:
@@ -141,8 +152,13 @@ def test_interrupts_count_and_add_up(probe: Path, model: str, n: int) -> None:
     assert made["correct"] is True
     assert (made["n"], made["repeats"]) == (n, 3)
     assert made["experiment"] == "interrupt-overhead"
-    more = [cut[0] - whole[0] for whole, cut in zip(made["r"], made["rn"], strict=True)]
-    assert made["total_ns"] == made["rn_ns"] - made["r_ns"] == median(more)
+    for total, in_a, in_b, in_interrupts in made["r"] + made["rn"]:
+        assert total == in_a + in_interrupts
+        assert in_b == 0
+    assert {in_interrupts > 0 for *_, in_interrupts in made["rn"]} == {n > 0}
+    assert {in_interrupts for *_, in_interrupts in made["r"]} == {0}
+    assert made["total_ns"] == made["rn_ns"] - made["r_ns"]
+    assert made["indirect_ns"] == made["indirect_a_ns"] + made["indirect_interrupt_ns"]
     assert made["direct_ns"] == n * made["d_ns"]
     assert made["indirect_ns"] == made["total_ns"] - made["direct_ns"]
     assert made["d_net_ns"] == made["d_ns"] - made["base_ns"]

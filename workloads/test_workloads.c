@@ -12,6 +12,7 @@
 #include <zlib.h>
 #endif
 
+#include "cuts.h"
 #include "task.h"
 
 static int failures;
@@ -136,6 +137,30 @@ static void test_task_digest_ignores_cuts(void)
 	}
 }
 
+/* Three times two parts: only what most repetitions have counts. */
+static void test_cuts_are_medians(void)
+{
+	static const struct cut cuts[] = {
+		{ 10, 0 },  { 21, 900 }, /* a disturbed hand-over */
+		{ 11, 0 },  { 800, 5 }, /* a disturbed part */
+		{ 700, 0 }, { 20, 6 },
+	};
+	struct cuts_sum sum;
+
+	cuts_add_up(&sum, cuts, 2, 3);
+	check(sum.work[0] == 11 && sum.work[1] == 21 && sum.before == 6,
+	      "cuts_are_medians");
+	cuts_add_up(&sum, cuts, 2, 2);
+	check(sum.work[0] == 10 && sum.work[1] == 21 && sum.before == 5,
+	      "cuts_of_two_take_the_lower");
+	cuts_add_up(&sum, cuts, 6, 1);
+	check(sum.work[0] == 10 + 11 + 700 && sum.work[1] == 21 + 800 + 20 &&
+		      sum.before == 911,
+	      "cuts_of_one_are_the_sum");
+	cuts_add_up(&sum, cuts, 2, 0);
+	check(!sum.work[0] && !sum.work[1] && !sum.before, "cuts_of_none");
+}
+
 static void test_sort_sorts(void)
 {
 	uint32_t v[1000];
@@ -158,6 +183,7 @@ int main(void)
 	check(memory && !deflate_selftest(memory), "deflate_selftest");
 	check(memory && !task_selftest(memory), "task_selftest");
 	test_sort_sorts();
+	test_cuts_are_medians();
 #ifdef HAVE_ZLIB
 	test_crc_agrees_with_zlib();
 	test_deflate_inflates();

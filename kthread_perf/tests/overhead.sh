@@ -19,6 +19,10 @@ pair() {
 	check "${name}_is_correct" grep -q '"correct":true' $PROC/samples
 	handed=$(number handovers)
 	between "${name}_switches_once_a_handover" $((handed - 1)) "$handed" "$(total nvcsw)"
+	same "${name}_falls_apart" "$(number indirect_ns)" \
+		$(($(number indirect_a_ns) + $(number indirect_b_ns) + $(number indirect_switch_ns)))
+	same "${name}_runs_in_parts" "$(number rn_ns)" \
+		$(($(number rn_a_ns) + $(number rn_b_ns) + $(number rn_switch_ns)))
 	# The stop class may: a watchdog looks in every few seconds.
 	between "${name}_is_hardly_preempted" 0 2 "$(total nivcsw)"
 }
@@ -47,6 +51,8 @@ for task in sort deflate aes crc; do
 		same "${name}_ends" "0" "$(last_error)"
 		check "${name}_is_correct" grep -q '"correct":true' $PROC/samples
 		same "${name}_does_not_sleep" 0 "$(total nvcsw)"
+		same "${name}_falls_apart" "$(number indirect_ns)" \
+			$(($(number indirect_a_ns) + $(number indirect_interrupt_ns)))
 	done
 done
 # An interrupt costs more than a call of its handler.

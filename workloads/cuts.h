@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/*
+ * cuts.h - the time of a task that was done several times over, from the times of
+ * its parts.
+ *
+ * Study 002 could turn interrupts and the scheduler off; whoever measures on a
+ * machine in use cannot, and what others take is thousands of times what is
+ * looked for. But they take it now here and now there, while part i of a task is
+ * the same work on the same data in each repetition. So each part's time is the
+ * median over the repetitions, and the whole is the sum of those: a disturbance
+ * counts only where most repetitions have it. Rejected: the median (or the
+ * least) of the totals, which on a busy machine are all disturbed somewhere.
+ */
+#ifndef WORKLOADS_CUTS_H
+#define WORKLOADS_CUTS_H
+
+#include "port.h"
+
+#define CUTS_REPEATS_MAX 100
+
+/* One part, and the hand-over or interrupt before it; 0 where there is none. */
+struct cut {
+	uint64_t work;
+	uint64_t before;
+};
+
+/* Parts of even number, of odd number, and what was between them. */
+struct cuts_sum {
+	uint64_t work[2];
+	uint64_t before;
+};
+
+/* The lower median of n values, each `stride` behind the last. */
+static inline uint64_t cuts_middle(const uint64_t *values, size_t stride,
+				   size_t n)
+{
+	uint64_t sorted[CUTS_REPEATS_MAX];
+	size_t i;
+	size_t j;
+
+	for (i = 0; i < n; i++) {
+		uint64_t value = values[i * stride];
+
+		for (j = i; j && sorted[j - 1] > value; j--)
+			sorted[j] = sorted[j - 1];
+		sorted[j] = value;
+	}
+	return n ? sorted[(n - 1) / 2] : 0;
+}
+
+/* cuts[repeat * parts + part], at most CUTS_REPEATS_MAX repetitions. */
+static inline void cuts_add_up(struct cuts_sum *out, const struct cut *cuts,
+			       size_t parts, size_t repeats)
+{
+	size_t stride = parts * sizeof(*cuts) / sizeof(cuts->work);
+	size_t part;
+
+	memset(out, 0, sizeof(*out));
+	for (part = 0; part < parts; part++) {
+		out->work[part % 2] +=
+			cuts_middle(&cuts[part].work, stride, repeats);
+		out->before += cuts_middle(&cuts[part].before, stride, repeats);
+	}
+}
+
+#endif
