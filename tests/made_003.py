@@ -90,3 +90,48 @@ def timed(
             for took in spread(ms, n, share)
         ],
     )
+
+
+# ---- preemption ----
+
+
+def ticking(
+    scene: Scene,
+    interval_us: int,
+    source: str,
+    delivered: float,
+    *,
+    n: int = 10,
+    share: float = 0.01,
+    where: Mapping[str, Any] | None = None,
+) -> Scene:
+    """Ticks of one source that reached the worst served worker about so often."""
+    one = trial(
+        "preemption",
+        interval_us=interval_us,
+        source=source,
+        mechanism="call",
+        work="loop",
+        **(where or {}),
+    )
+    quantiles = [[0.0, 2000], [0.5, 3000], [0.9, 4000], [0.99, 9000], [1.0, 50_000]]
+    return scene.add(
+        one,
+        [
+            valued(
+                one,
+                {
+                    "gap_p10_ns": 2500,
+                    "gap_p50_ns": 3000,
+                    "gap_p99_ns": 9000,
+                    "each_cpu_ns": 3000,
+                    "overhead_cpu": 0.003,
+                    "delivered_least": least,
+                    "delivered_most": 1.0,
+                    "deferred_libc": 0,
+                },
+                detail={"gap_quantiles": quantiles, "period_quantiles": quantiles},
+            )
+            for least in spread(delivered, n, share)
+        ],
+    )

@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
-from made_003 import timed, trial
+from made_003 import ticking, timed, trial, valued
 from synthetic import Scene, failed
 
 from swtch.claims import study_003
+from swtch.experiments import Setting, get
 from swtch.records import VerdictName
 
 Where = Mapping[str, Any]
@@ -71,6 +72,23 @@ def only_failed(where: Where) -> Scene:
     return scene
 
 
+def chained(
+    where: Where, delivered: float = 1.0, *, own: float = 1.0, share: float = 0.01, n: int = 10
+) -> Scene:
+    """Ticks of the chain and of own timers that reached the worst worker so often."""
+    scene = Scene()
+    for us in (1000, 10_000):
+        more: dict[str, Any] = {"n": n, "share": share, "where": where}
+        ticking(scene, us, "worker", own, **more)
+        # The last interval decides.
+        ticking(scene, us, "process", delivered if us == 10_000 else own, **more)
+    return scene
+
+
+def unchained(where: Where) -> Scene:
+    return ticking(Scene(), 1000, "worker", 1.0, where=where)
+
+
 # What each claim can become, and the samples of which it becomes that.
 VERDICTS: list[tuple[str, VerdictName, str, Make]] = [
     ("1", "holds", "", counting),
@@ -83,6 +101,13 @@ VERDICTS: list[tuple[str, VerdictName, str, Make]] = [
     ("1", "cannot tell", "too few", lambda w: counting(w, n=4)),
     ("1", "not measurable here", "one model", one_model),
     ("1", "not measurable here", "failed", only_failed),
+    ("4", "holds", "", chained),
+    ("4", "holds", "a busy machine", lambda w: chained(w, 0.5, own=0.5)),
+    ("4", "differs", "half of them", lambda w: chained(w, 0.5)),
+    ("4", "differs", "twice", lambda w: chained(w, 1.0, own=0.5)),
+    ("4", "cannot tell", "noise", lambda w: chained(w, 0.9, share=0.1)),
+    ("4", "cannot tell", "too few", lambda w: chained(w, n=4)),
+    ("4", "not measurable here", "no chain", unchained),
 ]
 
 
@@ -131,3 +156,21 @@ def test_one_says_how_much_there_was_to_gain() -> None:
     assert "at most 1.07 times the work alone" in near.why
     assert "alone" not in counting({}, 1.05).verdict("003.1").why
     assert "alone" not in counting({}, 2.0, alone=0.98).verdict("003.1").why
+
+
+def test_four_without_own_timers_takes_the_chain_as_it_is() -> None:
+    scene = Scene()
+    ticking(scene, 1000, "process", 0.97)
+    verdict = scene.verdict("003.4")
+    assert verdict.verdict == "holds" and verdict.here is not None
+    assert verdict.here.unit == "of those due"
+
+
+def test_four_needs_a_chain_of_two() -> None:
+    setting = Setting(cpus=(3,), models=("uthread",))
+    scene = Scene()
+    for one in get("preemption").trials(setting):
+        if one.factors["source"] == "process":
+            scene.add(one, [valued(one, {"delivered_least": 1.0})] * 5)
+    verdict = scene.verdict("003.4")
+    assert verdict.verdict == "not measurable here" and "no links" in verdict.why

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from swtch.experiments import Setting, get, uthread_scaling
+from swtch.experiments import Setting, get, preemption, uthread_scaling
 from swtch.records import Engine, Trial
 
 
@@ -62,3 +62,42 @@ def test_one_cpu_is_said() -> None:
 def test_only_what_was_asked_for() -> None:
     setting = Setting(cpus=(0, 1), models=("uthread",))
     assert {one.model for one in get("uthread-scaling").trials(setting)} == {"uthread"}
+
+
+# ---- preemption ----
+
+
+def test_ticks_stand_beside_both_floors() -> None:
+    made = trials("preemption")
+    assert made["self"].probe["kind"] == "self" and "interval_us" not in made["self"].factors
+    for us in (100, 300, 1000, 3000, 10_000):
+        floor = made[f"{us}us/timer"]
+        assert (floor.model, floor.probe["probe"]) == ("pthread", "floor")
+        for source in ("worker", "process", "monitor"):
+            one = made[f"{us}us/{source}-call-loop"]
+            assert (one.model, one.probe["probe"]) == ("uthread", "preemption")
+            assert one.probe["tick_ns"] == us * 1000 and one.probe["source"] == source
+            # The same work, as often, with the same ticks.
+            for field in ("part_ns", "rounds", "tick_ns", "cpus"):
+                assert floor.probe[field] == one.probe[field], field
+            assert one.probe["part_ns"] >= 10 * one.probe["tick_ns"]
+            assert one.probe["cpus"] == [4, 7]
+    for us in (100, 1000):
+        assert made[f"{us}us/worker-frame-loop"].probe["mechanism"] == "frame"
+        assert made[f"{us}us/worker-call-libc"].probe["work"] == "libc"
+
+
+@pytest.mark.parametrize("engine", ["native", "vm", "exact"])
+def test_a_quick_run_of_ticks_keeps_the_chain_and_its_floor(engine: Engine) -> None:
+    made = trials("preemption", quick=True, engine=engine)
+    assert len(made) < len(trials("preemption"))
+    for name in ("self", "1000us/timer", "1000us/worker-call-loop", "1000us/process-call-loop"):
+        assert made[name].note == (
+            preemption.QUICK_NOTE if engine == "native" else preemption.GUEST_NOTE
+        )
+
+
+def test_one_worker_is_said() -> None:
+    made = trials("preemption", (3,))
+    assert all(one.probe["cpus"] == [3] for one in made.values())
+    assert all(one.note == preemption.ONE_CPU_NOTE for one in made.values())

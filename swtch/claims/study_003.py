@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from swtch.analysis import stats
 from swtch.analysis.findings import Group, compare
 from swtch.claims import Claim, Evidence, Ruling, missing, within
-from swtch.experiments import uthread_scaling
+from swtch.experiments import preemption, uthread_scaling
 from swtch.records import Interval, VerdictName
 
 # "Nearly twofold": neither half as much again nor three times.
 ABOUT_TWICE = (1.5, 3.0)
+# Once a tick: of ten, at most one is missing or too many.
+ONCE = (0.9, 1.1)
 
 
 def _all_of(rulings: Mapping[str, Ruling], why: str) -> Ruling:
@@ -91,6 +94,35 @@ def _half_the_time(evidence: Evidence) -> Ruling:
     return ruling
 
 
+# ---- preemption ----
+
+
+def _every_worker_once(evidence: Evidence) -> Ruling:
+    """The worst served worker of the chain, beside timers of its own.
+
+    A worker that has no CPU gets no tick from anybody: against its own timers, measured
+    in the same block, what another program took is not the chain's fault.
+    """
+    rulings: dict[str, Ruling] = {}
+    chained = evidence.of(preemption.NAME, "uthread", source="process")
+    for chain in chained:
+        if int(str(chain.trial.factors["workers"])) < 2:
+            continue
+        us = int(str(chain.trial.factors["interval_us"]))
+        own = evidence.one(preemption.NAME, "uthread", source="worker", interval_us=us, work="loop")
+        here = (
+            compare(chain, own, "delivered_least")
+            if own
+            else stats.interval(chain.values("delivered_least"), "of those due")
+        )
+        if here is not None:
+            rulings[f"every {us / 1000:g} ms"] = within(here, *ONCE, "")
+    if not rulings:
+        how = "a chain of one worker has no links" if chained else ""
+        return missing("ticks passed along at least two workers are needed", how)
+    return _all_of(rulings, "ticks that reached the last served worker, against timers of its own")
+
+
 CLAIMS = (
     Claim(
         "003.1",
@@ -99,5 +131,13 @@ CLAIMS = (
         "Uthreads finish in about half the pthreads' time, on one and on two cores",
         "“a nearly twofold increase in speed” (figure 11)",
         _half_the_time,
+    ),
+    Claim(
+        "003.4",
+        "003",
+        preemption.NAME,
+        "One timer's signal, passed along the workers, reaches each of them once a tick",
+        "“propagates the signal out to the rest of the softcores in a chain” (section 2, figure 4)",
+        _every_worker_once,
     ),
 )
