@@ -76,6 +76,14 @@ def _cases() -> tuple[Case, ...]:
                 versus=f"bare-{mode}",
             ),
             Case(
+                f"yield-{mode}-off",
+                f"uthread_yield, 2 uthreads, {mode} TLS, no ticks",
+                UTHREAD,
+                ("yield", mode, "2", "off"),
+                "yield",
+                versus=f"yield-{mode}",
+            ),
+            Case(
                 f"yield-{mode}-1000",
                 f"uthread_yield, 1000 uthreads, {mode} TLS",
                 UTHREAD,
@@ -169,6 +177,13 @@ def _targets() -> tuple[Target, ...]:
                 ),
             )
         )
+    result += [
+        Target(
+            f"yield, {mode} TLS: with ticks <= 1.05 x without",
+            (Check(f"yield-{mode}", 1.05, versus=f"yield-{mode}-off"),),
+        )
+        for mode in ("own", "shared")
+    ]
     for peer, limit, words in (("boost", 5.0, "Boost.Fiber"), ("pthread", 40.0, "sched_yield")):
         result += [
             Target(

@@ -5,13 +5,14 @@
  *	bare MODE             context_switch() alone (uthread_bare.c)
  *	naked                 the least a switch can be
  *	tlsbase               writing the TLS base, per write
- *	yield MODE THREADS    per counted switch, one worker
+ *	yield MODE THREADS [off]   per counted switch, one worker
  *	create MODE WORKERS   create + join of a pooled thread that does nothing
  *	mutex MODE            lock + unlock that nobody else wants
  *	sem MODE              round trip between two uthreads
  *	park MODE THREADS     memory and time of parked threads (uthread_park.c)
  *
- * MODE is own or shared: the TLS mode.
+ * MODE is own or shared: the TLS mode. Ticks are on, as they are by default;
+ * `off` turns them off.
  */
 #include "uthread_bench.h"
 
@@ -291,6 +292,11 @@ int main(int argc, char **argv)
 	}
 	if (!strcmp(what, "create") && number > 1)
 		workers = (int)number;
+	if (argc > 3) {
+		if (strcmp(argv[3], "off"))
+			bench_die("'%s' is not off", argv[3]);
+		setenv("UTHREAD_TICK", "off", 1);
+	}
 	bench_workers(workers, cpu, mode);
 	if (!strcmp(what, "yield"))
 		bench_yield(mode, number ? number : 2);
