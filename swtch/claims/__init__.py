@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from swtch.analysis.findings import Group, Place
@@ -143,6 +143,30 @@ def within(here: Interval, low: float, high: float, why: str) -> Ruling:
         verdict = "cannot tell"
         why += f"; the interval reaches across the bounds {low:g} and {high:g}"
     return Ruling(verdict, why, here)
+
+
+def all_of(rulings: Mapping[str, Ruling], why: str) -> Ruling:
+    """One verdict of several cases: all must hold, and one that differs decides.
+
+    Shown is the case that decides; of several, the lowest.
+    """
+    names = {ruling.verdict for ruling in rulings.values()}
+    order: tuple[VerdictName, ...] = ("differs", "cannot tell", "holds")
+    verdict = next(name for name in order if name in names)
+    deciding = [r for r in rulings.values() if r.verdict == verdict and r.here is not None]
+    shown = min(deciding, key=lambda r: r.here.low if r.here else 0.0, default=None)
+    told = "; ".join(f"{case}: {_told(ruling)}" for case, ruling in rulings.items())
+    return Ruling(
+        verdict,
+        f"{why}: {told}",
+        shown.here if shown else None,
+        shown.threshold if shown else None,
+    )
+
+
+def _told(ruling: Ruling) -> str:
+    here = ruling.here
+    return f"{here.estimate:.3g} {here.unit}, {ruling.verdict}" if here else ruling.verdict
 
 
 def too_few(here: Interval | None, threshold: float | None = None, n: int = 0) -> Ruling:

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Study 002, section 4: what interrupts cost the task that they interrupt.
+
+One task interrupts itself n times while it works. With R its time without, R'
+with, and D one interrupt by itself in a loop, caches warm:
+
+    indirect I = R' - R - n D
+
+In the kernel (kthread) it is a true interrupt to the own CPU with the kernel's
+ordinary entry and exit. In user space its counterpart is a signal to the own
+thread. The other method is in the same trials: over several n, the slope of
+R' - R is the whole cost of one interrupt, without a D measured apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from swtch.experiments import Experiment, Metric, PublishedKey, Setting, value
+from swtch.experiments.pair_overhead import STEPS, difference, in_both_units, measuring, work
+from swtch.records import Model, Published, Scalar, Trial
+
+NAME: Final = "interrupt-overhead"
+MODELS: Final[tuple[Model, ...]] = ("pthread", "process", "kthread", "uthread")
+TASKS: Final = tuple(STEPS)
+QUICK_TASKS: Final = ("sort", "aes")
+MOST: Final = 49
+INTERRUPTS: Final = (9, 24, MOST)
+QUICK_INTERRUPTS: Final = (24, MOST)
+
+QUICK_NOTE: Final = "quick: two of the study's four tasks, 24 and 49 interrupts"
+EXACT_NOTE: Final = (
+    "each invocation is a boot, so two of the study's four tasks, 24 and 49 interrupts; there are"
+    " no caches either, so what is indirect is instructions only"
+)
+
+_SECTION: Final = "study 002, section 4.2, n = 49"
+PUBLISHED: Final[Mapping[PublishedKey, Published]] = {
+    **{
+        (task, "kthread", "indirect_percent"): Published(value=share, unit="%", source=_SECTION)
+        for task, share in (("sort", 0.01), ("deflate", 0.02), ("aes", 0.09), ("crc", 0.05))
+    },
+    **{
+        (which, "kthread", "added_percent"): Published(
+            value=share, unit="%", source=f"{_SECTION}, direct and indirect"
+        )
+        for which, share in (("least", 0.28), ("most", 0.38))
+    },
+    ("sort", "kthread", "run_s"): Published(value=3.64, unit="s", source="study 002, section 4.2"),
+}
+
+
+def _added_percent(values: Mapping[str, float | int]) -> float | None:
+    for unit in ("ns", "instructions"):
+        if f"total_{unit}" in values:
+            return 100 * values[f"total_{unit}"] / values[f"r_{unit}"]
+    return None
+
+
+METRICS: Final[Mapping[str, Metric]] = {
+    **in_both_units(
+        {
+            "direct": "d",
+            "base": "base",
+            "net": "d_net",
+            "added": "total",
+            "indirect": "indirect",
+            "share": "indirect_a",
+            "inflation": "indirect_interrupt",
+        }
+    ),
+    **difference("direct", "indirect"),
+    "added_percent": Metric(unit="%", of=_added_percent),
+    "run_ms": value("r_ns", "ms", 1e-6),
+    "run_mi": value("r_instructions", "million instructions", 1e-6),
+}
+
+
+def sizes(setting: Setting) -> tuple[tuple[str, ...], tuple[int, ...], str]:
+    """The tasks and the numbers of interrupts to measure, and why not all."""
+    if setting.engine == "exact":
+        return QUICK_TASKS, QUICK_INTERRUPTS, EXACT_NOTE
+    if setting.quick:
+        return QUICK_TASKS, QUICK_INTERRUPTS, QUICK_NOTE
+    return TASKS, INTERRUPTS, ""
+
+
+def _trial(task: str, n: int, model: Model, setting: Setting) -> Trial:
+    *_, note = sizes(setting)
+    policy = "fifo" if model == "kthread" else setting.policy
+    factors: dict[str, Scalar] = {"task": task, "n": n, "cpus_used": 1, "policy": policy}
+    probe = {
+        "schema": 1,
+        "probe": NAME,
+        "model": model,
+        **work(task, "a"),
+        "n": n,
+        **measuring(setting),
+        "cpus": [setting.cpus[0]],
+        "policy": policy,
+        "seed": 0,
+    }
+    if model == "uthread":
+        probe["tick_ns"] = 0
+    return Trial(
+        id=f"{NAME}/{task}/{n}/{model}",
+        experiment=NAME,
+        model=model,
+        engine=setting.engine,
+        factors=factors,
+        probe=probe,
+        note=note,
+        timeout_s=setting.timeout_s,
+    )
+
+
+def trials(setting: Setting) -> tuple[Trial, ...]:
+    """Every task with every number of interrupts and every model."""
+    tasks, interrupts, _ = sizes(setting)
+    return tuple(
+        _trial(task, n, model, setting)
+        for task in tasks
+        for n in interrupts
+        for model in MODELS
+        if model in setting.models
+    )
+
+
+EXPERIMENT = Experiment(
+    name=NAME,
+    title="A task that interrupts itself",
+    study="002",
+    question="What do interrupts cost a task beyond the time in which they are handled?",
+    models=MODELS,
+    seconds=0.1,
+    trials=trials,
+    published=PUBLISHED,
+    metrics=METRICS,
+)
