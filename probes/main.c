@@ -19,6 +19,7 @@ static const struct {
 	{ "scaling", probe_scaling },
 	{ "preemption", probe_preemption },
 	{ "floor", probe_floor },
+	{ "starvation", probe_starvation },
 	{ "pair-overhead", probe_pair },
 	{ "interrupt-overhead", probe_interrupt },
 };

@@ -13,8 +13,8 @@
 
 /*
  * Start one worker for each CPU, pinned to it. From the trial, each optional:
- * tick_ns (0: no ticks), source, mechanism and tls by their names; otherwise
- * the runtime's defaults.
+ * tick_ns (0: no ticks), source, mechanism, tls and order by their names;
+ * otherwise the runtime's defaults.
  */
 void workers_start(json_t *trial, const int *cpus, int ncpus);
 void workers_stats(struct uthread_stats *s);
@@ -65,5 +65,6 @@ int64_t dist_quantile(struct dist *d, double p);
 void probe_scaling(json_t *trial);
 void probe_preemption(json_t *trial);
 void probe_floor(json_t *trial);
+void probe_starvation(json_t *trial);
 
 #endif

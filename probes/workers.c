@@ -9,6 +9,7 @@
 static const char *const sources[] = { "default", "worker", "process",
 				       "monitor", NULL };
 static const char *const mechanisms[] = { "default", "call", "frame", NULL };
+static const char *const orders[] = { "fifo", "priority", "fair", NULL };
 static const char *const modes[] = { "default", "own", "shared", NULL };
 
 static int choice_or_default(json_t *trial, const char *field,
@@ -47,6 +48,8 @@ void workers_start(json_t *trial, const int *cpus, int ncpus)
 		.preempt = (enum uthread_preempt)choice_or_default(
 			trial, "mechanism", mechanisms),
 		.tls = (enum uthread_tls)choice_or_default(trial, "tls", modes),
+		.policy = uthread_policy(
+			orders[choice_or_default(trial, "order", orders)]),
 	};
 	int err = uthread_init(&config);
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from swtch.engines.native import find_probe
+from swtch.engines.native import PEER_GO, find_probe
 from swtch.engines.protocol import Result, read_result
 from swtch.experiments import get
 from swtch.experiments.uthread_scaling import METRICS
@@ -247,3 +247,121 @@ def test_a_wrong_field_of_preemption_is_named(probe: Path, field: str, value: An
 )
 def test_a_wrong_field_of_floor_is_named(probe: Path, field: str, value: Any) -> None:
     assert error(probe, floor(**{field: value}))["where"] == field
+
+
+# ---- starvation ----
+
+
+@pytest.fixture(scope="session")
+def go(probe: Path) -> Path:
+    """The Go peer, which is there where Go was."""
+    found = probe.with_name(PEER_GO)
+    if not found.is_file():
+        pytest.skip("Go is not installed: its peer was not built")
+    return found
+
+
+def starving(model: str = "uthread", **given: Any) -> Record:
+    trial: Record = {
+        "schema": 1,
+        "probe": "starvation",
+        "model": model,
+        "answerer": model,
+        "answerers": 2,
+        "hogs": 3 * len(CPUS),
+        "span_ns": 50_000_000,
+        "sleep_ns": 1_000_000,
+        "cpus": CPUS,
+        "policy": "other",
+        **given,
+    }
+    return {name: value for name, value in trial.items() if value is not None}
+
+
+def answered(made: Result) -> None:
+    values = made.values
+    assert values["late_n"] == values["response_n"] > 0
+    assert 0 <= values["late_p50_ns"] <= values["late_p99_ns"] <= values["late_max_ns"]
+    assert values["late_max_ns"] <= values["response_max_ns"] <= values["wall_ns"]
+    assert values["asked"] == pytest.approx(2 * 50 / 1.25)
+    assert ascending(made.detail["response_quantiles"])
+
+
+@pytest.mark.parametrize("hogs", [0, 3 * len(CPUS)])
+@pytest.mark.parametrize(
+    ("model", "answerer"), [("pthread",) * 2, ("uthread",) * 2, ("uthread", "pthread")]
+)
+def test_answers_are_told(probe: Path, model: str, answerer: str, hogs: int) -> None:
+    made = measure(probe, starving(model, answerer=answerer, hogs=hogs))
+    answered(made)
+    assert ("preempted" in made.values) == (model == "uthread")
+
+
+@pytest.mark.parametrize("order", ["fifo", "priority", "fair"])
+def test_answers_in_any_order(probe: Path, order: str) -> None:
+    answered(measure(probe, starving(order=order)))
+
+
+def test_without_ticks_nobody_answers_before_the_loops_end(probe: Path) -> None:
+    """A worker each has a loop, and so each answerer wakes once, as late as can be."""
+    values = measure(probe, starving(tick_ns=0)).values
+    assert values["preempted"] == 0
+    assert values["late_n"] == 2 and values["late_p10_ns"] >= 50_000_000
+
+
+def test_thousands_of_loops_end(probe: Path) -> None:
+    """More than a queue of a worker holds."""
+    answered(measure(probe, starving(hogs=5000, answerer="pthread")))
+
+
+def test_go_answers_by_the_same_protocol(go: Path) -> None:
+    made = measure(go, starving("go"))
+    answered(made)
+    assert made.values["procs"] == len(CPUS) and made.detail["go"].startswith("go")
+
+
+def test_go_without_signals_waits_for_the_loops(go: Path) -> None:
+    """At most one answer of each can come before the first loops run."""
+    values = measure(go, starving("go", preempt=False, hogs=len(CPUS))).values
+    assert 2 <= values["late_n"] <= values["asked"]
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("answerer", "go"),
+        ("answerers", 0),
+        ("hogs", -1),
+        ("span_ns", 1),
+        ("sleep_ns", "1"),
+        ("order", "random"),
+        ("policy", "idle"),
+    ],
+)
+def test_a_wrong_field_of_starvation_is_named(probe: Path, field: str, value: Any) -> None:
+    assert error(probe, starving(**{field: value}))["where"] == field
+
+
+def test_uthreads_answer_only_beside_uthreads(probe: Path) -> None:
+    assert error(probe, starving("pthread", answerer="uthread"))["where"] == "answerer"
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("schema", 2),
+        ("probe", "scaling"),
+        ("model", "uthread"),
+        ("policy", "fifo"),
+        ("answerers", 0),
+        ("hogs", -1),
+        ("span_ns", 0),
+        ("sleep_ns", None),
+        ("cpus", []),
+        ("cpus", [8000]),
+        ("hogs", "two"),
+    ],
+)
+def test_a_wrong_field_for_go_is_named(go: Path, field: str, value: Any) -> None:
+    record = error(go, starving("go") | {field: value})
+    assert field in record["what"] or "CPU" in record["what"]
