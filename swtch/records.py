@@ -17,7 +17,7 @@ import msgspec
 SCHEMA = 1
 
 Scalar = int | float | str | bool | None
-Model = Literal["kthread", "process", "pthread", "uthread", "coroutine", "ucontext"]
+Model = Literal["kthread", "process", "pthread", "uthread", "coroutine", "ucontext", "go"]
 Engine = Literal["native", "vm", "exact"]
 VerdictName = Literal["holds", "differs", "cannot tell", "not measurable here"]
 

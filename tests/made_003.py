@@ -135,3 +135,43 @@ def ticking(
             for least in spread(delivered, n, share)
         ],
     )
+
+
+# ---- starvation ----
+
+
+def waking(
+    scene: Scene,
+    case: str,
+    p99_ms: float,
+    *,
+    part: str = "main",
+    loops: int | None = None,
+    n: int = 10,
+    share: float = 0.01,
+    where: Mapping[str, Any] | None = None,
+) -> Scene:
+    """A case with samples of which one answer in a hundred was about so late."""
+    factors: dict[str, Any] = {"part": part, "case": case, **(where or {})}
+    if loops is not None:
+        factors["loops"] = loops
+    one = trial("starvation", **factors)
+    return scene.add(
+        one,
+        [
+            valued(
+                one,
+                {
+                    f"{name}_{rank}_ns": round(p99 * 1e6 * scale)
+                    for name in ("late", "response")
+                    for rank, scale in (("p50", 0.1), ("p99", 1), ("p999", 2), ("max", 3))
+                }
+                | {"late_n": 700, "asked": 800.0, "preempted": 10, "runnable": 3},
+                detail={
+                    f"{name}_quantiles": [[0, p99 * 1e4], [0.5, p99 * 1e5], [0.99, p99 * 1e6]]
+                    for name in ("late", "response")
+                },
+            )
+            for p99 in spread(p99_ms, n, share)
+        ],
+    )

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from made_003 import ticking, timed
+from made_003 import ticking, timed, waking
 from rich.console import Console
 from synthetic import Scene, failed
 
@@ -42,6 +42,16 @@ def preemption(where: Where) -> Scene:
     return scene
 
 
+def starvation(where: Where) -> Scene:
+    scene = Scene()
+    for loops in (1, 8):
+        for case, ms in (("pthread", 1.0), ("uthread", 2.0), ("go", 20.0)):
+            waking(scene, case, ms, loops=loops, n=6, where=where)
+    for case in ("nobody", "many pthreads", "many uthreads"):
+        waking(scene, case, 1.0, part="neighbours", n=6, where=where)
+    return scene
+
+
 # Of each experiment: its samples, the figures they make, and what its table says.
 CHAPTERS: dict[str, tuple[Callable[[Where], Scene], list[str], str]] = {
     "uthread-scaling": (scaling, ["fig-scaling-time", "fig-scaling-overhead"], "10 000 x 100 000"),
@@ -54,6 +64,11 @@ CHAPTERS: dict[str, tuple[Callable[[Where], Scene], list[str], str]] = {
             "fig-preemption-period",
         ],
         "chain",
+    ),
+    "starvation": (
+        starvation,
+        ["fig-starvation-main-1", "fig-starvation-main-8", "fig-starvation-neighbours"],
+        "20 000 pthreads",
     ),
 }
 
@@ -109,3 +124,14 @@ def test_a_run_of_nothing_is_shown_as_such(name: str, tmp_path: Path) -> None:
     story = told(Scene(), tmp_path)
     assert chapter(name).figures(story) == []
     assert shown(name, story).strip() == ""
+
+
+def test_a_run_without_go_says_so(tmp_path: Path) -> None:
+    scene = waking(Scene(), "pthread", 1.0, loops=1)
+    story = told(scene, tmp_path)
+    *rows, last = chapter("starvation").tables(story)[0].rows
+    assert len(rows) == 1 and last.cells[0].startswith("go: not measured")
+    assert "golang-go" in last.cells[0]
+    assert "go: not measured" in shown("starvation", story)
+    guest = told(waking(Scene(), "pthread", 1.0, loops=1, where=PLACES["vm"]), tmp_path / "vm")
+    assert len(chapter("starvation").tables(guest)[0].rows) == 1

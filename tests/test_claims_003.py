@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
-from made_003 import ticking, timed, trial, valued
+from made_003 import ticking, timed, trial, valued, waking
 from synthetic import Scene, failed
 
 from swtch.claims import study_003
@@ -89,6 +89,46 @@ def unchained(where: Where) -> Scene:
     return ticking(Scene(), 1000, "worker", 1.0, where=where)
 
 
+def looped(
+    where: Where, one: float = 2.0, eight: float = 9.0, *, share: float = 0.01, n: int = 10
+) -> Scene:
+    """Main beside one and eight loops a worker; in guests there is only one."""
+    scene = Scene()
+    more: dict[str, Any] = {"share": share, "n": n, "where": where}
+    waking(scene, "uthread", one, loops=1, **more)
+    waking(scene, "uthread", eight, loops=8, **more)
+    return waking(scene, "uthread, no ticks", 2000.0, **more)
+
+
+def never_stopped(where: Where) -> Scene:
+    return waking(Scene(), "uthread, no ticks", 2000.0, where=where)
+
+
+def beside(
+    where: Where,
+    pthreads: float = 800.0,
+    uthreads: float = 1.0,
+    *,
+    few: float = 1.0,
+    share: float = 0.01,
+    n: int = 10,
+) -> Scene:
+    """Three neighbours of very many threads, and of few."""
+    scene = Scene()
+    for case, ms in (
+        ("a pthread a CPU", few),
+        ("many pthreads", pthreads),
+        ("many uthreads", uthreads),
+    ):
+        waking(scene, case, ms, part="neighbours", share=share, n=n, where=where)
+        share = -share
+    return scene
+
+
+def few_only(where: Where) -> Scene:
+    return waking(Scene(), "a pthread a CPU", 1.0, part="neighbours", where=where)
+
+
 # What each claim can become, and the samples of which it becomes that.
 VERDICTS: list[tuple[str, VerdictName, str, Make]] = [
     ("1", "holds", "", counting),
@@ -101,6 +141,17 @@ VERDICTS: list[tuple[str, VerdictName, str, Make]] = [
     ("1", "cannot tell", "too few", lambda w: counting(w, n=4)),
     ("1", "not measurable here", "one model", one_model),
     ("1", "not measurable here", "failed", only_failed),
+    ("2", "holds", "", looped),
+    ("2", "differs", "a second", lambda w: looped(w, eight=1000.0)),
+    ("2", "cannot tell", "at the bound", lambda w: looped(w, eight=100.0, share=0.1)),
+    ("2", "cannot tell", "too few", lambda w: looped(w, n=4)),
+    ("2", "not measurable here", "no ticks", never_stopped),
+    ("3", "holds", "", beside),
+    ("3", "differs", "pthreads do too", lambda w: beside(w, 1.5)),
+    ("3", "differs", "uthreads do not", lambda w: beside(w, 800.0, 300.0)),
+    ("3", "cannot tell", "at the bound", lambda w: beside(w, 2.0, share=0.1)),
+    ("3", "cannot tell", "too few", lambda w: beside(w, n=4)),
+    ("3", "not measurable here", "few only", few_only),
     ("4", "holds", "", chained),
     ("4", "holds", "a busy machine", lambda w: chained(w, 0.5, own=0.5)),
     ("4", "differs", "half of them", lambda w: chained(w, 0.5)),
@@ -174,3 +225,15 @@ def test_four_needs_a_chain_of_two() -> None:
             scene.add(one, [valued(one, {"delivered_least": 1.0})] * 5)
     verdict = scene.verdict("003.4")
     assert verdict.verdict == "not measurable here" and "no links" in verdict.why
+
+
+def test_two_says_what_happens_without_ticks() -> None:
+    assert "Without ticks it is 2" in looped({}).verdict("003.2").why
+    alone = waking(Scene(), "uthread", 2.0, loops=1).verdict("003.2")
+    assert alone.verdict == "holds" and "ithout" not in alone.why
+
+
+def test_three_names_the_numbers_of_threads() -> None:
+    why = beside({}).verdict("003.3").why
+    assert "beside 100000 uthreads over a busy pthread a CPU: " in why
+    assert "beside 20000 pthreads over 100000 uthreads: " in why

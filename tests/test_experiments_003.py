@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from swtch.experiments import Setting, get, preemption, uthread_scaling
+from swtch.experiments import Policy, Setting, get, preemption, starvation, uthread_scaling
 from swtch.records import Engine, Trial
 
 
@@ -101,3 +101,51 @@ def test_one_worker_is_said() -> None:
     made = trials("preemption", (3,))
     assert all(one.probe["cpus"] == [3] for one in made.values())
     assert all(one.note == preemption.ONE_CPU_NOTE for one in made.values())
+
+
+# ---- starvation ----
+
+
+def test_both_figures_are_there_with_what_they_lack() -> None:
+    made = trials("starvation")
+    for loops in (1, 8):
+        for kind in ("pthread", "uthread", "go"):
+            one = made[f"main/{loops}-a-cpu/{kind}"]
+            assert (one.model, one.probe["answerer"], one.probe["hogs"]) == (kind, kind, 2 * loops)
+            assert one.probe["answerers"] == 1
+    assert made["main/1-a-cpu/uthread"].probe["tick_ns"] == 1_000_000
+    assert made["main/1-a-cpu/uthread-no-ticks"].probe["tick_ns"] == 0
+    assert made["main/1-a-cpu/go"].probe["preempt"] is True
+    assert made["main/1-a-cpu/go-no-signals"].probe["preempt"] is False
+    assert made["main/8-a-cpu/uthread-fair"].probe["order"] == "fair"
+    for name, model, hogs in (
+        ("0-a-cpu/nobody", "pthread", 0),
+        ("1-a-cpu/a-pthread-a-CPU", "pthread", 2),
+        ("20000/many-pthreads", "pthread", 20_000),
+        ("100000/many-uthreads", "uthread", 100_000),
+    ):
+        one = made[f"neighbours/{name}"]
+        assert (one.model, one.probe["hogs"]) == (model, hogs)
+        assert (one.probe["answerer"], one.probe["answerers"]) == ("pthread", 3)
+    assert "32 768" in made["neighbours/20000/many-pthreads"].note
+
+
+@pytest.mark.parametrize("policy", ["other", "batch", "fifo"])
+def test_nobody_starves_by_policy(policy: Policy) -> None:
+    setting = Setting(cpus=(0, 1), models=get("starvation").models, policy=policy)
+    made = get("starvation").trials(setting)
+    assert {one.probe["policy"] for one in made} == {"other"}
+    assert all((starvation.POLICY_NOTE in one.note) == (policy == "fifo") for one in made)
+
+
+def test_a_guest_has_no_go_and_fewer_threads() -> None:
+    made = trials("starvation", engine="vm").values()
+    assert {one.model for one in made} == {"pthread", "uthread"}
+    assert max(int(str(one.factors["hogs"])) for one in made) == starvation.GUEST_UTHREADS
+    assert all(starvation.GUEST_NOTE in one.note for one in made)
+
+
+def test_a_quick_run_of_loops_is_shorter_and_whole() -> None:
+    full, quick = trials("starvation"), trials("starvation", quick=True)
+    assert list(full) == list(quick)
+    assert all(one.probe["span_ns"] == starvation.SPAN_QUICK_NS for one in quick.values())

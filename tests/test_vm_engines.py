@@ -32,9 +32,12 @@ def options(**changes: Any) -> choice.Options:
 class FakeEngine:
     """An engine that only knows what it can do, and what it was asked."""
 
-    def __init__(self, name: EngineName, *, has_kthread: bool = False) -> None:
+    def __init__(
+        self, name: EngineName, *, has_kthread: bool = False, has_go: bool = False
+    ) -> None:
         self.name = name
         self.has_kthread = has_kthread
+        self.has_go = has_go
         self.said: list[str] = []
 
     def describe(self) -> dict[str, Any]:
@@ -67,17 +70,17 @@ class TestShares:
 
     def test_native_alone_has_all_but_kthread(self) -> None:
         models, experiments = self.shares(FakeEngine("native"))["native"]
-        assert models == set(MODEL_NAMES) - {"kthread"}
+        assert models == set(MODEL_NAMES) - {"kthread", "go"}
         assert experiments == ["scenarios", "coroutine-gantt"]
 
     def test_guest_beside_native_has_what_native_lacks_and_its_company(self) -> None:
         shares = self.shares(FakeEngine("native"), FakeEngine("vm", has_kthread=True))
         assert shares["native"][1] == ["scenarios", "coroutine-gantt"]
-        assert shares["vm"] == (set(MODEL_NAMES), ["scenarios"])
+        assert shares["vm"] == (set(MODEL_NAMES) - {"go"}, ["scenarios"])
 
     def test_guest_alone_has_everything(self) -> None:
         shares = self.shares(FakeEngine("vm", has_kthread=True))
-        assert shares == {"vm": (set(MODEL_NAMES), ["scenarios", "coroutine-gantt"])}
+        assert shares == {"vm": (set(MODEL_NAMES) - {"go"}, ["scenarios", "coroutine-gantt"])}
 
     def test_two_kinds_of_guest_each_have_everything(self) -> None:
         both = (FakeEngine("vm", has_kthread=True), FakeEngine("exact", has_kthread=True))
@@ -97,6 +100,18 @@ class TestShares:
             self.shares(FakeEngine("native"), models=("kthread", "pthread"))
         with pytest.raises(CannotError, match="none could be built"):
             self.shares(FakeEngine("vm"), models=("kthread", "pthread"))
+
+    def test_go_that_was_not_built_is_refused_or_left_out(self) -> None:
+        chosen = (get("starvation"),)
+        with pytest.raises(CannotError, match="golang-go"):
+            choice.shares(FakeEngine("native"), ("go", "pthread"), MODEL_NAMES, chosen)
+        for engine, lacks in (
+            (FakeEngine("native"), True),
+            (FakeEngine("native", has_go=True), False),
+        ):
+            made = choice.shares(engine, None, MODEL_NAMES, chosen)
+            assert ("go" in made[0].models) != lacks
+            assert ("golang-go" in choice.left_out(made, None)) == lacks
 
     def test_what_is_left_out_is_said_unless_it_was_asked_so(self) -> None:
         def said(engine: FakeEngine, asked: tuple[Model, ...] | None = None) -> str:

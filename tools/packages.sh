@@ -64,6 +64,9 @@ missing() {
 		compiles "${CC:-gcc}" c zlib.h || echo zlib1g-dev
 		has scdoc || echo scdoc
 		;;
+	peers)
+		has go || echo golang-go
+		;;
 	bench)
 		# The release compared with; Debian 12 has an older one as default.
 		compiles "${CXX:-g++}" c++ boost/fiber/all.hpp ||

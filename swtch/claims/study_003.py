@@ -11,14 +11,19 @@ from collections.abc import Mapping
 
 from swtch.analysis import stats
 from swtch.analysis.findings import Group, compare
-from swtch.claims import Claim, Evidence, Ruling, missing, within
-from swtch.experiments import preemption, uthread_scaling
+from swtch.claims import Claim, Evidence, Ruling, above, missing, within
+from swtch.experiments import preemption, starvation, uthread_scaling
 from swtch.records import Interval, VerdictName
 
 # "Nearly twofold": neither half as much again nor three times.
 ABOUT_TWICE = (1.5, 3.0)
 # Once a tick: of ten, at most one is missing or too many.
 ONCE = (0.9, 1.1)
+# A person notices a tenth of a second.
+NOTICED_MS = 100.0
+# "Responsive": not even twice as late as beside one busy thread a CPU; and otherwise not.
+AS_RESPONSIVE = (0.0, 2.0)
+FAR_LATER = 2.0
 
 
 def _all_of(rulings: Mapping[str, Ruling], why: str) -> Ruling:
@@ -123,6 +128,57 @@ def _every_worker_once(evidence: Evidence) -> Ruling:
     return _all_of(rulings, "ticks that reached the last served worker, against timers of its own")
 
 
+# ---- starvation ----
+
+
+def _in_time(one: Group, metric: str) -> str:
+    """The name of a time metric at the group's place."""
+    return f"{metric}_{'mi' if one.place.engine == 'exact' else 'ms'}"
+
+
+def _wakes_in_time(evidence: Evidence) -> Ruling:
+    """Main's wait beside loops that its runtime stops; a tick's length says nothing here."""
+    rulings: dict[str, Ruling] = {}
+    for one in evidence.of(starvation.NAME, "uthread", part="main", preempt=True, order="fifo"):
+        unit = "million instructions" if one.place.engine == "exact" else "ms"
+        here = stats.interval(one.values(_in_time(one, "late_p99")), unit)
+        if here is not None:
+            loops = one.trial.factors["loops"]
+            rulings[f"beside {loops} a worker"] = within(here, 0.0, NOTICED_MS, "")
+    if not rulings:
+        return missing("a uthread that sleeps beside endless loops is needed, with ticks")
+    ruling = _all_of(rulings, f"99 % of main's waits, to be below {NOTICED_MS:g}")
+    without = evidence.one(starvation.NAME, "uthread", part="main", preempt=False)
+    if without is None:
+        return ruling
+    made = stats.interval(without.values(_in_time(without, "late_p99")), "")
+    if made is None:
+        return ruling
+    why = f"{ruling.why}. Without ticks it is {made.estimate:.3g}: until the loops end"
+    return Ruling(ruling.verdict, why, ruling.here, ruling.threshold)
+
+
+def _leaves_neighbours(evidence: Evidence) -> Ruling:
+    """Three pthreads beside very many busy threads of one kind and the other."""
+    of = {
+        str(one.trial.factors["case"]): one
+        for one in evidence.of(starvation.NAME, part="neighbours")
+    }
+    few, pthreads, uthreads = map(of.get, ("a pthread a CPU", "many pthreads", "many uthreads"))
+    if few is None or pthreads is None or uthreads is None:
+        return missing("three pthreads beside few and many pthreads and many uthreads are needed")
+    metric = _in_time(few, "response_p99")
+    beside, against = compare(uthreads, few, metric), compare(pthreads, uthreads, metric)
+    if beside is None or against is None:
+        return missing("responses were not told")
+    many, more = (int(str(one.trial.factors["hogs"])) for one in (pthreads, uthreads))
+    rulings = {
+        f"beside {more} uthreads over a busy pthread a CPU": within(beside, *AS_RESPONSIVE, ""),
+        f"beside {many} pthreads over {more} uthreads": above(against, FAR_LATER, ""),
+    }
+    return _all_of(rulings, "99 % of their responses")
+
+
 CLAIMS = (
     Claim(
         "003.1",
@@ -131,6 +187,22 @@ CLAIMS = (
         "Uthreads finish in about half the pthreads' time, on one and on two cores",
         "“a nearly twofold increase in speed” (figure 11)",
         _half_the_time,
+    ),
+    Claim(
+        "003.2",
+        "003",
+        starvation.NAME,
+        "An endless loop on every worker cannot keep main from waking",
+        "stuck for ever before Go 1.14; preempted since (section 1, figure 2)",
+        _wakes_in_time,
+    ),
+    Claim(
+        "003.3",
+        "003",
+        starvation.NAME,
+        "100 000 uthreads leave three pthreads responsive where as many pthreads do not",
+        "“each pthread receives a slice” of its own beside few workers (section 1, figure 1)",
+        _leaves_neighbours,
     ),
     Claim(
         "003.4",

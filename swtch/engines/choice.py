@@ -8,7 +8,7 @@ Which of them measures what is decided here too (``shares``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, cast, get_args
@@ -21,6 +21,8 @@ from swtch.records import Engine as EngineName
 from swtch.records import Manifest, Model, Trial
 
 Say = Callable[[str], None]
+
+GO_PEER = "the machine itself and the Go peer, built where Go is (apt-get install golang-go; make)"
 
 ENGINE_NAMES: tuple[EngineName, ...] = get_args(EngineName)
 
@@ -183,14 +185,14 @@ def shares(
     known: tuple[Model, ...],
     chosen: Sequence[Experiment],
 ) -> tuple[Share, ...]:
-    """Who measures what: kthread only where there can be any.
+    """Who measures what: kthread and go only where there can be any.
 
     Beside native, a guest measures the experiments of which native cannot measure
     some model, and those whole: ratios need company from the same guest.
     """
     made: list[Share] = []
     for member in members(engine):
-        models = tuple(m for m in asked or known if m != "kthread" or _has_kthread(member))
+        models = tuple(m for m in asked or known if _has(member, m))
         mine = [e for e in chosen if set(e.models) & set(models)]
         if made and made[0].engine.name == "native":
             more = set(models) - set(made[0].models)
@@ -202,6 +204,8 @@ def shares(
                 f"--engine {member.name} measures nothing that {made[0].engine.name} does not;"
                 " leave it out."
             )
+    if asked and "go" in asked and not any("go" in share.models for share in made):
+        raise CannotError(f"go needs {GO_PEER}.")
     if asked and "kthread" in asked and not any("kthread" in share.models for share in made):
         raise CannotError(
             "kthread needs the kernel module: use --engine vm, which needs no root, or as root"
@@ -215,15 +219,26 @@ def shares(
 def left_out(made: Sequence[Share], asked: tuple[Model, ...] | None) -> str:
     """One line for who did not ask: what these engines do not measure, and how to get it."""
     wanted = {model for share in made for e in share.experiments for model in e.models}
-    if asked is not None or "kthread" not in wanted - {m for s in made for m in s.models}:
+    lacking = wanted - {m for s in made for m in s.models}
+    if asked is not None:
+        return ""
+    go = f"go is not measured: it needs {GO_PEER}" if "go" in lacking else ""
+    return "; ".join(line for line in (_without_kthread(made, lacking), go) if line)
+
+
+def _without_kthread(made: Sequence[Share], lacking: Set[Model]) -> str:
+    if "kthread" not in lacking:
         return ""
     if any(share.engine.name != "native" for share in made):
         return "kthread is not measured: no kernel module could be built for these guests"
     return "kthread is not measured: it needs a kernel module; --engine native,vm has it in a guest"
 
 
-def _has_kthread(engine: Engine) -> bool:
-    return bool(getattr(engine, "has_kthread", False))
+def _has(engine: Engine, model: Model) -> bool:
+    """Whether the engine has the model: two of them need something built."""
+    if model not in ("kthread", "go"):
+        return True
+    return bool(getattr(engine, f"has_{model}", False))
 
 
 def keep_logs(engine: Engine, folder: Path) -> None:

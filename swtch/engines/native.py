@@ -50,6 +50,7 @@ from swtch.records import Engine as EngineName
 from swtch.records import Invocation, Sample, Trial
 
 PROBE = "swtch-probe"
+PEER_GO = "swtch-probe-go"
 PROBE_DIR = "SWTCH_PROBE_DIR"
 PAD = "SWTCH_PAD"
 PAD_MAX = 4096
@@ -88,9 +89,15 @@ class NativeEngine:
 
     def __init__(self, probe: Path | None = None) -> None:
         self.probe = probe or find_probe()
+        self._peer_go = self.probe.with_name(PEER_GO)
         self._allowed = frozenset(os.sched_getaffinity(0))
         self._running = 0
         self._stopped = False
+
+    @property
+    def has_go(self) -> bool:
+        """Whether the Go peer was built, which needs a Go compiler."""
+        return os.access(self._peer_go, os.X_OK)
 
     def describe(self) -> dict[str, Any]:
         """The program's digest tells a resumed run whether it is still the same one."""
@@ -154,7 +161,8 @@ class NativeEngine:
         try:
             os.write(files[0], msgspec.json.encode(request))
             os.lseek(files[0], 0, os.SEEK_SET)
-            process = self._start(files, invocation.seed)
+            program = self._peer_go if trial.model == "go" else self.probe
+            process = self._start(program, files, invocation.seed)
             try:
                 self._bound(process.pid, trial.timeout_s)
                 self._stay_away(trial.probe.get("cpus", ()))
@@ -176,14 +184,14 @@ class NativeEngine:
             raise _EndedProbeError(line, stdout, stderr)
         return stdout, stderr, returncode
 
-    def _start(self, files: list[int], seed: int) -> subprocess.Popen[bytes]:
+    def _start(self, program: Path, files: list[int], seed: int) -> subprocess.Popen[bytes]:
         environment = dict(os.environ)
         environment[PAD] = "x" * random.Random(seed).randrange(PAD_MAX)
         if self._is_stopped():
             raise ProbeError("interrupted")
         try:
             process = subprocess.Popen(
-                [str(self.probe)],
+                [str(program)],
                 stdin=files[0],
                 stdout=files[1],
                 stderr=files[2],

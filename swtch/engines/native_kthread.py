@@ -149,6 +149,10 @@ class NativeKthreadEngine:
         self._loaded = False
         self._stopped = False
 
+    @property
+    def has_go(self) -> bool:
+        return self._native.has_go
+
     def describe(self) -> dict[str, Any]:
         """As the native engine, and the module's digest."""
         from swtch.vm import cache

@@ -30,6 +30,7 @@ COLOURS = {
     "uthread": "#009E73",
     "coroutine": "#E69F00",
     "ucontext": "#8C7AE6",
+    "go": "#56B4E9",
 }
 INK = "#010203"  # stands for currentColor until the SVG is made
 WIDTH = 560
