@@ -166,7 +166,12 @@ def all_of(rulings: Mapping[str, Ruling], why: str) -> Ruling:
 
 def _told(ruling: Ruling) -> str:
     here = ruling.here
-    return f"{here.estimate:.3g} {here.unit}, {ruling.verdict}" if here else ruling.verdict
+    return f"{plain(here.estimate)} {here.unit}, {ruling.verdict}" if here else ruling.verdict
+
+
+def plain(value: float) -> str:
+    """Three significant digits, no exponent."""
+    return f"{value:,.0f}".replace(",", " ") if abs(value) >= 1000 else f"{value:.3g}"
 
 
 def too_few(here: Interval | None, threshold: float | None = None, n: int = 0) -> Ruling:

@@ -11,11 +11,11 @@ rescaled: what was added here, as a share of as much work as there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from swtch.analysis import stats
 from swtch.analysis.findings import Group
-from swtch.claims import Claim, Evidence, Ruling, above, all_of, missing, within
+from swtch.claims import Claim, Evidence, Ruling, above, all_of, missing, plain, within
 from swtch.experiments import interrupt_overhead, pair_overhead
 from swtch.experiments.pair_overhead import unit_of
 from swtch.records import Interval, Model
@@ -77,7 +77,7 @@ def _unit(group: Group) -> str:
     return unit_of(group.place.engine)
 
 
-def _most(groups: list[Group], n: int) -> list[Group]:
+def _most(groups: Sequence[Group], n: int) -> list[Group]:
     return [group for group in groups if group.trial.factors["n"] == n]
 
 
@@ -112,7 +112,8 @@ def _constant(evidence: Evidence) -> Ruling:
     numbers = sorted({int(str(group.trial.factors["n"])) for group in groups})
     if len(numbers) < 2:
         return missing("two different numbers of switches are needed")
-    few, many = (_typical(_most(groups, n)) for n in (numbers[0], numbers[-1]))
+    metric = f"direct_{_unit(groups[0])}"
+    few, many = (typical(_most(groups, n), metric) for n in (numbers[0], numbers[-1]))
     ratios = [many[block] / few[block] for block in sorted(few.keys() & many.keys())]
     here = stats.interval(ratios, "x")
     if here is None:
@@ -120,16 +121,16 @@ def _constant(evidence: Evidence) -> Ruling:
     return within(here, *CONSTANT, f"C of {numbers[-1]} switches over C of {numbers[0]}, {whose}")
 
 
-def _typical(groups: list[Group]) -> dict[int, float]:
-    """By block: the median over the pairs of the cold direct cost."""
+def typical(groups: Sequence[Group], metric: str) -> dict[int, float]:
+    """By block: the median of the metric over the groups, which are pairs of tasks."""
     found: dict[int, list[float]] = {}
     for group in groups:
-        for block, cost in group.by_block(f"direct_{_unit(group)}").items():
+        for block, cost in group.by_block(metric).items():
             found.setdefault(block, []).append(cost)
     return {block: float(stats.median(costs)) for block, costs in found.items()}
 
 
-def _slopes(by_n: Mapping[int, Group], metric: str) -> list[float]:
+def slopes(by_n: Mapping[int, Group], metric: str) -> list[float]:
     """By block: how much more of the metric one switch more is, by least squares."""
     values = {n: group.by_block(metric) for n, group in by_n.items()}
     blocks = set.intersection(*(set(of) for of in values.values()))
@@ -151,10 +152,10 @@ def _grows(evidence: Evidence) -> Ruling:
         unit = _unit(groups[0])
         if len(by_n) < 2:
             continue
-        made = stats.interval(_slopes(by_n, f"indirect_{unit}"), f"{unit} a switch")
+        made = stats.interval(slopes(by_n, f"indirect_{unit}"), f"{unit} a switch")
         if made is not None:
             rulings[pair] = above(made, 0, "")
-            warm.append(float(stats.median(_slopes(by_n, f"indirect_warm_{unit}"))))
+            warm.append(float(stats.median(slopes(by_n, f"indirect_warm_{unit}"))))
     if not rulings:
         return missing("two different numbers of switches are needed")
     ruling = all_of(rulings, f"indirect cost of a switch more, {whose}")
@@ -165,8 +166,9 @@ def _told_warm(ruling: Ruling, warm: list[float], unit: str) -> Ruling:
     """With what it would be if C were the warm one, where that is another verdict."""
     if ruling.verdict != "differs" or min(warm) <= 0:
         return ruling
+    least, most = plain(min(warm)), plain(max(warm))
     why = (
-        f"{ruling.why}. With C from warm caches it would be {min(warm):.3g} to {max(warm):.3g}"
+        f"{ruling.why}. With C from warm caches it would be {least} to {most}"
         f" {unit}: a switch between these tasks finds more of its own in the caches than an"
         " eviction leaves"
     )
@@ -194,7 +196,7 @@ def _little(evidence: Evidence) -> Ruling:
     return all_of(
         rulings,
         f"added to {PAIR_WORK_S:g} s of work, {whose}; of the milliseconds measured it is"
-        f" {min(percent):.3g} to {max(percent):.3g} %",
+        f" {plain(min(percent))} to {plain(max(percent))} %",
     )
 
 
@@ -211,7 +213,7 @@ def _shares(
     return rulings
 
 
-def _losses(groups: list[Group]) -> dict[str, dict[int, float]]:
+def losses_of(groups: Sequence[Group]) -> dict[str, dict[int, float]]:
     """By task and block: what the task lost, the mean over its pairs."""
     found: dict[str, dict[int, list[float]]] = {}
     for group in groups:
@@ -232,7 +234,7 @@ def _difference(a: Mapping[int, float], b: Mapping[int, float], unit: str) -> In
 def _who_suffers(evidence: Evidence) -> Ruling:
     groups, whose = _pairs(evidence)
     last = _most(groups, pair_overhead.MOST)
-    losses = _losses(last)
+    losses = losses_of(last)
     if not losses:
         return missing(NO_PAIRS if not groups else f"no trial of {pair_overhead.MOST} switches")
     rulings: dict[str, Ruling] = {}
@@ -242,9 +244,9 @@ def _who_suffers(evidence: Evidence) -> Ruling:
         if made is None:
             return missing(f"{more} and {less} are needed")
         rulings[f"{more} over {less}"] = above(made, 0, "")
-    typical = {task: float(stats.median(list(of.values()))) for task, of in losses.items()}
-    order = sorted(typical, key=lambda task: typical[task])
-    told = ", ".join(f"{task} {typical[task]:.3g}" for task in order)
+    middle = {task: float(stats.median(list(of.values()))) for task, of in losses.items()}
+    order = sorted(middle, key=lambda task: middle[task])
+    told = ", ".join(f"{task} {plain(middle[task])}" for task in order)
     unit = _unit(last[0])
     return all_of(
         rulings, f"lost by each task in {pair_overhead.MOST} switches, {whose}: {told} {unit}"
@@ -282,7 +284,7 @@ def _interrupts_add_little(evidence: Evidence) -> Ruling:
     return all_of(
         rulings,
         f"added to {TASK_WORK_S:g} s of work by {interrupt_overhead.MOST} {whose}; of the"
-        f" milliseconds measured it is {min(percent):.3g} to {max(percent):.3g} %",
+        f" milliseconds measured it is {plain(min(percent))} to {plain(max(percent))} %",
     )
 
 
@@ -291,7 +293,7 @@ def _disturbs_less(evidence: Evidence) -> Ruling:
     pairs, whose = _pairs(evidence)
     interrupts, by_what = _interrupts(evidence)
     last = _most(pairs, pair_overhead.MOST)
-    losses = _losses(last)
+    losses = losses_of(last)
     alone = _by(interrupts, "task")
     if not losses or not alone:
         return missing("pair-overhead and interrupt-overhead are both needed", "run both")
@@ -309,7 +311,7 @@ def _disturbs_less(evidence: Evidence) -> Ruling:
     return all_of(
         rulings,
         f"lost by a task that was left {interrupt_overhead.MOST} times, {whose}, less what it"
-        f" lost by as many {by_what}",
+        f" lost by as many {by_what.partition(' (')[0]}",
     )
 
 

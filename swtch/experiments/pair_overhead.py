@@ -141,6 +141,17 @@ def _added(unit: str) -> Callable[[Mapping[str, float | int]], float | None]:
     return computed
 
 
+def _between(unit: str, scale: float) -> Callable[[Mapping[str, float | int]], float | None]:
+    """One switch between the tasks, as it is in R'."""
+
+    def computed(values: Mapping[str, float | int]) -> float | None:
+        if f"rn_switch_{unit}" not in values:
+            return None
+        return values[f"rn_switch_{unit}"] * scale / values["n"]
+
+    return computed
+
+
 def _added_us(values: Mapping[str, float | int]) -> float | None:
     added = _added("ns")(values)
     return None if added is None else added / 1e3
@@ -167,6 +178,8 @@ METRICS: Final[Mapping[str, Metric]] = {
         }
     ),
     **difference("indirect", "direct"),
+    "between_us": Metric(unit="us", of=_between("ns", 1e-3)),
+    "between_instructions": Metric(unit="instructions", of=_between("instructions", 1)),
     "added_us": Metric(unit="us", of=_added_us),
     "added_instructions": Metric(unit="instructions", of=_added("instructions")),
     "added_percent": Metric(unit="%", of=_added_percent),
@@ -200,6 +213,12 @@ def measuring(setting: Setting) -> dict[str, bool | int]:
         "repeat": (QUICK_REPEAT if setting.quick else REPEAT) if native else GUEST_REPEAT,
         "rounds": ROUNDS,
     }
+
+
+def kind_of(trial: Trial) -> str:
+    """The model, and of a kthread whether it has an address space."""
+    mm = trial.model == "kthread" and trial.factors["space"] == "own"
+    return f"{trial.model}-mm" if mm else trial.model
 
 
 def spaces(model: Model) -> tuple[str, ...]:

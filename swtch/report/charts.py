@@ -83,11 +83,13 @@ def themed(chart: Any) -> Any:
         "titleFontSize": 12,
         "titleFontWeight": "normal",
     }
+    # The width of a label is guessed, so that the next one needs some room.
+    legend = {"labelFontSize": 12, "orient": "top", "symbolSize": 90, "columnPadding": 18}
     label = {"labelColor": INK, "titleColor": INK, "labelFont": font, "titleFont": font}
     return (
         chart.configure(background="transparent", font=font, padding=14)
         .configure_axis(**axis)
-        .configure_legend(**label, labelFontSize=12, orient="top", title=None, symbolSize=90)
+        .configure_legend(**label, **legend, title=None)
         .configure_header(**label, labelFontSize=13, labelFontWeight="bold")
         .configure_view(stroke=None)
     )
