@@ -4,7 +4,8 @@
 The short form, which `make test` runs, is one guest per architecture and small
 counts. SWTCH_KERNEL_TESTS=full (`make test-kernel`) is every guest with the
 scripts' own counts, among them a hundred loads and a hundred thousand writes of
-the fuzzer, with four CPUs and with one.
+the fuzzer, with four CPUs and with one. SWTCH_KERNEL_TESTS=matrix is every guest with
+the small counts.
 
 The guests' kernels watch every object of their heap (slub_debug, page_poison).
 A script looks at the kernel's log when it is done; the session looks at the
@@ -29,6 +30,7 @@ from swtch.vm.session import Session
 pytestmark = [pytest.mark.vm, pytest.mark.slow]
 
 FULL = os.environ.get("SWTCH_KERNEL_TESTS") == "full"
+EVERY = FULL or os.environ.get("SWTCH_KERNEL_TESTS") == "matrix"
 SOURCE = Path(__file__).parents[1] / "kthread_perf/tests"
 WATCHED = ("slub_debug=FZPU", "page_poison=1")
 RESULT = re.compile(r"(ok|FAIL) (\S+)(?: (.*))?")
@@ -45,7 +47,7 @@ SCRIPTS = {
 # Where nothing depends on the architecture, the short form runs on one.
 ONCE = ("control", "memory")
 
-if FULL:
+if EVERY:
     CASES = [(guest, cpus) for guest in guests.GUESTS for cpus in (4, 1)]
 else:
     CASES = [("6.1-amd64", 4), ("6.1-arm64", 4)]
@@ -113,7 +115,7 @@ def bench(
         programs.ensure([guests.GUESTS[name].arch], root=False)
         made = Bench(name, cpus, tmp_path_factory.mktemp(name))
     except CannotError as error:
-        if FULL:
+        if EVERY:
             raise
         pytest.skip(str(error))
     yield made
@@ -136,7 +138,7 @@ def results(output: str) -> dict[str, tuple[str, str]]:
 def test_module(bench: Bench, script: str, request: pytest.FixtureRequest) -> None:
     least, words = SCRIPTS[script]
     case = request.node.callspec.params["bench"]
-    if not FULL and script in ONCE and case != CASES[0]:
+    if not EVERY and script in ONCE and case != CASES[0]:
         pytest.skip("once is enough in the short form")
     status, output, complaints = bench.run(script, "" if FULL else words, 1800 if FULL else 120)
     found = results(output)
