@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import made_002
 import msgspec
 import pytest
 import synthetic
@@ -34,6 +35,18 @@ def counts(trial: Trial, nvcsw: int, nivcsw: int) -> Sample:
     return change(made, threads=(first, *others))
 
 
+def handed_over(model: Model, done: int, **given: Any) -> tuple[Trial, Sample]:
+    """A pair of tasks with 100 hand-overs, of which so many were switches."""
+    space = "own" if model == "process" else "shared"
+    one = made_002.trial("pair-overhead", model, pair="aes+crc", n=99, space=space)
+    made = synthetic.sample(
+        one, values={"wall_ns": 10**7, "handovers": 100, "switches": 0}, detail={"correct": True}
+    )
+    if model == "process":
+        return one, change(made, threads=synthetic.threads(2, nvcsw=(done, 0), nivcsw=0), **given)
+    return one, change(made, values={"switches": done}, **given)
+
+
 # ---- clean ----
 
 
@@ -43,6 +56,21 @@ def counts(trial: Trial, nvcsw: int, nivcsw: int) -> Sample:
 def test_a_clean_sample_is_not_marked(case: str, model: Model, engine: Engine) -> None:
     trial = scenario(case, model, engine=engine)
     assert gates.check(trial, scenario_sample(trial)) == ()
+
+
+@pytest.mark.parametrize("model", ["process", "uthread"])
+def test_tasks_that_handed_over_are_not_marked(model: Model) -> None:
+    """The last hand-over needs no switch: its thread ends."""
+    assert gates.check(*handed_over(model, 99)) == ()
+
+
+@pytest.mark.parametrize("model", ["process", "uthread"])
+def test_hand_overs_that_did_not_switch_are_marked(model: Model) -> None:
+    assert gates.check(*handed_over(model, 60)) == ("switches",)
+
+
+def test_a_task_with_another_result_is_marked() -> None:
+    assert gates.check(*handed_over("process", 100, detail={"correct": False})) == ("counter",)
 
 
 def test_a_clean_chart_is_not_marked() -> None:

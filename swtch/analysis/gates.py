@@ -54,11 +54,12 @@ def counted_switches(sample: Sample) -> int:
 
 def _counter(_: Trial, sample: Sample) -> bool:
     expected = sample.values.get("expected")
-    return expected is not None and sample.values.get("counter") != expected
+    lost = expected is not None and sample.values.get("counter") != expected
+    return lost or sample.detail.get("correct") is False
 
 
 def _switches(trial: Trial, sample: Sample) -> bool:
-    wanted = interventions(trial)
+    wanted = interventions(trial) or sample.values.get("handovers", 0)
     return wanted > 0 and counted_switches(sample) < wanted * (1 - SWITCH_SHARE)
 
 
@@ -92,10 +93,10 @@ def _interrupts(trial: Trial, sample: Sample) -> bool:
 
 
 GATES = (
-    Gate("counter", "the shared counter did not reach its exact value", _counter),
+    Gate("counter", "the shared counter, or a task's result, is not exact", _counter),
     Gate(
         "switches",
-        f"more than {SWITCH_SHARE:.0%} of the yields or sleeps did not switch",
+        f"more than {SWITCH_SHARE:.0%} of the yields, sleeps or hand-overs did not switch",
         _switches,
     ),
     Gate("migrated", "a thread ended on another CPU than it was bound to", _migrated),
