@@ -20,6 +20,7 @@ static const struct {
 	{ "preemption", probe_preemption },
 	{ "floor", probe_floor },
 	{ "starvation", probe_starvation },
+	{ "locks", probe_locks },
 	{ "pair-overhead", probe_pair },
 	{ "interrupt-overhead", probe_interrupt },
 };

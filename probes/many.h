@@ -66,5 +66,6 @@ void probe_scaling(json_t *trial);
 void probe_preemption(json_t *trial);
 void probe_floor(json_t *trial);
 void probe_starvation(json_t *trial);
+void probe_locks(json_t *trial);
 
 #endif

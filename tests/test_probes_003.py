@@ -365,3 +365,106 @@ def test_uthreads_answer_only_beside_uthreads(probe: Path) -> None:
 def test_a_wrong_field_for_go_is_named(go: Path, field: str, value: Any) -> None:
     record = error(go, starving("go") | {field: value})
     assert field in record["what"] or "CPU" in record["what"]
+
+
+# ---- locks ----
+
+
+def locking(model: str = "uthread", **given: Any) -> Record:
+    trial: Record = {
+        "schema": 1,
+        "probe": "locks",
+        "model": model,
+        "mode": "handover",
+        "lock": "mutex",
+        "place": "same",
+        "rounds": 4,
+        "hold_ns": 1_500_000,
+        "cpus": CPUS,
+        "policy": "other",
+        **given,
+    }
+    return {name: value for name, value in trial.items() if value is not None}
+
+
+def contended(model: str, lock: str, **given: Any) -> Record:
+    return locking(model, mode="contend", lock=lock, threads=3, times=2000, **given)
+
+
+LOCKS = [("pthread", lock) for lock in ("mutex", "inherit", "spin")] + [
+    ("uthread", lock) for lock in ("mutex", "inherit", "spin", "naive", "pthread")
+]
+PLACES = ["same", "other"] if len(CPUS) > 1 else ["same"]
+
+
+def cpus_for(lock: str, place: str) -> list[int]:
+    """pthread's mutex puts the worker to sleep: who is bound to that one is stuck."""
+    return CPUS[:1] if (lock, place) == ("pthread", "same") else CPUS
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize(("model", "lock"), LOCKS)
+def test_every_lock_is_handed_over(probe: Path, model: str, lock: str, place: str) -> None:
+    made = measure(probe, locking(model, lock=lock, place=place, cpus=cpus_for(lock, place)))
+    values = made.values
+    assert values["wait_n"] == values["waste_n"] == 4
+    assert 0 < values["wait_max_ns"] <= values["wall_ns"]
+    assert values["hold_ns"] > 0 and values["pair_ns"] > 0
+    assert ("donated" in values) == (model == "uthread")
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize(("model", "lock"), LOCKS)
+def test_a_lock_loses_no_addition(probe: Path, model: str, lock: str, place: str) -> None:
+    trial = contended(model, lock, place=place, cpus=cpus_for(lock, place))
+    made = measure(probe, trial)
+    assert made.values["counter"] == made.values["expected"] == 3 * 2000 * 20
+
+
+def test_a_waiter_gives_its_turn_to_an_owner_of_its_worker(probe: Path) -> None:
+    """Each owner works for more than a tick, so each waiter finds it stopped."""
+    assert measure(probe, locking(hold_ns=4_000_000)).values["donated"] >= 1
+
+
+def test_a_spin_locks_holder_is_not_stopped(probe: Path) -> None:
+    """So its waiter, on the same worker, runs when the lock is free again."""
+    values = measure(probe, locking(lock="spin", hold_ns=4_000_000)).values
+    assert values["wait_p50_ns"] < values["hold_ns"]
+    assert values["donated"] == 0
+
+
+@pytest.mark.parametrize("lock", ["mutex", "inherit"])
+def test_an_inversion_ends(probe: Path, lock: str) -> None:
+    trial = locking(lock=lock, order="priority", bystanders=3, cpus=CPUS[:1])
+    assert measure(probe, trial).values["wait_n"] == 4
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("mode", "wait"),
+        ("lock", "rwlock"),
+        ("place", "far"),
+        ("rounds", 0),
+        ("hold_ns", 1),
+        ("bystanders", 1000),
+        ("model", "go"),
+        ("order", "random"),
+    ],
+)
+def test_a_wrong_field_of_locks_is_named(probe: Path, field: str, value: Any) -> None:
+    assert error(probe, locking(**{field: value}))["where"] == field
+
+
+@pytest.mark.parametrize(("field", "value"), [("threads", 0), ("threads", 65), ("times", 0)])
+def test_a_wrong_number_of_contenders_is_named(probe: Path, field: str, value: int) -> None:
+    assert error(probe, contended("uthread", "mutex") | {field: value})["where"] == field
+
+
+@pytest.mark.parametrize("lock", ["naive", "pthread"])
+def test_pthreads_have_no_locks_of_uthreads(probe: Path, lock: str) -> None:
+    assert error(probe, locking("pthread", lock=lock))["where"] == "lock"
+
+
+def test_another_worker_needs_another_cpu(probe: Path) -> None:
+    assert error(probe, locking(place="other", cpus=CPUS[:1]))["where"] == "place"
