@@ -31,7 +31,10 @@ def trials(
     return [
         placed(one, engine, guest)
         for one in get(experiment).trials(setting)
-        if all(one.factors.get(name) == value for name, value in factors.items())
+        if all(
+            (one.model if name == "model" else one.factors.get(name)) == value
+            for name, value in factors.items()
+        )
     ]
 
 
@@ -173,5 +176,75 @@ def waking(
                 },
             )
             for p99 in spread(p99_ms, n, share)
+        ],
+    )
+
+
+# ---- locks ----
+
+
+def handing(
+    scene: Scene,
+    lock: str,
+    waste_ticks: float,
+    *,
+    mode: str = "handover",
+    place: str = "same",
+    n: int = 10,
+    share: float = 0.01,
+    where: Mapping[str, Any] | None = None,
+) -> Scene:
+    """Hand-overs of a uthread's lock that took so many ticks beyond the owner's work."""
+    one = trial("locks", lock=lock, mode=mode, place=place, **{"model": "uthread", **(where or {})})
+    return scene.add(
+        one,
+        [
+            valued(
+                one,
+                {
+                    "waste_p50_ns": round(waste * 1e6),
+                    "wait_p50_ns": 2_000_000,
+                    "wait_p90_ns": 3_000_000,
+                    "pair_ns": 6.5,
+                    "cpu_ns": 5_000_000,
+                    "donated": 40,
+                    "preempted": 40,
+                    "blocked": 0,
+                },
+            )
+            for waste in spread(waste_ticks, n, share)
+        ],
+    )
+
+
+def contending(
+    scene: Scene,
+    lock: str,
+    ms: float,
+    *,
+    place: str = "same",
+    n: int = 10,
+    where: Mapping[str, Any] | None = None,
+) -> Scene:
+    """Contenders that took a uthread's lock 80 000 times in so long."""
+    one = trial(
+        "locks", lock=lock, mode="contend", place=place, **{"model": "uthread", **(where or {})}
+    )
+    count = 80_000 * 20
+    return scene.add(
+        one,
+        [
+            valued(
+                one,
+                {
+                    "wall_ns": round(took * 1e6),
+                    "cpu_ns": round(took * 2e6),
+                    "counter": count,
+                    "expected": count,
+                    "donated": 3,
+                    "preempted": 4,
+                },
+            )
+            for took in spread(ms, n)
         ],
     )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
-from made_003 import ticking, timed, trial, valued, waking
+from made_003 import handing, ticking, timed, trial, valued, waking
 from synthetic import Scene, failed
 
 from swtch.claims import study_003
@@ -129,6 +129,17 @@ def few_only(where: Where) -> Scene:
     return waking(Scene(), "a pthread a CPU", 1.0, part="neighbours", where=where)
 
 
+def handed(where: Where, waste: float = 0.1, **more: Any) -> Scene:
+    """Hand-overs by the mutex and by a loop around an exchange."""
+    scene = Scene()
+    handing(scene, "naive", 2.0, where=where)
+    return handing(scene, "mutex", waste, where=where, **more)
+
+
+def naive_only(where: Where) -> Scene:
+    return handing(Scene(), "naive", 2.0, where=where)
+
+
 # What each claim can become, and the samples of which it becomes that.
 VERDICTS: list[tuple[str, VerdictName, str, Make]] = [
     ("1", "holds", "", counting),
@@ -142,8 +153,8 @@ VERDICTS: list[tuple[str, VerdictName, str, Make]] = [
     ("1", "not measurable here", "one model", one_model),
     ("1", "not measurable here", "failed", only_failed),
     ("2", "holds", "", looped),
-    ("2", "differs", "a second", lambda w: looped(w, eight=1000.0)),
-    ("2", "cannot tell", "at the bound", lambda w: looped(w, eight=100.0, share=0.1)),
+    ("2", "differs", "a second", lambda w: looped(w, 1000.0)),
+    ("2", "cannot tell", "at the bound", lambda w: looped(w, 100.0, share=0.1)),
     ("2", "cannot tell", "too few", lambda w: looped(w, n=4)),
     ("2", "not measurable here", "no ticks", never_stopped),
     ("3", "holds", "", beside),
@@ -159,6 +170,12 @@ VERDICTS: list[tuple[str, VerdictName, str, Make]] = [
     ("4", "cannot tell", "noise", lambda w: chained(w, 0.9, share=0.1)),
     ("4", "cannot tell", "too few", lambda w: chained(w, n=4)),
     ("4", "not measurable here", "no chain", unchained),
+    ("5", "holds", "", handed),
+    ("5", "holds", "noise", lambda w: handed(w, -0.05)),
+    ("5", "differs", "a turn", lambda w: handed(w, 1.0)),
+    ("5", "cannot tell", "at the bound", lambda w: handed(w, 0.5, share=0.1)),
+    ("5", "cannot tell", "too few", lambda w: handed(w, n=4)),
+    ("5", "not measurable here", "no mutex", naive_only),
 ]
 
 
@@ -228,12 +245,22 @@ def test_four_needs_a_chain_of_two() -> None:
 
 
 def test_two_says_what_happens_without_ticks() -> None:
-    assert "Without ticks it is 2" in looped({}).verdict("003.2").why
+    assert "without ticks it is 2" in looped({}).verdict("003.2").why
     alone = waking(Scene(), "uthread", 2.0, loops=1).verdict("003.2")
-    assert alone.verdict == "holds" and "ithout" not in alone.why
+    assert alone.verdict == "holds" and "without" not in alone.why
+
+
+def test_two_is_about_one_loop_a_worker() -> None:
+    assert looped({}, eight=500.0).verdict("003.2").verdict == "holds"
 
 
 def test_three_names_the_numbers_of_threads() -> None:
     why = beside({}).verdict("003.3").why
     assert "beside 100000 uthreads over a busy pthread a CPU: " in why
     assert "beside 20000 pthreads over 100000 uthreads: " in why
+
+
+def test_five_shows_what_spinning_would_be() -> None:
+    assert "spends 2" in handed({}).verdict("003.5").why
+    alone = handing(Scene(), "mutex", 0.1).verdict("003.5")
+    assert alone.verdict == "holds" and "spends" not in alone.why

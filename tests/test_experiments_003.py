@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from swtch.experiments import Policy, Setting, get, preemption, starvation, uthread_scaling
+from swtch.experiments import Policy, Setting, get, locks, preemption, starvation, uthread_scaling
 from swtch.records import Engine, Trial
 
 
@@ -149,3 +149,45 @@ def test_a_quick_run_of_loops_is_shorter_and_whole() -> None:
     full, quick = trials("starvation"), trials("starvation", quick=True)
     assert list(full) == list(quick)
     assert all(one.probe["span_ns"] == starvation.SPAN_QUICK_NS for one in quick.values())
+
+
+# ---- locks ----
+
+
+def test_every_lock_waits_in_both_places() -> None:
+    made = trials("locks")
+    for mode in ("handover", "contend"):
+        for model, known in (
+            ("pthread", ("mutex", "spin")),
+            ("uthread", ("mutex", "spin", "naive", "pthread")),
+        ):
+            for lock in known:
+                same, other = (made[f"{mode}/{p}/{model}-{lock}"] for p in ("same", "other"))
+                assert (same.probe["place"], other.probe["place"]) == ("same", "other")
+                assert other.probe["cpus"] == [4, 7]
+                assert same.probe.get("rounds") == other.probe.get("rounds")
+                assert same.probe.get("times") == other.probe.get("times")
+    for lock in ("mutex", "inherit"):
+        one = made[f"inversion/same/uthread-{lock}"]
+        assert (one.probe["order"], one.probe["bystanders"]) == ("priority", 4)
+        assert one.probe["cpus"] == [4]
+
+
+def test_a_waiter_has_some_ticks_to_waste() -> None:
+    assert locks.HOLD_NS >= 3 * locks.TICK_NS
+
+
+def test_on_one_cpu_nobody_waits_elsewhere() -> None:
+    made = trials("locks", (3,)).values()
+    assert {one.factors["place"] for one in made} == {"same"}
+    assert all(locks.ONE_CPU_NOTE in one.note for one in made)
+
+
+@pytest.mark.parametrize("engine", ["native", "vm", "exact"])
+def test_a_quick_run_of_locks_is_whole(engine: Engine) -> None:
+    full, quick = trials("locks"), trials("locks", quick=True, engine=engine)
+    assert list(full) == list(quick)
+    assert all(one.note for one in quick.values())
+    assert sum(one.probe.get("rounds", 0) for one in quick.values()) < sum(
+        one.probe.get("rounds", 0) for one in full.values()
+    )
