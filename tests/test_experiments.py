@@ -61,6 +61,7 @@ def test_fewer_cpus_are_said_and_counted() -> None:
     assert trials["scenarios/B1/kthread"].probe["cpus"] == [3, 5]
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 200), min_size=1, max_size=8, unique=True))
 def test_note_exactly_when_cpus_differ(cpus: list[int]) -> None:
     for trial in by_id(tuple(cpus)).values():
