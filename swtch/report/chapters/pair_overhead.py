@@ -23,7 +23,7 @@ from swtch.report.tables import Row, Table, count, gate_marks
 SERIES = {"kthread": COLOURS["kthread"], "kthread-mm": COLOURS["ucontext"]}
 SERIES |= {kind: COLOURS[kind] for kind in ("process", "pthread", "uthread", "coroutine")}
 PARTS = {"direct, n C": "#D55E00", "indirect": "#0072B2", "indirect, C warm": "#56B4E9"}
-PARTS["lost by the tasks"] = "#009E73"
+PARTS |= {"lost by the tasks": "#009E73", "lost by the task": "#009E73", "direct, n D": "#D55E00"}
 CAPTION = "Dot: median over invocations, bar: its 95 % interval, cut where it is very wide."
 
 
