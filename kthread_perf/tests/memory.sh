@@ -56,9 +56,10 @@ before=$(strays)
 load
 same memory_loaded_holds_nothing 0 "$(held)"
 control "probe=scenario work_target=1000 start wait"
-# The run itself; newer kernels also keep the name of its supervisor.
+# The run itself, and the list of its pages; newer kernels also keep the name of
+# its supervisor.
 last=$(held)
-between memory_holds_the_last_run 1 2 "$last"
+between memory_holds_the_last_run 1 3 "$last"
 exec 3<$PROC/samples
 control "probe=scenario work_target=1000 start wait"
 between memory_holds_a_run_that_is_shown $((last + 1)) 9 "$(held)"
