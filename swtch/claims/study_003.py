@@ -11,9 +11,9 @@ from collections.abc import Mapping
 
 from swtch.analysis import stats
 from swtch.analysis.findings import Group, compare
-from swtch.claims import Claim, Evidence, Ruling, above, missing, within
+from swtch.claims import Claim, Evidence, Ruling, above, all_of, missing, within
 from swtch.experiments import locks, preemption, starvation, uthread_scaling
-from swtch.records import Interval, VerdictName
+from swtch.records import Interval
 
 # "Nearly twofold": neither half as much again nor three times.
 ABOUT_TWICE = (1.5, 3.0)
@@ -26,30 +26,6 @@ AS_RESPONSIVE = (0.0, 2.0)
 FAR_LATER = 2.0
 # Who spins for an owner of the same worker spends a whole turn at least.
 HALF_A_TURN = 0.5
-
-
-def _all_of(rulings: Mapping[str, Ruling], why: str) -> Ruling:
-    """One verdict of several cases: all must hold, and one that differs decides.
-
-    Shown is the case that decides; of several, the lowest.
-    """
-    names = {ruling.verdict for ruling in rulings.values()}
-    order: tuple[VerdictName, ...] = ("differs", "cannot tell", "holds")
-    verdict = next(name for name in order if name in names)
-    deciding = [r for r in rulings.values() if r.verdict == verdict and r.here is not None]
-    shown = min(deciding, key=lambda r: r.here.low if r.here else 0.0, default=None)
-    told = "; ".join(f"{case}: {_told(ruling)}" for case, ruling in rulings.items())
-    return Ruling(
-        verdict,
-        f"{why}: {told}",
-        shown.here if shown else None,
-        shown.threshold if shown else None,
-    )
-
-
-def _told(ruling: Ruling) -> str:
-    here = ruling.here
-    return f"{here.estimate:.3g} {here.unit}, {ruling.verdict}" if here else ruling.verdict
 
 
 # ---- uthread-scaling ----
@@ -90,7 +66,7 @@ def _half_the_time(evidence: Evidence) -> Ruling:
         return missing(
             "pthreads and uthreads of the study's numbers are needed, with 100 000 additions each"
         )
-    ruling = _all_of(rulings, "pthread's time over uthread's")
+    ruling = all_of(rulings, "pthread's time over uthread's")
     if ruling.verdict != "holds" and gains:
         most = max(gains)
         why = (
@@ -127,7 +103,7 @@ def _every_worker_once(evidence: Evidence) -> Ruling:
     if not rulings:
         how = "a chain of one worker has no links" if chained else ""
         return missing("ticks passed along at least two workers are needed", how)
-    return _all_of(rulings, "ticks that reached the last served worker, against timers of its own")
+    return all_of(rulings, "ticks that reached the last served worker, against timers of its own")
 
 
 # ---- starvation ----
@@ -171,7 +147,7 @@ def _leaves_neighbours(evidence: Evidence) -> Ruling:
         f"beside {more} uthreads over a busy pthread a CPU": within(beside, *AS_RESPONSIVE, ""),
         f"beside {many} pthreads over {more} uthreads": above(against, FAR_LATER, ""),
     }
-    return _all_of(rulings, "99 % of their responses")
+    return all_of(rulings, "99 % of their responses")
 
 
 # ---- locks ----
