@@ -300,8 +300,10 @@ uint64_t sched_deadline(void);
 /* ---- stack.c ---- */
 int stack_setup(void);
 /* A slot of 1 << class bytes with a struct uthread at its top, from the
- * worker's pool (w may be NULL), the global pool or new. NULL: no memory. */
+ * worker's pool (w may be NULL) or the global pool; in a region. NULL: none. */
 struct uthread *stack_get(struct worker *w, unsigned class, bool own);
+/* A new one; not in a region. NULL: no memory. */
+struct uthread *stack_new(unsigned class, bool own);
 /* log2 of the slot for that many usable bytes (0: the default). */
 unsigned stack_class(size_t usable, bool own);
 /* Give back. The slot may still be in use until ctx.busy is 0. */

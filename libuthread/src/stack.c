@@ -50,6 +50,7 @@ enum { GUARD_MADVISE = 1, GUARD_MPROTECT = 2 };
 struct slab {
 	struct slab *next;
 	char *base;
+	size_t bytes;
 	unsigned class;
 	uint32_t carved, nslots;
 };
@@ -167,6 +168,8 @@ static struct uthread *slot_uthread(const struct slab *s, uint32_t i)
 	return (struct uthread *)(end & ~(uintptr_t)(CACHE_LINE - 1));
 }
 
+/* Without a lock: malloc may have to wait for a uthread that was stopped in
+ * it, and who waits for a spin lock does not let it run. */
 static struct slab *slab_new(unsigned class)
 {
 	size_t slot = 1ul << class;
@@ -184,11 +187,15 @@ static struct slab *slab_new(unsigned class)
 	}
 	madvise(s->base, bytes, MADV_NOHUGEPAGE);
 	s->class = class;
+	s->bytes = bytes;
 	s->nslots = (uint32_t)(bytes / slot);
-	s->next = slabs;
-	/* pairs with the acquire in stack_each() */
-	store_release(&slabs, s);
 	return s;
+}
+
+static void slab_free(struct slab *s)
+{
+	munmap(s->base, s->bytes);
+	free(s);
 }
 
 static bool guard_slot(char *slot)
@@ -198,29 +205,19 @@ static bool guard_slot(char *slot)
 	return !mprotect(slot, page, PROT_NONE);
 }
 
-static struct uthread *slot_new(unsigned class)
+/* Under slab_lock: the next slot of an open slab. */
+static struct uthread *slot_carve(struct slab *s)
 {
-	struct slab **open = &open_slab[class - STACK_CLASS_MIN];
-	struct uthread *ut = NULL;
-	struct slab *s;
-	char *slot;
+	char *slot = s->base + ((size_t)s->carved << s->class);
+	struct uthread *ut;
 
-	spin_lock(&slab_lock);
 	if (guard_kind == GUARD_MPROTECT && nslots >= mprotect_slots_max)
-		goto out;
-	if (!*open || (*open)->carved == (*open)->nslots) {
-		s = slab_new(class);
-		if (!s)
-			goto out;
-		*open = s;
-	}
-	s = *open;
-	slot = s->base + ((size_t)s->carved << class);
+		return NULL;
 	if (!guard_slot(slot))
-		goto out;
+		return NULL;
 	ut = slot_uthread(s, s->carved);
 	ut->slot = slot;
-	ut->class = (uint8_t)class;
+	ut->class = (uint8_t)s->class;
 	ut->colour = (uint8_t)(s->carved % COLOURS);
 	ut->stack_low = slot + page;
 	ut->stack_top = (char *)ut;
@@ -228,8 +225,39 @@ static struct uthread *slot_new(unsigned class)
 	store_relaxed(&nslots, nslots + 1);
 	/* pairs with the acquire in stack_each() */
 	store_release(&s->carved, s->carved + 1);
-out:
+	return ut;
+}
+
+static inline bool is_full(const struct slab *s)
+{
+	return !s || s->carved == s->nslots;
+}
+
+static struct uthread *slot_new(unsigned class)
+{
+	struct slab **open = &open_slab[class - STACK_CLASS_MIN];
+	struct uthread *ut = NULL;
+	struct slab *s = NULL;
+
+	spin_lock(&slab_lock);
+	while (is_full(*open) && !s) {
+		spin_unlock(&slab_lock);
+		s = slab_new(class);
+		if (!s)
+			return NULL;
+		spin_lock(&slab_lock);
+	}
+	if (s && is_full(*open)) {
+		s->next = slabs;
+		/* pairs with the acquire in stack_each() */
+		store_release(&slabs, s);
+		*open = s;
+		s = NULL;
+	}
+	ut = slot_carve(*open);
 	spin_unlock(&slab_lock);
+	if (s)
+		slab_free(s); /* somebody else was quicker */
 	return ut;
 }
 
@@ -355,31 +383,34 @@ struct uthread *stack_get(struct worker *w, unsigned class, bool own)
 {
 	unsigned c = class - STACK_CLASS_MIN;
 	struct uthread *ut = NULL;
-	char *top;
 
 	if (w)
 		ut = pool_pop(&w->pool[c][own]);
 	if (!ut)
 		ut = pool_from_global(w, c, own);
-	if (ut) {
-		if (unlikely(load_acquire(&ut->ctx.busy)))
-			stack_wait_left(ut);
-		if (w)
-			STAT_INC(w->stats.reuses);
-		return ut;
-	}
-	ut = slot_new(class);
 	if (!ut)
 		return NULL;
-	if (own) {
-		top = tls_make(ut, (char *)ut);
-		if (!top) {
-			/* The slot is good for the light mode. */
-			pool_to_global(ut, c, 0);
-			return NULL;
-		}
-		ut->stack_top = top;
+	if (unlikely(load_acquire(&ut->ctx.busy)))
+		stack_wait_left(ut);
+	if (w)
+		STAT_INC(w->stats.reuses);
+	return ut;
+}
+
+struct uthread *stack_new(unsigned class, bool own)
+{
+	struct uthread *ut = slot_new(class);
+	char *top;
+
+	if (!ut || !own)
+		return ut;
+	top = tls_make(ut, (char *)ut);
+	if (!top) {
+		/* The slot is good for the light mode. */
+		pool_to_global(ut, class - STACK_CLASS_MIN, 0);
+		return NULL;
 	}
+	ut->stack_top = top;
 	return ut;
 }
 

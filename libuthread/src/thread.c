@@ -99,6 +99,7 @@ int uthread_create(uthread_t *thread, const uthread_attr_t *attr,
 	const struct attr *a = NULL;
 	struct uthread *me, *ut;
 	struct worker *w;
+	unsigned class;
 	bool own;
 	int err;
 
@@ -116,15 +117,18 @@ int uthread_create(uthread_t *thread, const uthread_attr_t *attr,
 	if (err)
 		return err;
 	me = uthread_current();
+	class = a && a->stack_size ? stack_class(a->stack_size, own) :
+				     rt.default_class[own];
 	region_enter();
 	w = me ? me->worker : NULL;
-	ut = stack_get(w,
-		       a && a->stack_size ? stack_class(a->stack_size, own) :
-					    rt.default_class[own],
-		       own);
-	if (!ut) {
+	ut = stack_get(w, class, own);
+	if (unlikely(!ut)) {
 		region_leave();
-		return EAGAIN;
+		ut = stack_new(class, own);
+		if (!ut)
+			return EAGAIN;
+		region_enter();
+		w = me ? me->worker : NULL;
 	}
 	ut->fn = fn;
 	ut->arg = arg;
