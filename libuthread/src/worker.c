@@ -86,21 +86,24 @@ static void *worker_main(void *arg)
 static int start_one(struct worker *w)
 {
 	struct start st = { .w = w };
-	sigset_t all, old;
+	static sigset_t mask; /* the same on all: uthreads take it along */
+	sigset_t old;
 	pthread_attr_t attr;
 	pthread_t t;
 	int err;
 
 	/* Signals go to the program's own threads by default, so that its
 	 * handlers do not run on small stacks. */
-	sigfillset(&all);
-	sigdelset(&all, SIGSEGV);
-	sigdelset(&all, SIGBUS);
-	sigdelset(&all, SIGFPE);
-	sigdelset(&all, SIGILL);
+	if (!w->spare) {
+		sigfillset(&mask);
+		sigdelset(&mask, SIGSEGV);
+		sigdelset(&mask, SIGBUS);
+		sigdelset(&mask, SIGFPE);
+		sigdelset(&mask, SIGILL);
+	}
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	pthread_sigmask(SIG_BLOCK, &all, &old);
+	pthread_sigmask(SIG_SETMASK, &mask, &old);
 	err = pthread_create(&t, &attr, worker_main, &st);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	pthread_attr_destroy(&attr);
