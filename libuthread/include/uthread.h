@@ -94,7 +94,10 @@ int uthread_attr_getname(const uthread_attr_t *attr, char *buf, size_t len);
 int uthread_attr_settls(uthread_attr_t *attr, enum uthread_tls mode);
 int uthread_attr_gettls(const uthread_attr_t *attr, enum uthread_tls *mode);
 /* Run only on this worker (0..uthread_workers()-1), or UTHREAD_WORKER_ANY.
- * A number out of range is found by uthread_create(): EINVAL. */
+ * A number out of range is found by uthread_create(): EINVAL. One exception:
+ * while that worker sleeps in the kernel with a uthread that cannot be
+ * stopped, one that a tick stopped inside libc goes on elsewhere until it has
+ * left libc, because it may hold the very lock that is waited for. */
 int uthread_attr_setworker(uthread_attr_t *attr, int worker);
 int uthread_attr_getworker(const uthread_attr_t *attr, int *worker);
 
@@ -136,7 +139,8 @@ uint32_t uthread_id(uthread_t thread);
 int uthread_getstack(uthread_t thread, void **low, size_t *bytes);
 /* The TLS mode the thread really has. */
 int uthread_gettls(uthread_t thread, enum uthread_tls *mode);
-/* The worker that runs the caller now, -1 in a plain pthread. */
+/* The worker that runs the caller now, -1 in a plain pthread. Spares have the
+ * numbers from uthread_workers() on; nobody can be bound to one. */
 int uthread_worker(void);
 
 /* ---- the runtime ------------------------------------------------------ */

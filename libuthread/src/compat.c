@@ -26,6 +26,7 @@
 #include <sys/syscall.h>
 
 #include "internal.h"
+#include "preempt.h"
 #include "tls.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -282,11 +283,13 @@ static __attribute__((noinline)) struct uthread *get_forking(void)
 	return forking;
 }
 
-/* What must be whole in the child, where nobody would finish it. Queues and
- * deadlines need not be: they are emptied there. */
+/*
+ * What must be whole in the child, where nobody would finish it. Queues and
+ * deadlines need not be: they are emptied there. The modules' lock is one to
+ * park for and taken before the rest: one fork at a time.
+ */
 static void fork_lock(void)
 {
-	tls_modules_lock();
 	keys_fork_lock();
 	stack_fork_lock();
 }
@@ -295,21 +298,32 @@ static void fork_unlock(void)
 {
 	stack_fork_unlock();
 	keys_fork_unlock();
-	tls_modules_unlock();
 }
 
 static void fork_prepare(void)
 {
-	struct uthread *me;
+	struct uthread *me = uthread_current();
 
+	tls_modules_lock();
+	if (me)
+		monitor_fork_begin();
 	/* Left on this block in parent and child: no tick may move us while
 	 * we borrow the carrier's. The locks are taken and given back there. */
 	region_enter();
-	me = uthread_current();
+	if (me)
+		store_relaxed(&me->worker->forks, true);
 	if (on_own_tls(me))
 		arch_set_tp(me->worker->tp);
 	fork_lock();
 	set_forking(me);
+}
+
+static void fork_done(struct uthread *me)
+{
+	if (on_own_tls(me))
+		arch_set_tp(me->tcb);
+	if (me)
+		store_relaxed(&me->worker->forks, false);
 }
 
 static void fork_parent(void)
@@ -317,9 +331,11 @@ static void fork_parent(void)
 	struct uthread *me = get_forking();
 
 	fork_unlock();
-	if (on_own_tls(me))
-		arch_set_tp(me->tcb);
+	if (me)
+		monitor_fork_end();
+	fork_done(me);
 	region_leave();
+	tls_modules_unlock();
 }
 
 static void fork_child(void)
@@ -327,9 +343,9 @@ static void fork_child(void)
 	struct uthread *me = get_forking();
 
 	fork_unlock();
+	tls_modules_forked();
 	runtime_forked(me);
-	if (on_own_tls(me))
-		arch_set_tp(me->tcb);
+	fork_done(me);
 	region_leave();
 }
 

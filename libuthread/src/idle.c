@@ -52,7 +52,7 @@ void wake_some(void)
 		idle_wake(w);
 }
 
-void wake_this(struct worker *w)
+void sched_nudge(struct worker *w)
 {
 	bool was;
 

@@ -80,6 +80,8 @@ struct uthread {
 	struct keyblock **keys; /* private to the uthread */
 	struct _Unwind_Exception *unwind; /* uthread_exit()'s, on its stack */
 	void *coroutine; /* the coroutine it is inside of; private to it */
+	bool taking; /* a tick: from its handler to sched_preempt() */
+	bool in_libc; /* that tick came while it was there */
 	const void *san_low; /* the stack it is on, for ASan and ticks: its */
 	size_t san_size; /* own, or that of a coroutine in it */
 
@@ -156,6 +158,8 @@ struct worker {
 	uint32_t ticking; /* atomic: somebody waits, so the timer runs */
 	bool retire; /* atomic: a spare that is not needed any more */
 	bool stuck; /* atomic: asleep in the kernel, and somebody waits */
+	bool held; /* atomic: stuck with one that cannot be stopped */
+	bool forks; /* atomic: with a uthread in fork() */
 	uint32_t libc_stint, libc_tries; /* the handler's */
 	uint32_t *seen_tick; /* what we saw of the others', by index */
 	uint32_t rng;
@@ -294,8 +298,16 @@ void sched_wake_for_timer(void);
 void sched_preempt(void);
 /* Let others have what waits for a worker that is stuck. */
 void sched_drain(struct worker *v);
+/* If it is idle, let it look again. */
+void sched_nudge(struct worker *w);
 /* The next deadline that no sleeping worker keeps, or NO_DEADLINE. */
 uint64_t sched_deadline(void);
+
+/* Does anybody wait for this worker who may run nowhere else? */
+static inline bool sched_bound_waits(const struct worker *w)
+{
+	return load_relaxed(&w->bound_count) | load_relaxed(&w->inbox_count);
+}
 
 /* ---- stack.c ---- */
 int stack_setup(void);

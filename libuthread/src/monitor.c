@@ -4,7 +4,7 @@
  *
  * A uthread in a blocking system call, or in the kernel for a lock of libc's,
  * takes its worker with it. When somebody waits for that worker a spare, a
- * worker beyond the configured number, gets up and steals what it had.
+ * worker beyond the configured number, gets up and takes what it had.
  *
  *	seen by		a tick that interrupts a call the kernel will restart:
  *			the address in the signal's frame is the call itself
@@ -12,15 +12,33 @@
  *			or this thread: ticks are on, but none was handled for
  *			LOOKS looks, and /proc says the worker sleeps (calls
  *			that no signal interrupts, such as disk I/O)
- *	stand-in	this thread wakes a parked spare or makes a new one
+ *	stand-in	whoever sees it wakes a parked spare
  *	end		the worker comes back to the scheduler; then there is
  *			one spare too many, which gives away what it has at
  *			its next tick and parks
  *
- * No tick goes to a worker that is stuck: it would only make more calls fail
- * with EINTR. There are at most `spares` of them (said once when they are all
- * at work); then the tick does what it does anywhere else, and the call is
- * begun anew when the uthread's turn comes again.
+ * A spare at work is a worker like any other, asleep among the idle ones when
+ * there is nothing to do.
+ *
+ * What a worker sleeps for may be a lock whose holder is READY here or there:
+ * malloc's, or one of the program's. So that the holder runs:
+ *
+ *  - A worker is stuck only when a spare is there that takes its queue, all
+ *    of it. It is made beforehand: making one needs malloc, and malloc's lock
+ *    may be what everybody waits for.
+ *  - Where none is there, or somebody waits who is bound to this worker, the
+ *    tick does what it does anywhere else, and the call is begun anew when
+ *    the uthread's turn comes again.
+ *  - One that cannot be stopped (in a region, or with shared TLS, or by
+ *    uthread_preempt_disable()) gets a spare beyond the limit. The runtime
+ *    itself calls nothing in a region that may wait for a uthread, but for
+ *    fork, one at a time. Who is bound to that worker and was stopped inside
+ *    libc goes on elsewhere until it is out of there: this may be the holder
+ *    of the very lock, and there is no other way to it.
+ *
+ * There are at most `spares` stand-ins for those that could be stopped (said
+ * once when they are all at work). No tick goes to a worker that is stuck: it
+ * would only make more calls fail with EINTR.
  *
  * With the source `monitor` this thread sends the ticks as well, and only to
  * workers that used CPU time since the last look: a worker in a system call
@@ -38,6 +56,7 @@
 #define LOOK_EVERY_NS 5000000u /* between looks, where ticks are signals */
 #define LOOKS 2
 #define RESERVE SPARES_RESERVE
+#define SPARE_WAIT_NS 50000
 #define REST_AFTER 20 /* looks with nothing to see */
 
 static struct {
@@ -46,10 +65,14 @@ static struct {
 	bool started;
 	/* Guarded by lock. */
 	uint32_t lock;
-	uint32_t stuck; /* workers */
-	uint32_t spares; /* made */
-	uint32_t active; /* of these, at work or about to be */
-	uint32_t limit;
+	uint32_t stuck; /* workers; racy reads allowed */
+	uint32_t spares; /* made, or just being made: */
+	bool making;
+	uint32_t active; /* of these, at work */
+	uint32_t limit; /* stand-ins for who could be stopped */
+	uint32_t most; /* spares there may ever be */
+	bool wanted; /* somebody who cannot be stopped found none */
+	bool forking; /* the last one is for who forks */
 	bool said, to_say; /* that no spare is left; once */
 	uint64_t blocked;
 	int64_t call;
@@ -76,122 +99,234 @@ void monitor_hint(void)
 
 /* ---- stuck and back ---- */
 
+/* Under mon.lock: a spare that will work from now on. One that was about to
+ * park goes on; *parked: it sleeps and has to be woken. */
+static struct worker *call_up(bool *parked)
+{
+	struct worker *s, *found = NULL;
+	int i;
+
+	for (i = rt.nworkers; i < load_acquire(&rt.existing); i++) {
+		s = rt.workers[i];
+		if (s->retire) {
+			store_relaxed(&s->retire, false);
+			mon.active++;
+			*parked = false;
+			return s;
+		}
+		if (!found && load_relaxed(&s->parked))
+			found = s;
+	}
+	if (found) {
+		mon.active++;
+		store_release(&found->parked, 0);
+		*parked = true;
+	}
+	return found;
+}
+
+/* Under mon.lock: spares that could be called up. */
+static uint32_t spares_left(void)
+{
+	return mon.spares - mon.making - mon.active;
+}
+
 /* Under mon.lock, which a handler takes too: only with signals that could
- * interrupt its holder not taken, that is in a region or in the handler. */
-static bool note_stuck(struct worker *w, long nr, bool held)
+ * interrupt its holder not taken, that is in a region or in the handler.
+ * *up: the caller wakes it. */
+static bool note_stuck(struct worker *w, long nr, bool held, struct worker **up)
 {
 	const struct uthread *ut = w->running;
+	struct worker *s = NULL;
+	bool parked = false;
 
-	if (w->stuck)
+	if (w->stuck) {
+		if (held)
+			store_relaxed(&w->held, true);
 		return true;
-	if (mon.stuck >= mon.limit + (held ? RESERVE : 0)) {
+	}
+	if (!held && mon.stuck >= mon.limit) {
 		mon.to_say = !mon.said;
 		mon.said = true;
 		return false;
 	}
-	mon.stuck++;
+	if (mon.active <= mon.stuck) {
+		if (w->forks || spares_left() > mon.forking)
+			s = call_up(&parked);
+		if (!s) {
+			mon.wanted |= held;
+			return false;
+		}
+		*up = parked ? s : NULL;
+	}
+	store_relaxed(&mon.stuck, mon.stuck + 1);
 	mon.blocked++;
 	mon.call = nr;
 	if (ut)
 		memcpy(mon.name, ut->name, sizeof(mon.name));
+	store_relaxed(&w->held, held);
 	store_relaxed(&w->stuck, true);
 	return true;
 }
 
 bool monitor_stuck(struct worker *w, long nr, bool held)
 {
+	const bool was = load_relaxed(&w->stuck);
+	struct worker *up = NULL;
 	bool noted;
 
 	/* The holder may be the very code this signal interrupted. */
 	if (__atomic_exchange_n(&mon.lock, 1, __ATOMIC_ACQUIRE))
 		return false;
-	noted = note_stuck(w, nr, held);
+	noted = note_stuck(w, nr, held, &up);
 	store_release(&mon.lock, 0);
-	if (noted || mon.to_say)
+	if (up)
+		futex_wake(&up->parked, 1);
+	/* Another spare may be needed, or a word said. */
+	if ((noted && !was) || mon.wanted || mon.to_say)
 		monitor_wake();
 	return noted;
 }
 
+/* Under mon.lock: rather one that has nothing to do. */
+static struct worker *send_home(void)
+{
+	struct worker *s, *found = NULL;
+	int i;
+
+	for (i = rt.nworkers; i < load_acquire(&rt.existing); i++) {
+		s = rt.workers[i];
+		if (s->parked || s->retire)
+			continue;
+		if (!found || load_relaxed(&s->idle))
+			found = s;
+	}
+	if (found) {
+		store_relaxed(&found->retire, true);
+		mon.active--;
+	}
+	return found;
+}
+
 void monitor_unstuck(struct worker *w)
 {
-	int i;
+	struct worker *s = NULL;
 
 	spin_lock(&mon.lock);
 	if (w->stuck) {
 		store_relaxed(&w->stuck, false);
-		mon.stuck--;
-		for (i = rt.nworkers; mon.active > mon.stuck && i < rt.existing;
-		     i++) {
-			struct worker *s = rt.workers[i];
-
-			if (s->parked || s->retire)
-				continue;
-			store_relaxed(&s->retire, true);
-			mon.active--;
-		}
+		store_relaxed(&w->held, false);
+		store_relaxed(&mon.stuck, mon.stuck - 1);
+		if (mon.active > mon.stuck)
+			s = send_home();
 	}
 	spin_unlock(&mon.lock);
+	if (s)
+		sched_nudge(s);
+}
+
+void monitor_drain(void)
+{
+	int i;
+
+	if (likely(!load_relaxed(&mon.stuck)))
+		return;
+	for (i = 0; i < load_acquire(&rt.existing); i++)
+		if (load_relaxed(&rt.workers[i]->stuck))
+			sched_drain(rt.workers[i]);
+}
+
+/* Asleep until it is needed; then what stuck workers had is everybody's. */
+static void rest(struct worker *w)
+{
+	while (load_acquire(&w->parked))
+		futex_wait(&w->parked, 1, NO_DEADLINE);
+	monitor_drain();
+}
+
+void monitor_begin(struct worker *w)
+{
+	rest(w);
 }
 
 void monitor_park(struct worker *w)
 {
+	bool park;
+
 	spin_lock(&mon.lock);
-	if (!w->retire)
-		mon.active--;
+	park = w->retire; /* else it was called up again */
 	store_relaxed(&w->retire, false);
-	store_relaxed(&w->parked, 1);
+	if (park)
+		store_relaxed(&w->parked, 1);
 	spin_unlock(&mon.lock);
-	full_fence(); /* pairs: global_push_all(), tick_arm() */
-	/* Something may have come while we were still counted. */
-	if (load_relaxed(&rt.global_count))
-		monitor_wake();
-	while (load_acquire(&w->parked))
-		futex_wait(&w->parked, 1, NO_DEADLINE);
+	if (park)
+		rest(w);
 }
 
-/* As many spares as workers are stuck. */
-static void stand_in(void)
+/*
+ * One spare is always parked, as long as there may be more. From this thread:
+ * it may have to wait for malloc's lock like anybody else.
+ */
+static void make_spares(void)
 {
-	struct worker *up = NULL;
-	bool make = false;
-	int i;
+	bool make;
+	int err;
 
-	spin_lock(&mon.lock);
-	if (mon.active < mon.stuck) {
-		for (i = rt.nworkers; i < rt.existing && !up; i++)
-			if (load_relaxed(&rt.workers[i]->parked))
-				up = rt.workers[i];
-		make = !up && mon.spares < mon.limit + RESERVE;
-		if (up || make)
-			mon.active++;
-		if (up)
-			store_release(&up->parked, 0);
-		mon.spares += make;
-	}
-	spin_unlock(&mon.lock);
-	if (up) {
-		futex_wake(&up->parked, 1);
-	} else if (make && worker_add_spare()) {
+	for (;;) {
 		spin_lock(&mon.lock);
-		mon.active--;
-		mon.spares--;
-		mon.limit = mon.spares > RESERVE ? mon.spares - RESERVE : 0;
+		make = mon.spares < mon.most &&
+		       ((mon.spares <= mon.limit && mon.limit &&
+			 spares_left() <= mon.forking) ||
+			mon.wanted);
+		mon.wanted = false;
+		mon.spares += make;
+		mon.making = make;
 		spin_unlock(&mon.lock);
-		ut_warn("no more than %u spare workers can be made", mon.limit);
+		if (!make)
+			return;
+		err = worker_add_spare();
+		spin_lock(&mon.lock);
+		mon.making = false;
+		if (!err) {
+			spin_unlock(&mon.lock);
+			continue;
+		}
+		mon.most = --mon.spares;
+		if (mon.limit > mon.most)
+			mon.limit = mon.most;
+		spin_unlock(&mon.lock);
+		ut_warn("no more than %u spare workers can be made", mon.most);
 	}
 }
 
-/* Somebody for whom nobody is there? */
-static bool work_waits(void)
+/*
+ * Who forks takes the locks of malloc's arenas one by one and may have to wait
+ * for any, while nobody can make a spare: so it has one beforehand.
+ */
+void monitor_fork_begin(void)
 {
-	int i;
+	bool ready;
 
-	if (load_relaxed(&rt.global_count))
-		return true;
-	for (i = 0; i < load_acquire(&rt.existing); i++)
-		if (load_relaxed(&rt.workers[i]->count))
-			return true;
-	return false;
+	while (rt.tick_ns) {
+		region_enter();
+		spin_lock(&mon.lock);
+		mon.forking = true;
+		ready = spares_left() || mon.spares >= mon.most || !mon.started;
+		mon.wanted |= !ready;
+		spin_unlock(&mon.lock);
+		region_leave();
+		if (ready)
+			return;
+		monitor_wake();
+		uthread_sleep(SPARE_WAIT_NS);
+	}
+}
+
+void monitor_fork_end(void)
+{
+	spin_lock(&mon.lock);
+	mon.forking = false;
+	spin_unlock(&mon.lock);
 }
 
 static void say_once(void)
@@ -206,21 +341,6 @@ static void say_once(void)
 	if (say && mon.limit)
 		ut_warn("all %u spare workers stand in for workers that sleep in system calls, the last in '%s': further ones keep their worker for a tick at a time; UTHREAD_SPARES allows more",
 			mon.limit, mon.name);
-}
-
-static void stand_ins(void)
-{
-	uint32_t tries;
-	int i;
-
-	for (i = 0; i < load_acquire(&rt.existing); i++)
-		if (load_relaxed(&rt.workers[i]->stuck))
-			sched_drain(rt.workers[i]);
-	for (tries = load_relaxed(&mon.limit) + RESERVE;
-	     tries && work_waits() &&
-	     load_relaxed(&mon.active) < load_relaxed(&mon.stuck);
-	     tries--)
-		stand_in();
 }
 
 /* ---- looking ---- */
@@ -260,13 +380,16 @@ static bool sleeps(const struct worker *w, long *nr)
 
 static void found_asleep(struct worker *w, long nr)
 {
+	struct worker *up = NULL;
 	bool noted;
 
 	spin_lock(&mon.lock);
-	noted = note_stuck(w, nr, false);
+	noted = note_stuck(w, nr, false, &up);
 	spin_unlock(&mon.lock);
-	if (noted)
-		store_relaxed(&w->ticking, 0);
+	if (up)
+		futex_wake(&up->parked, 1);
+	if (noted && !tick_quiet(w))
+		tick_send(w);
 }
 
 /* True: somebody waits for it. */
@@ -274,14 +397,22 @@ static bool look_at(struct worker *w, struct seen *s)
 {
 	const bool ours = rt.tick_source == UTHREAD_TICK_MONITOR;
 	uint64_t ticks = load_relaxed(&w->stats.ticks), cpu;
+	const bool stuck = load_relaxed(&w->stuck);
 	long nr;
 
-	if (!load_relaxed(&w->ticking) || w->stuck) {
+	if (load_relaxed(&w->parked))
+		store_relaxed(&w->ticking, 0); /* armed just before */
+	if (!load_relaxed(&w->ticking)) {
 		s->looks = 0;
 		return false;
 	}
 	cpu = cpu_time(w);
-	if (cpu != s->cpu_ns) {
+	if (stuck) {
+		/* Only if it is back, or for somebody who is bound there. */
+		if (cpu != s->cpu_ns || sched_bound_waits(w))
+			tick_send(w);
+		s->looks = 0;
+	} else if (cpu != s->cpu_ns) {
 		s->looks = 0;
 		if (ours)
 			tick_send(w);
@@ -313,8 +444,11 @@ static void *monitor_main(void *arg)
 		waits = false;
 		for (i = 0; i < load_acquire(&rt.existing); i++)
 			waits |= look_at(rt.workers[i], &seen[i]);
-		if (load_relaxed(&mon.stuck))
-			stand_ins();
+		monitor_drain();
+		/* In the child of a fork not before it has use for them. */
+		if (waits || load_relaxed(&mon.spares) ||
+		    load_relaxed(&mon.wanted))
+			make_spares();
 		if (unlikely(load_relaxed(&mon.to_say)))
 			say_once();
 		quiet = waits ? 0 : quiet + 1;
@@ -341,6 +475,8 @@ static void *monitor_main(void *arg)
 void monitor_setup(int spares)
 {
 	mon.limit = (uint32_t)spares;
+	mon.most = rt.tick_ns ? mon.limit + RESERVE : 0;
+	make_spares();
 }
 
 int monitor_start(void)
@@ -370,7 +506,7 @@ void monitor_forked(void)
 {
 	mon.lock = mon.stuck = mon.spares = mon.active = 0;
 	mon.resting = 0;
-	mon.said = mon.to_say = false;
+	mon.making = mon.forking = mon.wanted = mon.said = mon.to_say = false;
 	mon.started = false;
 }
 

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runq.h"
+
 _Static_assert(sizeof(((struct uthread *)0)->policy_data) >=
 		       UTHREAD_POLICY_DATA,
 	       "uthread.h promises so many bytes");
@@ -91,7 +93,7 @@ struct uthread *policy_take(struct worker *w)
 	return ut;
 }
 
-uint32_t policy_take_movable(struct worker *v, uint32_t want,
+uint32_t policy_take_movable(struct worker *v, uint32_t want, bool lend,
 			     struct uthread_list *l)
 {
 	struct uthread_list stay = { 0 };
@@ -101,9 +103,10 @@ uint32_t policy_take_movable(struct worker *v, uint32_t want,
 	while (n-- && got < want) {
 		ut = policy_take(v);
 		v->count--;
-		if (ut->bound >= 0 || load_acquire(&ut->ctx.busy)) {
+		if (!may_move(ut, lend)) {
 			list_push(&stay, ut);
 		} else {
+			v->bound_count -= ut->bound >= 0;
 			ut->why = UTHREAD_READY_MOVED;
 			list_push(l, ut);
 			got++;

@@ -26,8 +26,8 @@ int policy_worker_setup(struct worker *w);
 void policy_put(struct worker *w, struct uthread *ut);
 struct uthread *policy_take(struct worker *w);
 
-/* To a thief, under v's bias lock: as take_movable() in sched.c. */
-uint32_t policy_take_movable(struct worker *v, uint32_t want,
+/* To a thief, under v's bias lock: as take_movable() in share.c. */
+uint32_t policy_take_movable(struct worker *v, uint32_t want, bool lend,
 			     struct uthread_list *l);
 
 /* Time: it gets the CPU; it is about to leave it. */

@@ -47,6 +47,7 @@
 
 #define LIBC_TRIES 8
 #define RED_ZONE 128
+#define BACK_BYTES 256 /* of code: preempt_now() has no more */
 #define C_ROOM 2048 /* what preempt_now() and its callees may need */
 
 extern const char preempt_frame[], preempt_frame_end[];
@@ -201,13 +202,18 @@ void preempt_now(void)
 
 	sched_preempt();
 	errno = saved;
+	/* Last: what is kept and taken on the way is a part of this stop. */
+	uthread_current()->in_libc = false;
 }
 
 void preempt_pending(void)
 {
+	int saved = errno;
+
 	here_now()->pending = 0;
 	if (uthread_current())
-		preempt_now();
+		sched_preempt();
+	errno = saved;
 }
 
 /* ---- the two ways to leave the handler ---- */
@@ -357,7 +363,8 @@ static int refuse(struct worker *w, struct here *h, const siginfo_t *si,
 	uintptr_t pc = (uintptr_t)UC_PC(uc), sp = (uintptr_t)UC_SP(uc), low;
 	struct uthread *me = h->self;
 	const bool libc = in_libc(pc, !(me->flags & UT_OWN_TLS));
-	const bool held = h->off || me->preempt_off;
+	const bool held = h->off || me->preempt_off ||
+			  !(me->flags & UT_OWN_TLS);
 	bool again = false;
 	size_t need;
 	long nr;
@@ -374,7 +381,8 @@ static int refuse(struct worker *w, struct here *h, const siginfo_t *si,
 	 * which waits for this very worker. Without a spare the call is begun
 	 * anew on the uthread's next turn. */
 	if (libc && asleep_in_call(uc, &nr)) {
-		if (monitor_stuck(w, nr, held))
+		if ((held || !sched_bound_waits(w)) &&
+		    monitor_stuck(w, nr, held))
 			return STUCK;
 		again = true;
 	}
@@ -386,7 +394,7 @@ static int refuse(struct worker *w, struct here *h, const siginfo_t *si,
 	if (h->off)
 		return UTHREAD_DEFER_RUNTIME;
 	/* A tick is being taken already, and holds nothing yet. */
-	if (taking(pc))
+	if (me->taking || taking(pc))
 		return UTHREAD_DEFER_TAKING;
 	/* The state would not fit. */
 	need = RED_ZONE + C_ROOM + 64 +
@@ -402,15 +410,26 @@ static int refuse(struct worker *w, struct here *h, const siginfo_t *si,
 		if (!(me->flags & UT_OWN_TLS) || w->libc_tries++ < LIBC_TRIES)
 			return UTHREAD_DEFER_LIBC;
 	}
+	/* Or on its way back there. */
+	me->in_libc = libc || pc - (uintptr_t)preempt_now < BACK_BYTES;
+	me->taking = true;
 	return TAKE;
 }
 
-/* Does anybody wait for this worker's CPU? If not, *until says from when on
- * somebody will. */
+/* It belongs elsewhere and was only lent (monitor.c). */
+static bool is_guest(const struct worker *w)
+{
+	const struct uthread *ut = load_relaxed(&w->running);
+
+	return ut && ut->bound >= 0 && ut->bound != w->index;
+}
+
+/* Does anybody wait for this worker's CPU, or for who has it? If not, *until
+ * says from when on somebody will. */
 static bool somebody_waits(const struct worker *w, uint64_t *until)
 {
 	if (load_relaxed(&w->count) || load_relaxed(&w->inbox_count) ||
-	    load_relaxed(&rt.global_count))
+	    load_relaxed(&rt.global_count) || is_guest(w))
 		return true;
 	*until = sched_deadline();
 	return *until != NO_DEADLINE && *until <= now_ns();
@@ -423,6 +442,7 @@ void preempt_on_tick(int sig, siginfo_t *si, void *ucp)
 	ucontext_t *uc = ucp;
 	int saved = errno, why;
 	uint64_t until;
+	long nr;
 
 	if (!w) {
 		tick_not_ours(sig, si, uc);
@@ -430,17 +450,30 @@ void preempt_on_tick(int sig, siginfo_t *si, void *ucp)
 	}
 	STAT_INC(w->stats.ticks);
 	tick_pass_on(w, si);
+	if (unlikely(load_relaxed(&w->parked))) {
+		tick_parked(w);
+		goto out;
+	}
 	if (!somebody_waits(w, &until)) {
 		tick_disarm(w, until);
 		goto out;
 	}
 	/* The base context is looking for work already. On a TLS block that
 	 * is not this worker's (libc's own signals, fork): next time. */
-	if (!h->self || h->worker != w)
+	if (!h->self || h->worker != w) {
+		if (load_relaxed(&w->forks) &&
+		    in_libc((uintptr_t)UC_PC(uc), true) &&
+		    asleep_in_call(uc, &nr))
+			monitor_stuck(w, nr, true);
 		goto out;
+	}
 	why = refuse(w, h, si, uc);
 	if (why == STUCK) {
-		tick_stop(w);
+		/* In a region what comes next is ours and soon done. */
+		if (h->off)
+			store_relaxed(&h->pending, 1);
+		else
+			tick_stop(w);
 		goto out;
 	}
 	if (why == TAKE) {

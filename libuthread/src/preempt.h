@@ -17,7 +17,12 @@ int tick_worker_setup(struct worker *w);
 void tick_arm(struct worker *w);
 /* From its handler: nobody waits before `until` (NO_DEADLINE: at all). */
 void tick_disarm(struct worker *w, uint64_t until);
-/* From its handler: no more, whoever waits; tick_want() starts them again. */
+/* No more, though others wait, unless somebody does who is bound there. True:
+ * so it is. Then tick_want() starts them again. */
+bool tick_quiet(struct worker *w);
+/* From the handler of a spare that is parked. */
+void tick_parked(struct worker *w);
+/* As tick_quiet(), from its handler, and the timer is stopped. */
 void tick_stop(struct worker *w);
 /* From its handler: again soon, then in the usual rhythm. */
 void tick_retry(struct worker *w);
@@ -47,13 +52,20 @@ void monitor_wake(void);
 void monitor_hint(void);
 void monitor_stats(struct uthread_stats *s);
 /* From the handler: this worker sleeps in the kernel, in system call `nr`,
- * while somebody waits for it. False: no spare worker is left; for one that
+ * while somebody waits for it. False: no spare worker is there; for one that
  * cannot be stopped instead (`held`) there are a few more. */
 bool monitor_stuck(struct worker *w, long nr, bool held);
 /* It is back. */
 void monitor_unstuck(struct worker *w);
-/* A spare worker with nothing to do sleeps here until it is needed again. */
+/* A new spare worker sleeps here until it is needed, ... */
+void monitor_begin(struct worker *w);
+/* ... and one that is not needed any more until it is again. */
 void monitor_park(struct worker *w);
+/* What stuck workers have in their queues is everybody's. */
+void monitor_drain(void);
+/* Around a fork by a uthread, one at a time; the end in a region. */
+void monitor_fork_begin(void);
+void monitor_fork_end(void);
 void monitor_forked(void);
 
 /* ---- preempt.c ---- */

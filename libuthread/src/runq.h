@@ -68,8 +68,6 @@ static inline void local_push_all(struct worker *w, struct uthread_list *l)
 
 /* Wake one sleeper; which one does not matter. */
 void wake_some(void);
-/* This one, if it sleeps. */
-void wake_this(struct worker *w);
 void idle_wake(struct worker *w);
 /* Sleep until woken, unless there is something to do after all. */
 void go_idle(struct worker *w);
@@ -86,9 +84,26 @@ static inline void poke(void)
 
 /* ---- share.c: work that is not in the worker's own queue ---- */
 
+/* Into its own worker's inbox, from another. */
+void inbox_push(struct worker *w, struct uthread *ut);
 void global_push(struct uthread *ut);
 void global_push_all(struct uthread_list *l);
 void ready_from(struct worker *w, struct uthread *ut);
+/*
+ * May it be taken out of its queue for another worker? Not while it is still
+ * on its way off its stack, nor one that is bound: unless it is to be lent,
+ * because its worker sleeps and cannot be stopped (monitor.c).
+ */
+static inline bool may_move(const struct uthread *ut, bool lend)
+{
+	if (load_acquire(&ut->ctx.busy))
+		return false;
+	return ut->bound < 0 ||
+	       (lend && ut->in_libc && ut->flags & UT_OWN_TLS &&
+		(ut->why == UTHREAD_READY_STOPPED ||
+		 ut->why == UTHREAD_READY_MOVED));
+}
+
 /* Everything but the run queue; true: the run queue has something new. */
 bool look_around(struct worker *w);
 /*

@@ -40,6 +40,7 @@
 #include "waiter.h"
 
 #define FAIR_TICKS 61
+#define DRAIN_TICKS 8
 #define LOOK_ROUNDS 6 /* times a worker looks before it sleeps or naps */
 #define LOOK_NS 1000 /* from one look to the next */
 
@@ -138,6 +139,22 @@ static bool look(struct worker *w)
 	return found;
 }
 
+/* It may have been woken for something, or kept the next deadline. */
+static void hand_over(void)
+{
+	int i;
+
+	if (load_relaxed(&rt.nidle)) {
+		if (anything_to_steal())
+			wake_some();
+		else if (load_relaxed(&timer_next) != NO_DEADLINE)
+			sched_wake_for_timer();
+	} else if (load_relaxed(&timer_next) != NO_DEADLINE) {
+		for (i = 0; i < load_acquire(&rt.existing); i++)
+			tick_want(rt.workers[i]);
+	}
+}
+
 /* A spare that is not needed any more: what it has is everybody's, but for
  * uthreads with shared TLS that were stopped here; these it brings to an end
  * of their stint first. */
@@ -150,10 +167,12 @@ static void retire(struct worker *w)
 		list_push(ut->bound >= 0 ? &stay : &l, ut);
 	if (l.head)
 		global_push_all(&l);
-	if (stay.head)
+	if (stay.head) {
 		local_push_all(w, &stay);
-	else
-		monitor_park(w);
+		return;
+	}
+	hand_over();
+	monitor_park(w);
 }
 
 /* Runs on the base context: the next uthread, sleeping until there is one. */
@@ -166,6 +185,7 @@ static struct uthread *find_work(struct worker *w)
 	for (;;) {
 		if (unlikely(load_relaxed(&w->retire)))
 			retire(w);
+		monitor_drain();
 		look_around(w);
 		ut = local_pop(w);
 		if (ut) {
@@ -175,11 +195,7 @@ static struct uthread *find_work(struct worker *w)
 				sched_wake_for_timer();
 			return ut;
 		}
-		if (look(w))
-			continue;
-		if (w->spare)
-			monitor_park(w);
-		else
+		if (!look(w))
 			go_idle(w);
 	}
 }
@@ -190,6 +206,8 @@ void sched_loop(struct worker *w)
 	unsigned n;
 
 	region_enter(); /* for good: the base context is never preempted */
+	if (w->spare)
+		monitor_begin(w);
 	for (;;) {
 		next = w->handoff;
 		w->handoff = NULL;
@@ -345,6 +363,24 @@ static inline bool give_way(struct worker *w, struct uthread *me)
 	return true;
 }
 
+/* One that was lent (monitor.c) goes back where it is bound at its next tick,
+ * unless the reason still holds. */
+static bool go_home(struct worker *w, struct uthread *me)
+{
+	struct worker *home;
+
+	if (likely(me->bound < 0 || me->bound == w->index))
+		return false;
+	home = rt.workers[me->bound];
+	if (load_relaxed(&home->held) && me->in_libc)
+		return false;
+	if (unlikely(rt.policy))
+		policy_charge(me);
+	inbox_push(home, me);
+	leave(w, me, local_pop(w));
+	return true;
+}
+
 /*
  * With shared TLS, what the uthread's code took from the block is the
  * worker's, so it goes on where it was stopped: bound until then.
@@ -362,16 +398,21 @@ void sched_preempt(void)
 	me = h->self;
 	w = h->worker;
 	bound = me->bound;
+	me->taking = false;
 	if (!(me->flags & UT_OWN_TLS))
 		me->bound = w->index;
-	count_tick(w);
+	/* The monitor does it, but may have to wait for malloc. */
+	if (unlikely(count_tick(w) % DRAIN_TICKS == 0))
+		monitor_drain();
 	me->why = UTHREAD_READY_STOPPED;
+	if (unlikely(load_relaxed(&w->stuck)))
+		monitor_unstuck(w);
 	if (unlikely(load_relaxed(&w->retire)) && me->bound < 0) {
 		global_push(me);
 		leave(w, me, NULL);
 	} else {
 		look_around(w);
-		switched = give_way(w, me);
+		switched = go_home(w, me) || give_way(w, me);
 	}
 	me->bound = bound;
 	switch_leave(off, switched);

@@ -14,10 +14,12 @@
 #include "waiter.h"
 
 #define STEAL_MAX 64
+#define DRAIN_TRIES 1000
+#define EVERY UINT32_MAX /* of take_movable() */
 #define BRISK \
 	2 /* switches between two looks: no use in stealing the one waiting */
 
-static void inbox_push(struct worker *w, struct uthread *ut)
+void inbox_push(struct worker *w, struct uthread *ut)
 {
 	spin_lock(&w->inbox_lock);
 	list_push(&w->inbox, ut);
@@ -27,7 +29,7 @@ static void inbox_push(struct worker *w, struct uthread *ut)
 	if (load_relaxed(&w->napping))
 		idle_wake(w);
 	else if (load_relaxed(&w->idle))
-		wake_this(w);
+		sched_nudge(w);
 	else
 		tick_want(w);
 }
@@ -138,20 +140,21 @@ bool look_around(struct worker *w)
 	return found;
 }
 
-/* Under v's bias lock: up to `want` of those that may move and have left their
- * stack, in the order in which they would run. */
-static uint32_t take_movable(struct worker *v, uint32_t want,
+/* Under v's bias lock: up to `want` of those that may move, in the order in
+ * which they would run. */
+static uint32_t take_movable(struct worker *v, uint32_t want, bool lend,
 			     struct uthread_list *l)
 {
 	struct uthread *ut, *prev = NULL, *next;
 	uint32_t got = 0, seen = 0;
 
 	if (unlikely(rt.policy))
-		return policy_take_movable(v, want, l);
-	for (ut = v->rq.head; ut && got < want && seen < 4 * STEAL_MAX;
+		return policy_take_movable(v, want, lend, l);
+	for (ut = v->rq.head;
+	     ut && got < want && (seen < 4 * STEAL_MAX || want == EVERY);
 	     ut = next, seen++) {
 		next = ut->next;
-		if (ut->bound >= 0 || load_acquire(&ut->ctx.busy)) {
+		if (!may_move(ut, lend)) {
 			prev = ut;
 			continue;
 		}
@@ -161,6 +164,7 @@ static uint32_t take_movable(struct worker *v, uint32_t want,
 			v->rq.head = next;
 		if (!next)
 			v->rq.tail = prev;
+		v->bound_count -= ut->bound >= 0;
 		list_push(l, ut);
 		got++;
 	}
@@ -177,7 +181,7 @@ static bool steal_from(struct worker *w, struct worker *v)
 	if (!bias_remote_trylock(&v->bias))
 		return false;
 	want = (v->count - v->bound_count + 1) / 2;
-	got = take_movable(v, want < STEAL_MAX ? want : STEAL_MAX, &l);
+	got = take_movable(v, want < STEAL_MAX ? want : STEAL_MAX, false, &l);
 	bias_remote_unlock(&v->bias);
 	if (!got)
 		return false;
@@ -186,31 +190,62 @@ static bool steal_from(struct worker *w, struct worker *v)
 	return true;
 }
 
-/*
- * What waits for a worker that sleeps in the kernel is everybody's: left in
- * its queue, it would be nobody's tick that finds those who stole a part of
- * it asleep as well.
- */
-void sched_drain(struct worker *v)
-{
-	struct uthread_list l = { 0 };
-
-	if (!load_relaxed(&v->count) || !bias_remote_trylock(&v->bias))
-		return;
-	/* All but a few of a long queue, which its thieves still find. */
-	while (take_movable(v, STEAL_MAX, &l) == STEAL_MAX)
-		;
-	bias_remote_unlock(&v->bias);
-	if (l.head)
-		global_push_all(&l);
-}
-
 /* Uthreads of `v` that may move. */
 static inline uint32_t stealable(const struct worker *v)
 {
 	uint32_t n = load_relaxed(&v->count), b = load_relaxed(&v->bound_count);
 
 	return n > b ? n - b : 0;
+}
+
+/* Those that came back while their worker sleeps on. */
+static void inbox_lend(struct worker *v, struct uthread_list *l)
+{
+	struct uthread_list stay = { 0 };
+	struct uthread *ut;
+	uint32_t n = 0;
+
+	if (!load_relaxed(&v->inbox_count))
+		return;
+	spin_lock(&v->inbox_lock);
+	while ((ut = list_pop(&v->inbox))) {
+		if (may_move(ut, true)) {
+			list_push(l, ut);
+		} else {
+			list_push(&stay, ut);
+			n++;
+		}
+	}
+	v->inbox = stay;
+	store_relaxed(&v->inbox_count, n);
+	spin_unlock(&v->inbox_lock);
+}
+
+/*
+ * What waits for a worker that sleeps in the kernel is everybody's: left in
+ * its queue, it would be nobody's tick that finds those who stole a part of
+ * it asleep as well. Its owner is away and thieves are quick, so the lock is
+ * soon to be had.
+ */
+void sched_drain(struct worker *v)
+{
+	const bool lend = load_relaxed(&v->held);
+	struct uthread_list l = { 0 };
+	unsigned n;
+
+	if (lend)
+		inbox_lend(v, &l);
+	for (n = 0;
+	     n < DRAIN_TRIES && (lend ? load_relaxed(&v->count) : stealable(v));
+	     spin_pause(&n)) {
+		if (!bias_remote_trylock(&v->bias))
+			continue;
+		take_movable(v, EVERY, lend, &l);
+		bias_remote_unlock(&v->bias);
+		break;
+	}
+	if (l.head)
+		global_push_all(&l);
 }
 
 /*
@@ -259,5 +294,5 @@ bool anything_to_steal(void)
 bool anything_left(const struct worker *w)
 {
 	return around_waits(w) || timer_due() || load_relaxed(&w->count) ||
-	       anything_to_steal();
+	       load_relaxed(&w->retire) || anything_to_steal();
 }

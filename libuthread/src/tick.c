@@ -135,11 +135,17 @@ void tick_arm(struct worker *w)
 {
 	int saved = errno;
 
+	/* A parked spare looks for work when it gets up. */
+	if (unlikely(load_relaxed(&w->parked)))
+		return;
 	if (unlikely(load_relaxed(&w->stuck))) {
 		if (worker_current() == w) {
 			monitor_unstuck(w);
 		} else {
-			monitor_wake(); /* somebody else has to come */
+			/* Somebody else comes, but for who is bound there:
+			 * then what it sleeps in is begun anew later. */
+			if (sched_bound_waits(w))
+				tick_send(w);
 			errno = saved;
 			return;
 		}
@@ -176,10 +182,27 @@ void tick_disarm(struct worker *w, uint64_t until)
 		start(w); /* armed just before the timer was stopped */
 }
 
-void tick_stop(struct worker *w)
+bool tick_quiet(struct worker *w)
+{
+	__atomic_store_n(&w->ticking, 0, __ATOMIC_SEQ_CST);
+	full_fence(); /* pairs: inbox_push(), which then looks at `ticking` */
+	if (!sched_bound_waits(w))
+		return true;
+	__atomic_store_n(&w->ticking, 1, __ATOMIC_SEQ_CST);
+	return false;
+}
+
+/* Armed just before it parked; a tick would only wake it. */
+void tick_parked(struct worker *w)
 {
 	__atomic_store_n(&w->ticking, 0, __ATOMIC_SEQ_CST);
 	if (rt.tick_source == UTHREAD_TICK_WORKER)
+		set_timer(w->timer, 0, 0, 0);
+}
+
+void tick_stop(struct worker *w)
+{
+	if (tick_quiet(w) && rt.tick_source == UTHREAD_TICK_WORKER)
 		set_timer(w->timer, 0, 0, 0);
 }
 

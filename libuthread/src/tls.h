@@ -35,9 +35,10 @@ uintptr_t tls_build(char *limit, uint32_t id, char **low);
 const char *tls_modules_setup(void);
 /* Set the variables of all modules but libc back to what they start as. */
 void tls_modules_reset(struct uthread *ut);
-/* Held while a block is made, and across a fork. */
+/* Held while a block is made, and across a fork. Not in a region. */
 void tls_modules_lock(void);
 void tls_modules_unlock(void);
+void tls_modules_forked(void);
 
 /* The runtime's own words in a uthread's TLS block. */
 static inline struct here *tls_of(const struct uthread *ut)

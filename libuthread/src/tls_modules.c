@@ -54,18 +54,26 @@ struct modules {
 };
 
 static struct modules *modules; /* atomic */
-static uint32_t modules_lock; /* guards making and refreshing blocks */
+/* Guards making and refreshing blocks. Who has it calls malloc and the loader,
+ * and may have to wait for a uthread that was stopped there: so others park,
+ * rather than keep their worker. */
+static uthread_mutex_t modules_lock = UTHREAD_MUTEX_INITIALIZER;
 
 static void (*dl_deallocate_tls)(void *, bool);
 
 void tls_modules_lock(void)
 {
-	spin_lock(&modules_lock);
+	uthread_mutex_lock(&modules_lock);
 }
 
 void tls_modules_unlock(void)
 {
-	spin_unlock(&modules_lock);
+	uthread_mutex_unlock(&modules_lock);
+}
+
+void tls_modules_forked(void)
+{
+	uthread_mutex_init(&modules_lock, NULL);
 }
 
 /* ---- the loader's notes ---- */

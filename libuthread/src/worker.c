@@ -197,7 +197,7 @@ static int start_locked(const struct uthread_config *user)
 		ut_warn("no thread for the monitor: a uthread that sleeps in the kernel keeps its worker");
 	err = 0;
 	store_release(&rt.started, 1); /* pairs: runtime_ensure, worker_main */
-	futex_wake(&rt.started, c.workers);
+	futex_wake(&rt.started, rt.existing);
 out:
 	free(c.cpus);
 	return err;
@@ -211,6 +211,7 @@ int worker_add_spare(void)
 	if (!w)
 		return EAGAIN;
 	w->spare = true;
+	w->parked = 1; /* monitor_begin() */
 	if (start_one(w))
 		return EAGAIN; /* it may still be looking at its struct */
 	rt.workers[i] = w;
@@ -315,7 +316,7 @@ void runtime_forked(struct uthread *me)
 	w->index = 0;
 	rt.workers[0] = w;
 	rt.nworkers = rt.existing = 1;
-	w->spare = w->retire = w->stuck = false;
+	w->spare = w->retire = w->stuck = w->held = false;
 	monitor_forked();
 	tick_forked(w);
 	monitor_start();

@@ -175,7 +175,9 @@ static inline void migrate(void)
 	CHECK(uthread_workers() > 1);
 	flag = (int *)calloc(1, sizeof(*flag));
 	CHECK_EQ(uthread_mutex_lock(&one), 0);
-	from = uthread_worker();
+	/* Nobody can be bound to a spare. */
+	while ((from = uthread_worker()) >= uthread_workers())
+		uthread_sleep(1000);
 	t = spawn_on(from, test_hog, flag);
 	CHECK_EQ(uthread_detach(t), 0);
 	while (uthread_worker() == from)

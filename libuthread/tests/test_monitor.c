@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_monitor.c - spare workers, and that what a worker sleeps for in the
+ * kernel gets to run, wherever it waits.
+ */
+#include "util.h"
+
+static struct uthread_stats stats(void)
+{
+	struct uthread_stats st;
+
+	CHECK_EQ(uthread_stats(&st, sizeof(st)), 0);
+	return st;
+}
+
+static void start(int workers, int spares)
+{
+	struct uthread_config c = { .size = sizeof(c),
+				    .workers = workers,
+				    .tick_ns = UTHREAD_TICK_MIN * 10,
+				    .spares = spares };
+
+	if (TEST_ASAN)
+		SKIP("no preemption under AddressSanitizer");
+	CHECK_EQ(uthread_init(&c), 0);
+}
+
+/* ---- on a spare everything is as on a worker ---- */
+
+static int fds[2];
+
+static void *reads(void *arg)
+{
+	char c;
+
+	CHECK_EQ(read(fds[0], &c, 1), 1);
+	return arg;
+}
+
+static void *spins_elsewhere(void *arg)
+{
+	while (uthread_worker() < uthread_workers())
+		uthread_yield();
+	return arg;
+}
+
+/* Run fn on a spare: the only worker sleeps, and only a spare is left. */
+static void on_a_spare(void *(*fn)(void *), void *arg)
+{
+	uthread_t a, b;
+
+	CHECK(!pipe(fds));
+	a = spawn(reads, NULL);
+	in_uthread(spins_elsewhere, NULL);
+	b = spawn(fn, arg);
+	joined(b);
+	CHECK_EQ(write(fds[1], "x", 1), 1);
+	joined(a);
+}
+
+static void *keeps_mask(void *mask)
+{
+	CHECK(!pthread_sigmask(SIG_SETMASK, NULL, (sigset_t *)mask));
+	return NULL;
+}
+
+static void *compares_mask(void *usual)
+{
+	sigset_t mine;
+
+	CHECK(uthread_worker() >= uthread_workers());
+	keeps_mask(&mine);
+	for (int i = 1; i < 65; i++)
+		CHECK_EQ(sigismember(&mine, i),
+			 sigismember((sigset_t *)usual, i));
+	return NULL;
+}
+
+TEST(a_spare_has_the_signal_mask_of_a_worker)
+{
+	sigset_t usual;
+
+	start(1, 1);
+	in_uthread(keeps_mask, &usual);
+	CHECK(!sigismember(&usual, SIGSEGV));
+	on_a_spare(compares_mask, &usual);
+}
+
+static volatile int depth = 1 << 30;
+
+static __attribute__((noinline)) int recurse(volatile char *p)
+{
+	volatile char frame[512];
+
+	frame[0] = *p;
+	return --depth ? recurse(frame) + frame[0] : 0;
+}
+
+static void *overflows(void *arg)
+{
+	CHECK(uthread_worker() >= uthread_workers());
+	recurse((volatile char *)"");
+	return arg;
+}
+
+TEST_DIES(an_overflow_on_a_spare_is_said, SIGSEGV, "stack overflow")
+{
+	start(1, 1);
+	on_a_spare(overflows, NULL);
+}
+
+/* ---- the holder of what a worker sleeps for ---- */
+
+static FILE *file;
+static char from[8 << 20], to[9 << 20];
+static int wrote, finished;
+
+/* Nearly always inside fwrite(), with the file's lock, and stopped there. */
+static void *holds(void *arg)
+{
+	while (!load(&finished)) {
+		CHECK_EQ(fwrite(from, 1, sizeof(from), file), sizeof(from));
+		rewind(file);
+		store(&wrote, 1);
+		usleep(1000); /* or the other one is never quick enough */
+	}
+	return arg;
+}
+
+static void *wants(void *arg)
+{
+	for (int i = 0; i < 10; i++)
+		CHECK_EQ(fputc('x', file), 'x');
+	store(&finished, 1);
+	return arg;
+}
+
+static void *runs(void *arg)
+{
+	return arg;
+}
+
+/* Who wants the lock has shared TLS and cannot be stopped in libc; who has it
+ * waits for the very worker that the other one keeps. */
+TEST(the_holder_of_a_libc_lock_is_lent)
+{
+	uthread_attr_t a;
+	uthread_t t[3];
+
+	start(2, 2);
+	need_own_tls();
+	file = fmemopen(to, sizeof(to), "w");
+	CHECK(file);
+	t[0] = spawn_on(0, holds, NULL);
+	while (!load(&wrote))
+		usleep(100);
+	CHECK_EQ(uthread_attr_init(&a), 0);
+	CHECK_EQ(uthread_attr_setworker(&a, 0), 0);
+	CHECK_EQ(uthread_attr_settls(&a, UTHREAD_TLS_SHARED), 0);
+	t[1] = spawn_attr(&a, wants, NULL);
+	t[2] = spawn_on(0, runs, NULL);
+	for (int i = 0; i < 3; i++)
+		joined(t[i]);
+}
+
+static void *always_on(void *worker)
+{
+	uint64_t end = test_now() + 200 * MS;
+
+	while (test_now() < end)
+		CHECK_EQ(uthread_worker(), *(int *)worker);
+	return NULL;
+}
+
+TEST(one_bound_stays_whatever_others_sleep_for)
+{
+	uthread_t t[4];
+	int at = 0;
+
+	start(2, 2);
+	CHECK(!pipe(fds));
+	for (int i = 0; i < 2; i++)
+		t[i] = spawn_on(0, always_on, &at);
+	for (int i = 2; i < 4; i++)
+		t[i] = spawn(reads, NULL);
+	for (int i = 0; i < 2; i++)
+		joined(t[i]);
+	CHECK_EQ(write(fds[1], "xx", 2), 2);
+	for (int i = 2; i < 4; i++)
+		joined(t[i]);
+}
+
+/* ---- forks ---- */
+
+static void *forks(void *arg)
+{
+	int status;
+	pid_t pid;
+
+	for (int i = 0; i < 20; i++) {
+		pid = fork();
+		CHECK(pid >= 0);
+		if (!pid) {
+			free(malloc(1000));
+			_exit(3);
+		}
+		CHECK_EQ(waitpid(pid, &status, 0), pid);
+		CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 3);
+	}
+	return arg;
+}
+
+static int done;
+
+static void *allocates(void *arg)
+{
+	void *p[50];
+
+	while (!load(&done)) {
+		for (int i = 0; i < 50; i++)
+			p[i] = malloc((size_t)(i * 40 + 1));
+		for (int i = 0; i < 50; i++)
+			free(p[i]);
+	}
+	return arg;
+}
+
+/* Even where spares were not wanted, there is one for who forks. */
+TEST(fork_while_others_are_stopped_in_malloc)
+{
+	uthread_t t[13];
+
+	if (TEST_EMULATED)
+		SKIP("qemu-user starts no threads in the child of a process with threads");
+	start(2, -1);
+	for (int i = 0; i < 12; i++)
+		t[i] = i % 3 ? spawn(allocates, NULL) :
+			       spawn_on(i % 2, allocates, NULL);
+	t[12] = spawn(forks, NULL);
+	joined(t[12]);
+	store(&done, 1);
+	for (int i = 0; i < 12; i++)
+		joined(t[i]);
+}
+
+/* ---- no more than there is use for ---- */
+
+TEST(one_spare_is_made_ahead)
+{
+	start(2, 4);
+	CHECK_EQ(stats().spares, 1);
+	CHECK_EQ(stats().spares_used, 0);
+}
+
+TEST(none_where_none_is_wanted)
+{
+	start(2, -1);
+	CHECK_EQ(stats().spares, 0);
+}
+
+TEST_MAIN()
