@@ -182,6 +182,14 @@ def test_instructions_are_kept_apart_from_times(name: str) -> None:
         assert ("instructions" in metric.unit) == key.endswith(("_instructions", "_mi"))
 
 
+def test_a_trial_too_short_for_the_clock_has_no_shares() -> None:
+    nothing = dict.fromkeys([f"{key}_ns" for key in PAIR] + ["rn_switch_ns", "n"], 0)
+    made = computed("pair-overhead", nothing)
+    assert made["indirect_us"] == 0
+    assert "added_percent" not in made and "between_us" not in made
+    assert "added_percent" not in computed("interrupt-overhead", {"total_ns": 0, "r_ns": 0})
+
+
 def test_nothing_is_made_of_nothing() -> None:
     for name in NAMES:
         assert computed(name, {}) == {}

@@ -192,12 +192,17 @@ def _little(evidence: Evidence) -> Ruling:
     if evidence.place.engine == "exact":
         return missing(NO_SECONDS)
     rulings = _shares(last, "pair", "added_us", PAIR_WORK_S, PAIR_PERCENT)
-    percent = [float(stats.median(group.values("added_percent"))) for group in last]
-    return all_of(
-        rulings,
-        f"added to {PAIR_WORK_S:g} s of work, {whose}; of the milliseconds measured it is"
-        f" {plain(min(percent))} to {plain(max(percent))} %",
-    )
+    return all_of(rulings, f"added to {PAIR_WORK_S:g} s of work, {whose}{_of_what_ran(last)}")
+
+
+def _of_what_ran(groups: Sequence[Group]) -> str:
+    """The share before it is rescaled."""
+    values = [group.values("added_percent") for group in groups]
+    percent = [float(stats.median(of)) for of in values if of]
+    if not percent:
+        return ""
+    least, most = plain(min(percent)), plain(max(percent))
+    return f"; of the milliseconds measured it is {least} to {most} %"
 
 
 def _shares(
@@ -280,11 +285,10 @@ def _interrupts_add_little(evidence: Evidence) -> Ruling:
             case = f"{group.trial.factors['task']} indirect"
             limit = INTERRUPT_INDIRECT_PERCENT
             rulings[case] = within(made, -limit, limit, "")
-    percent = [float(stats.median(group.values("added_percent"))) for group in last]
     return all_of(
         rulings,
-        f"added to {TASK_WORK_S:g} s of work by {interrupt_overhead.MOST} {whose}; of the"
-        f" milliseconds measured it is {plain(min(percent))} to {plain(max(percent))} %",
+        f"added to {TASK_WORK_S:g} s of work by {interrupt_overhead.MOST}"
+        f" {whose}{_of_what_ran(last)}",
     )
 
 

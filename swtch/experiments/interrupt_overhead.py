@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from swtch.experiments import Experiment, Metric, PublishedKey, Setting, value
-from swtch.experiments.pair_overhead import STEPS, difference, in_both_units, measuring, work
+from swtch.experiments.pair_overhead import STEPS, difference, in_both_units, measuring, share, work
 from swtch.records import Model, Published, Scalar, Trial
 
 NAME: Final = "interrupt-overhead"
@@ -54,7 +54,7 @@ PUBLISHED: Final[Mapping[PublishedKey, Published]] = {
 def _added_percent(values: Mapping[str, float | int]) -> float | None:
     for unit in ("ns", "instructions"):
         if f"total_{unit}" in values:
-            return 100 * values[f"total_{unit}"] / values[f"r_{unit}"]
+            return share(values[f"total_{unit}"], values[f"r_{unit}"])
     return None
 
 

@@ -145,7 +145,7 @@ def _between(unit: str, scale: float) -> Callable[[Mapping[str, float | int]], f
     """One switch between the tasks, as it is in R'."""
 
     def computed(values: Mapping[str, float | int]) -> float | None:
-        if f"rn_switch_{unit}" not in values:
+        if f"rn_switch_{unit}" not in values or not values.get("n"):
             return None
         return values[f"rn_switch_{unit}"] * scale / values["n"]
 
@@ -157,11 +157,16 @@ def _added_us(values: Mapping[str, float | int]) -> float | None:
     return None if added is None else added / 1e3
 
 
+def share(part: float, whole: float) -> float | None:
+    """In percent; none of nothing."""
+    return 100 * part / whole if whole else None
+
+
 def _added_percent(values: Mapping[str, float | int]) -> float | None:
     for unit in ("ns", "instructions"):
         added = _added(unit)(values)
         if added is not None:
-            return 100 * added / (values[f"r_{unit}"] - values[f"c_cold_{unit}"])
+            return share(added, values[f"r_{unit}"] - values[f"c_cold_{unit}"])
     return None
 
 
