@@ -20,7 +20,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "locks.h"
 #include "parts.h"
@@ -82,14 +81,6 @@ void lock_init(struct lock *l, enum lock_kind kind, bool uthreads)
 		uthread_mutex_init(&l->mutex, &uattr);
 }
 
-static int64_t process_cpu(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 static void work(struct tally *t, uint64_t batches)
 {
 	while (batches--)
@@ -137,7 +128,7 @@ static void *owner(void *arg)
 		work(t, run.hold);
 		r->quiet.cpu_ns = cpu_now() - before;
 		lock_take(&run.lock);
-		run.taken_cpu = process_cpu();
+		run.taken_cpu = threads_cpu();
 		for (k = 1; k < run.threads; k++)
 			turn_give(&run.begin[k]);
 		work(t, run.hold);
@@ -161,7 +152,7 @@ static void *waiter(void *arg)
 		asked = clock_ns();
 		lock_take(&run.lock);
 		got = clock_ns();
-		run.got_cpu = process_cpu();
+		run.got_cpu = threads_cpu();
 		lock_give(&run.lock);
 		dist_add(&run.waits, got - asked);
 		turn_give(&run.done);
@@ -363,9 +354,9 @@ void probe_locks(json_t *trial)
 		workers_start(trial, run.cpus, run.ncpus);
 		workers_stats(&before);
 	}
-	cpu = process_cpu();
+	cpu = threads_cpu();
 	perform();
-	cpu = process_cpu() - cpu;
+	cpu = threads_cpu() - cpu;
 	o = record_new("sample");
 	json_object_set_new(o, "model",
 			    json_string(run.uthreads ? "uthread" : "pthread"));

@@ -212,14 +212,6 @@ static void *run_all(void *arg)
 
 /* ---- what others of the process need ---- */
 
-static int64_t process_cpu(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 /*
  * Through the parts with everybody else: what the process used in a shared
  * part beyond a quiet one and beyond what its workers saw is the monitor's.
@@ -231,12 +223,12 @@ static void follow(void)
 
 	for (i = 0; i < run.rounds; i++) {
 		uthread_barrier_wait(&run.barrier);
-		at[0] = process_cpu();
+		at[0] = threads_cpu();
 		uthread_barrier_wait(&run.barrier);
-		at[1] = process_cpu();
+		at[1] = threads_cpu();
 		uthread_barrier_wait(&run.barrier);
 		uthread_barrier_wait(&run.barrier);
-		at[2] = process_cpu();
+		at[2] = threads_cpu();
 		quiet_cpu = at[1] - at[0];
 		shared_cpu = at[2] - at[1];
 		for (k = 0; k < run.nlanes; k++) {

@@ -203,6 +203,7 @@ def handing(
                 one,
                 {
                     "waste_p50_ns": round(waste * 1e6),
+                    "waste_p90_ns": round(waste * 1.1e6),
                     "wait_p50_ns": 2_000_000,
                     "wait_p90_ns": 3_000_000,
                     "pair_ns": 6.5,

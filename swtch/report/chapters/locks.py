@@ -145,8 +145,8 @@ def _handover(story: Story, place: Place) -> Table:
                     where,
                     name_of(finding.trial),
                     "–" if inverted else spread(finding.intervals.get("waste_ticks")),
+                    "–" if inverted else count(finding, "waste_p90_ticks"),
                     spread(finding.intervals.get("wait_ticks")),
-                    count(finding, "wait_p90_ticks"),
                     count(finding, _pair(place)),
                     count(finding, "donated"),
                     count(finding, "blocked"),
@@ -160,10 +160,10 @@ def _handover(story: Story, place: Place) -> Table:
     unit = "instructions" if place.engine == "exact" else "ns"
     return Table(
         f"Measured here, engine {place}: an owner that works for {HOLD_NS / TICK_NS:g} ticks of"
-        f" {TICK_NS / 1e6:g} ms with the lock; CPU time beyond that and the waiter's wait, medians"
+        f" {TICK_NS / 1e6:g} ms with the lock; CPU time beyond that, and the waiter's wait, medians"
         " with 95 % intervals; pair: take and give, alone",
         (
-            *("waiter on", "lock", "beyond, ticks", "wait, ticks", "p90", f"pair, {unit}"),
+            *("waiter on", "lock", "beyond, ticks", "p90", "wait, ticks", f"pair, {unit}"),
             *("turns given", "workers asleep", "n", "gates"),
         ),
         2,
