@@ -171,7 +171,7 @@ VERDICTS: list[tuple[str, VerdictName, str, Make]] = [
     ("4", "cannot tell", "too few", lambda w: chained(w, n=4)),
     ("4", "not measurable here", "no chain", unchained),
     ("5", "holds", "", handed),
-    ("5", "holds", "noise", lambda w: handed(w, -0.05)),
+    ("5", "holds", "noise", lambda w: handed(w, -0.7)),
     ("5", "differs", "a turn", lambda w: handed(w, 1.0)),
     ("5", "cannot tell", "at the bound", lambda w: handed(w, 0.5, share=0.1)),
     ("5", "cannot tell", "too few", lambda w: handed(w, n=4)),

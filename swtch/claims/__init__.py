@@ -131,6 +131,20 @@ def above(here: Interval, threshold: float, why: str) -> Ruling:
     return Ruling(verdict, why, here, threshold)
 
 
+def below(here: Interval, threshold: float, why: str) -> Ruling:
+    """Holds when the whole interval is below the threshold."""
+    if here.n < MIN_N:
+        return too_few(here, threshold)
+    if here.high < threshold:
+        verdict: VerdictName = "holds"
+    elif here.low > threshold:
+        verdict = "differs"
+    else:
+        verdict = "cannot tell"
+        why += f"; the interval reaches across {threshold:g}"
+    return Ruling(verdict, why, here, threshold)
+
+
 def within(here: Interval, low: float, high: float, why: str) -> Ruling:
     """Holds when the whole interval lies in [low, high]; differs when all of it is outside."""
     if here.n < MIN_N:

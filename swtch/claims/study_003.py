@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from swtch.analysis import stats
 from swtch.analysis.findings import Group, compare
-from swtch.claims import Claim, Evidence, Ruling, above, all_of, missing, within
+from swtch.claims import Claim, Evidence, Ruling, above, all_of, below, missing, within
 from swtch.experiments import locks, preemption, starvation, uthread_scaling
 from swtch.records import Interval
 
@@ -22,7 +22,7 @@ ONCE = (0.9, 1.1)
 # A person notices a tenth of a second.
 NOTICED_MS = 100.0
 # "Responsive": not even twice as late as beside one busy thread a CPU; and otherwise not.
-AS_RESPONSIVE = (0.0, 2.0)
+AS_RESPONSIVE = 2.0
 FAR_LATER = 2.0
 # Who spins for an owner of the same worker spends a whole turn at least.
 HALF_A_TURN = 0.5
@@ -126,7 +126,7 @@ def _wakes_in_time(evidence: Evidence) -> Ruling:
     made = stats.interval(without.values(_in_time(without, "late_p99")), unit) if without else None
     if made is not None:
         why += f"; without ticks it is {made.estimate:.3g}, until the loops end"
-    return within(here, 0.0, NOTICED_MS, why)
+    return below(here, NOTICED_MS, why)
 
 
 def _leaves_neighbours(evidence: Evidence) -> Ruling:
@@ -144,7 +144,7 @@ def _leaves_neighbours(evidence: Evidence) -> Ruling:
         return missing("responses were not told")
     many, more = (int(str(one.trial.factors["hogs"])) for one in (pthreads, uthreads))
     rulings = {
-        f"beside {more} uthreads over a busy pthread a CPU": within(beside, *AS_RESPONSIVE, ""),
+        f"beside {more} uthreads over a busy pthread a CPU": below(beside, AS_RESPONSIVE, ""),
         f"beside {many} pthreads over {more} uthreads": above(against, FAR_LATER, ""),
     }
     return all_of(rulings, "99 % of their responses")
@@ -167,8 +167,7 @@ def _no_spinning(evidence: Evidence) -> Ruling:
     beside = stats.interval(naive.values("waste_ticks"), "ticks") if naive else None
     if beside is not None:
         why += f"; a loop around an exchange spends {beside.estimate:.2g}"
-    # A difference: where nothing is spent, noise goes either way.
-    return within(here, -HALF_A_TURN, HALF_A_TURN, why)
+    return below(here, HALF_A_TURN, why)
 
 
 CLAIMS = (
