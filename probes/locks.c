@@ -206,14 +206,9 @@ static void *(*body_of(int k))(void *)
 	return k == 0 ? owner : k == 1 ? waiter : bystander;
 }
 
-/* All on the first worker; or in turn on each, bystanders on the owner's. Not
- * bound where there is one only, nor where a lock puts workers to sleep in which
- * another owner waits: a stand-in for that worker runs only who is not bound. */
+/* All on the first worker; or in turn on each, bystanders on the owner's. */
 static int worker_of(int k)
 {
-	if (run.ncpus == 1 ||
-	    (run.lock.kind == LOCK_PTHREAD && run.mode == MODE_CONTEND))
-		return UTHREAD_WORKER_ANY;
 	if (run.place == PLACE_SAME || (run.mode == MODE_HANDOVER && k > 1))
 		return 0;
 	return k % run.ncpus;
@@ -221,8 +216,7 @@ static int worker_of(int k)
 
 static void *pthread_body(void *arg)
 {
-	int k = (int)(intptr_t)arg,
-	    cpu = run.cpus[run.ncpus > 1 ? worker_of(k) : 0];
+	int k = (int)(intptr_t)arg, cpu = run.cpus[worker_of(k)];
 
 	if (!pin_to(cpu))
 		probe_fail(errno, "cpus", "CPU %d is not to be had", cpu);

@@ -397,15 +397,10 @@ LOCKS = [("pthread", lock) for lock in ("mutex", "inherit", "spin")] + [
 PLACES = ["same", "other"] if len(CPUS) > 1 else ["same"]
 
 
-def cpus_for(lock: str, place: str) -> list[int]:
-    """pthread's mutex puts the worker to sleep: who is bound to that one is stuck."""
-    return CPUS[:1] if (lock, place) == ("pthread", "same") else CPUS
-
-
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize(("model", "lock"), LOCKS)
 def test_every_lock_is_handed_over(probe: Path, model: str, lock: str, place: str) -> None:
-    made = measure(probe, locking(model, lock=lock, place=place, cpus=cpus_for(lock, place)))
+    made = measure(probe, locking(model, lock=lock, place=place))
     values = made.values
     assert values["wait_n"] == values["waste_n"] == 4
     assert 0 < values["wait_max_ns"] <= values["wall_ns"]
@@ -416,8 +411,7 @@ def test_every_lock_is_handed_over(probe: Path, model: str, lock: str, place: st
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize(("model", "lock"), LOCKS)
 def test_a_lock_loses_no_addition(probe: Path, model: str, lock: str, place: str) -> None:
-    trial = contended(model, lock, place=place, cpus=cpus_for(lock, place))
-    made = measure(probe, trial)
+    made = measure(probe, contended(model, lock, place=place))
     assert made.values["counter"] == made.values["expected"] == 3 * 2000 * 20
 
 

@@ -117,8 +117,7 @@ METRICS: Final[Mapping[str, Metric]] = {
 def _probe(case: Case, setting: Setting) -> dict[str, object]:
     cpus = list(setting.cpus[:CPUS])
     quick = setting.quick or setting.engine != "native"
-    if case.mode == "inversion" or (case.lock == "pthread" and case.place == "same"):
-        # Nobody may run beside; and a stand-in for a worker runs only who is not bound.
+    if case.mode == "inversion":
         cpus = cpus[:1]
     probe: dict[str, object] = {
         "schema": 1,
