@@ -38,11 +38,11 @@
  *
  * There are at most `spares` stand-ins for those that could be stopped (said
  * once when they are all at work). No tick goes to a worker that is stuck: it
- * would only make more calls fail with EINTR.
+ * would only make more calls begin anew, or fail with EINTR (eintr.h).
  *
  * With the source `monitor` this thread sends the ticks as well, and only to
- * workers that used CPU time since the last look: a worker in a system call
- * is found without a signal, and no call ever returns EINTR for a tick.
+ * workers that run: one in a system call is found without a signal, unless it
+ * went there just now.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -413,9 +413,13 @@ static bool look_at(struct worker *w, struct seen *s)
 			tick_send(w);
 		s->looks = 0;
 	} else if (cpu != s->cpu_ns) {
-		s->looks = 0;
-		if (ours)
+		/* One that had most of the CPU is not worth a closer look. */
+		if (!ours)
+			s->looks = 0;
+		else if (cpu - s->cpu_ns > rt.tick_ns / 2 || !sleeps(w, &nr))
 			tick_send(w);
+		else if (load_relaxed(&w->running))
+			found_asleep(w, nr);
 	} else if (ticks == s->ticks || ours) {
 		if (++s->looks >= (ours ? 1 : LOOKS) && sleeps(w, &nr) &&
 		    load_relaxed(&w->running))

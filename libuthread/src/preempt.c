@@ -42,6 +42,7 @@
 #include <string.h>
 #include <ucontext.h>
 
+#include "eintr.h"
 #include "tls.h"
 #include "waiter.h"
 
@@ -337,28 +338,11 @@ static inline bool taking(uintptr_t pc)
 	       pc < (uintptr_t)preempt_frame_end;
 }
 
-/* A system call that slept when the signal came and that the kernel will
- * begin anew: the address is that of the instruction. *nr: which call. */
-static bool asleep_in_call(const ucontext_t *uc, long *nr)
-{
-#if defined(__x86_64__)
-	static const unsigned char instruction[] = { 0x0f, 0x05 };
-
-	*nr = (long)uc->uc_mcontext.gregs[REG_RAX];
-#else
-	static const unsigned char instruction[] = { 0x01, 0x00, 0x00, 0xd4 };
-
-	*nr = (long)uc->uc_mcontext.regs[8];
-#endif
-	return !memcmp((const void *)(uintptr_t)UC_PC(uc), instruction,
-		       sizeof(instruction));
-}
-
 /* UTHREAD_DEFER_* or one of these. */
 enum { TAKE = -1, STUCK = -2 };
 
 static int refuse(struct worker *w, struct here *h, const siginfo_t *si,
-		  const ucontext_t *uc)
+		  ucontext_t *uc)
 {
 	uintptr_t pc = (uintptr_t)UC_PC(uc), sp = (uintptr_t)UC_SP(uc), low;
 	struct uthread *me = h->self;
@@ -379,12 +363,16 @@ static int refuse(struct worker *w, struct here *h, const siginfo_t *si,
 	/* Not computing at all: somebody else runs who waits here. Inside the
 	 * runtime too: it may want the lock of malloc that a uthread holds
 	 * which waits for this very worker. Without a spare the call is begun
-	 * anew on the uthread's next turn. */
-	if (libc && asleep_in_call(uc, &nr)) {
+	 * anew on the uthread's next turn, or ends with EINTR (eintr.h). */
+	if (libc && call_restarts(uc, &nr)) {
 		if ((held || !sched_bound_waits(w)) &&
 		    monitor_stuck(w, nr, held))
 			return STUCK;
 		again = true;
+	} else if (libc && !sched_bound_waits(w) && call_interrupted(uc, &nr) &&
+		   monitor_stuck(w, nr, held)) {
+		call_again(uc, nr);
+		return STUCK;
 	}
 	/* It said so. Before the next: what waits for the end of a region is
 	 * taken there without asking again. */
@@ -463,7 +451,7 @@ void preempt_on_tick(int sig, siginfo_t *si, void *ucp)
 	if (!h->self || h->worker != w) {
 		if (load_relaxed(&w->forks) &&
 		    in_libc((uintptr_t)UC_PC(uc), true) &&
-		    asleep_in_call(uc, &nr))
+		    call_restarts(uc, &nr))
 			monitor_stuck(w, nr, true);
 		goto out;
 	}

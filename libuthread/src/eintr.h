@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * eintr.h - system calls that a tick found asleep.
+ *
+ * Most the kernel begins anew by itself after a handler with SA_RESTART: the
+ * address in the signal's frame is that of the call's instruction. Some it
+ * never does (signal(7)), because a program that waits with poll() or
+ * nanosleep() may want to be interrupted by a signal. Nobody wants to be by
+ * ours: usleep() in some library would be over too soon, and nobody looks at
+ * its result. So these are begun anew here, if a spare worker stands in
+ * meanwhile; without one the program has its EINTR, for a call with a timeout
+ * that is begun anew at every tick never ends.
+ *
+ * The kernel has put -EINTR where the number of the call was, so it is read
+ * from the instruction before, as glibc's wrappers have it. The arguments
+ * are still in their registers. On arm64 the first of them is where -EINTR
+ * is now, and lost: there the program has its EINTR.
+ *
+ * How long it slept is lost too, but for the calls that say what is left. A
+ * timeout that is relative starts again, so the wait is longer by the time
+ * it had slept when somebody first waited for its worker.
+ */
+#ifndef UTHREAD_EINTR_H
+#define UTHREAD_EINTR_H
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <ucontext.h>
+
+/* A call that slept and that the kernel will begin anew. *nr: which. */
+static inline bool call_restarts(const ucontext_t *uc, long *nr)
+{
+#if defined(__x86_64__)
+	static const unsigned char instruction[] = { 0x0f, 0x05 };
+	const void *pc = (const void *)uc->uc_mcontext.gregs[REG_RIP];
+
+	*nr = (long)uc->uc_mcontext.gregs[REG_RAX];
+#else
+	static const unsigned char instruction[] = { 0x01, 0x00, 0x00, 0xd4 };
+	const void *pc = (const void *)(uintptr_t)uc->uc_mcontext.pc;
+
+	*nr = (long)uc->uc_mcontext.regs[8];
+#endif
+	return !memcmp(pc, instruction, sizeof(instruction));
+}
+
+#if defined(__x86_64__)
+
+/* Code before the end of a call's instruction at `pc`: mov $number,%eax;
+ * syscall; or with mov offset(%rsp),%edi in between. -1: it is something else. */
+static inline long call_number(const unsigned char *pc)
+{
+	int32_t nr;
+
+	if (pc[-2] != 0x0f || pc[-1] != 0x05)
+		return -1;
+	if (pc[-7] == 0xb8)
+		memcpy(&nr, pc - 6, sizeof(nr));
+	else if (pc[-11] == 0xb8 && pc[-6] == 0x8b && pc[-5] == 0x7c &&
+		 pc[-4] == 0x24)
+		memcpy(&nr, pc - 10, sizeof(nr));
+	else
+		return -1;
+	return nr;
+}
+
+/* A call that slept and that ends with EINTR. Not those that are given a
+ * signal mask: they are made to be interrupted. Calls that moved data, or have
+ * begun something, do not end with EINTR. *nr: which. */
+static inline bool call_interrupted(const ucontext_t *uc, long *nr)
+{
+	const greg_t *r = uc->uc_mcontext.gregs;
+
+	if (r[REG_RAX] != -EINTR)
+		return false;
+	*nr = call_number((const unsigned char *)r[REG_RIP]);
+	switch (*nr) {
+	case SYS_poll:
+	case SYS_select:
+	case SYS_epoll_wait:
+	case SYS_nanosleep:
+	case SYS_clock_nanosleep:
+	case SYS_semop:
+	case SYS_semtimedop:
+	case SYS_msgsnd:
+	case SYS_msgrcv:
+	/* With SO_RCVTIMEO or SO_SNDTIMEO. */
+	case SYS_read:
+	case SYS_write:
+	case SYS_recvfrom:
+	case SYS_recvmsg:
+	case SYS_sendto:
+	case SYS_sendmsg:
+	case SYS_accept:
+	case SYS_accept4:
+		return true;
+	case SYS_ppoll:
+		return !r[REG_R10];
+	case SYS_pselect6:
+		return !r[REG_R9];
+	case SYS_epoll_pwait:
+#ifdef SYS_epoll_pwait2
+	case SYS_epoll_pwait2:
+#endif
+		return !r[REG_R8];
+	default:
+		return false;
+	}
+}
+
+/* Let it begin anew on return from the handler. */
+static inline void call_again(ucontext_t *uc, long nr)
+{
+	greg_t *r = uc->uc_mcontext.gregs;
+
+	/* What is left has been written, if somebody wants to know it. */
+	if (nr == SYS_nanosleep && r[REG_RSI])
+		r[REG_RDI] = r[REG_RSI];
+	else if (nr == SYS_clock_nanosleep && r[REG_R10] &&
+		 !(r[REG_RSI] & TIMER_ABSTIME))
+		r[REG_RDX] = r[REG_R10];
+	r[REG_RAX] = nr;
+	r[REG_RIP] -= 2;
+}
+
+#else
+
+static inline bool call_interrupted(const ucontext_t *uc, long *nr)
+{
+	(void)uc;
+	*nr = -1;
+	return false;
+}
+
+static inline void call_again(ucontext_t *uc, long nr)
+{
+	(void)uc;
+	(void)nr;
+}
+
+#endif
+#endif
