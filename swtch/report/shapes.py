@@ -18,6 +18,11 @@ from swtch.report.tables import Table
 
 Rows = list[dict[str, Any]]
 
+# A reader's font may be wider than the one the picture was laid out with: by so many
+# units a character, and labels of an axis stay so far apart.
+WIDER = 1
+APART = 8
+
 # For series that are no models, in this order; told apart by the colour-blind.
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#8C7AE6")
 
@@ -52,7 +57,8 @@ def forest(
 
     cases = list(dict.fromkeys(row["case"] for row in rows))
     values = alt.Scale(type="log") if log else alt.Scale(zero=False)
-    x = alt.X("value:Q", title=axis, scale=values)
+    ticks = alt.Axis(labelSeparation=APART)
+    x = alt.X("value:Q", title=axis, scale=values, axis=ticks)
     y = alt.Y("case:N", title=None, sort=cases)
     shown = alt.Undefined if legend else None
     colour = alt.Color("series:N", scale=colours(rows, known), legend=shown)
@@ -60,7 +66,7 @@ def forest(
     crowded = len({(row["case"], row["series"]) for row in rows}) > len(cases)
     extra = {"yOffset": offset} if crowded else {}
     here = data(rows)
-    low = alt.X("low:Q", title=axis, scale=values)
+    low = alt.X("low:Q", title=axis, scale=values, axis=ticks)
     layers: list[Any] = []
     if line is not None:
         layers.append(
@@ -81,7 +87,10 @@ def forest(
             .encode(x=x, y=y)
         )
     each = 13 * max(1, len({row["series"] for row in rows})) if crowded else 20
-    return alt.layer(*layers).properties(width=WIDTH, height=max(40, (each + 6) * len(cases)))
+    longest = max(map(len, cases), default=0)
+    padding = {"left": 14 + longest * WIDER, "right": 14, "top": 14, "bottom": 14}
+    height = max(40, (each + 6) * len(cases))
+    return alt.layer(*layers).properties(width=WIDTH, height=height, padding=padding)
 
 
 def curves(
@@ -131,7 +140,12 @@ def distributions(rows: Rows, x_axis: str, *, known: Mapping[str, str] = COLOURS
         alt.Chart(data(shown))
         .mark_line(strokeWidth=2, interpolate="linear")
         .encode(
-            x=alt.X("x:Q", title=x_axis, scale=alt.Scale(type="log")),
+            x=alt.X(
+                "x:Q",
+                title=x_axis,
+                scale=alt.Scale(type="log"),
+                axis=alt.Axis(labelSeparation=APART),
+            ),
             y=alt.Y(
                 "beyond:Q",
                 title="share that took longer",
