@@ -20,7 +20,7 @@ Rows = list[dict[str, Any]]
 
 # A reader's font may be wider than the one the picture was laid out with: by so many
 # units a character, and labels of an axis stay so far apart.
-WIDER = 1
+WIDER = 2
 APART = 8
 
 # For series that are no models, in this order; told apart by the colour-blind.
