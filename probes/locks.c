@@ -20,6 +20,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "locks.h"
 #include "parts.h"
@@ -79,6 +80,16 @@ void lock_init(struct lock *l, enum lock_kind kind, bool uthreads)
 		pthread_mutex_init(&l->pthread, &attr);
 	else if (kind != LOCK_NAIVE)
 		uthread_mutex_init(&l->mutex, &uattr);
+}
+
+/* Of the process, in microseconds' steps, threads that have ended too. */
+static int64_t used_cpu(void)
+{
+	struct rusage u;
+
+	getrusage(RUSAGE_SELF, &u);
+	return ((int64_t)u.ru_utime.tv_sec + u.ru_stime.tv_sec) * 1000000000 +
+	       ((int64_t)u.ru_utime.tv_usec + u.ru_stime.tv_usec) * 1000;
 }
 
 static void work(struct tally *t, uint64_t batches)
@@ -348,9 +359,9 @@ void probe_locks(json_t *trial)
 		workers_start(trial, run.cpus, run.ncpus);
 		workers_stats(&before);
 	}
-	cpu = threads_cpu();
+	cpu = used_cpu();
 	perform();
-	cpu = threads_cpu() - cpu;
+	cpu = used_cpu() - cpu;
 	o = record_new("sample");
 	json_object_set_new(o, "model",
 			    json_string(run.uthreads ? "uthread" : "pthread"));

@@ -30,7 +30,8 @@ int64_t cpu_now(void);
 /*
  * Of all kernel threads of this process, added up. CLOCK_PROCESS_CPUTIME_ID is
  * that too, but under RLIMIT_CPU, which the lab sets, it only moves with the
- * kernel's own tick, some milliseconds late. Takes some microseconds a thread.
+ * kernel's own tick, some milliseconds late. Threads that have ended are not in
+ * it. Takes some microseconds a thread.
  */
 int64_t threads_cpu(void);
 
