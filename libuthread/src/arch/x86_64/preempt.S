@@ -66,8 +66,14 @@ preempt_call:
 	movq	%rcx, 552(%rsp)
 	movq	%rcx, 560(%rsp)
 	movq	%rcx, 568(%rsp)
+	movl	%eax, %ecx
 	orl	$3, %eax	/* MXCSR counts even where no register does */
 	xsavec64 (%rsp)
+	/* Who runs next may expect an empty x87 stack, as after any call. */
+	testb	$1, %cl
+	je	2f
+	fninit
+2:
 	callq	preempt_now
 	movl	$-1, %eax
 	movl	$-1, %edx
@@ -105,6 +111,7 @@ preempt_frame:
 	andq	$-16, %rsp
 	xorl	%ebp, %ebp
 	cld
+	fninit
 	callq	preempt_now
 	/*
 	 * sigreturn installs the alternate stack named in the frame: it must
