@@ -9,7 +9,7 @@ ARGS =
 
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
-.PHONY: help run test test-kernel bench lint fmt install uninstall lock clean distclean
+.PHONY: help run test test-kernel soak bench lint fmt install uninstall lock clean distclean
 
 help: ## show this list
 	@echo "usage: make TARGET"
@@ -23,6 +23,9 @@ test: ## set up, then every test: native, sanitizers, arm64, Python
 
 test-kernel: ## test the kernel module in every guest, with full counts (an hour)
 	@tools/test-kernel.sh $(ARGS)
+
+soak: ## storms of uthreads under fast ticks (10 minutes); ARGS="[SECONDS] [STORM...]"
+	@tools/soak.sh $(ARGS)
 
 bench: ## compare with other libraries; ARGS go to peers/bench.py
 	@tools/bench.sh $(ARGS)

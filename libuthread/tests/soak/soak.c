@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* soak.c - the driver of storms; what it does is said in soak.h. */
+#include "soak.h"
+
+#include <inttypes.h>
+
+#define SLOTS_MAX 2048
+#define ENOUGH_PREEMPTED 100
+#define ENOUGH_MOVED 10
+#define MUCH_LONGER 10 /* times as asked, for enough to happen */
+#define PATIENCE_S (TEST_EMULATED ? 600 : 120)
+
+/* A chain of uthreads, each the successor of the one before. */
+struct slot {
+	struct storm *storm;
+	uint64_t rng;
+	uint32_t number;
+	uthread_t last;
+	uthread_sem_t done;
+	/* Written by who lives; read by main, relaxed. */
+	uint32_t lives;
+	uint64_t rounds, moved;
+} __attribute__((aligned(64)));
+
+struct life {
+	struct soak s;
+	struct slot *slot;
+	uthread_t before; /* to be joined; NULL: it was detached */
+};
+
+static struct storm *storms;
+static struct slot slots[SLOTS_MAX];
+static unsigned nslots;
+static int stopping, some_shared;
+
+void soak_add(struct storm *storm)
+{
+	storm->next = storms;
+	storms = storm;
+}
+
+int soak_stopping(void)
+{
+	return __atomic_load_n(&stopping, __ATOMIC_RELAXED);
+}
+
+void soak_spin(unsigned n)
+{
+	while (n--)
+		__asm__ volatile("" : : : "memory");
+}
+
+static uint64_t number(const char *name, uint64_t otherwise)
+{
+	const char *s = getenv(name);
+	char *end;
+	uint64_t n;
+
+	if (!s || !*s)
+		return otherwise;
+	n = strtoull(s, &end, 10);
+	if (*end) {
+		fprintf(stderr, "%s=%s: not a number\n", name, s);
+		exit(2);
+	}
+	return n;
+}
+
+/* ---- lives ---- */
+
+static void *live(void *arg);
+
+static void successor(struct slot *slot, uthread_t before)
+{
+	struct life *l = (struct life *)calloc(1, sizeof(*l));
+	const struct storm *st = slot->storm;
+	uthread_attr_t a;
+	uint64_t r = test_random(&slot->rng);
+	uthread_t t;
+
+	CHECK(l);
+	l->slot = slot;
+	l->before = before;
+	l->s.rng = test_random(&slot->rng) | 1;
+	l->s.tag = slot->number << 16 | (++slot->lives & 0xffff);
+	CHECK_EQ(uthread_attr_init(&a), 0);
+	CHECK_EQ(uthread_attr_setname(&a, st->name), 0);
+	if (st->stack)
+		CHECK_EQ(uthread_attr_setstacksize(&a, st->stack), 0);
+	else if (r % 16 == 1)
+		CHECK_EQ(uthread_attr_setstacksize(&a, 1 << 20), 0);
+	/* Never both in one run. One with shared TLS that waits for a lock of
+	 * libc's keeps its worker, and who holds it may be bound there. */
+	if (!some_shared && r % 16 == 2)
+		CHECK_EQ(uthread_attr_setworker(
+				 &a, (int)((r >> 8) % uthread_workers())),
+			 0);
+	if (some_shared && r % 8 == 3)
+		CHECK_EQ(uthread_attr_settls(&a, UTHREAD_TLS_SHARED), 0);
+	CHECK_EQ(uthread_create(&t, &a, live, l), 0);
+}
+
+static void *live(void *arg)
+{
+	struct life *l = (struct life *)arg;
+	struct slot *slot = l->slot;
+	struct storm *st = slot->storm;
+	uint64_t rng = l->s.rng ^ 0x9e3779b97f4a7c15ull;
+	unsigned rounds =
+		1 + test_random(&rng) % (st->rounds ? st->rounds : 32);
+	int detach = test_random(&rng) % 4 == 0, at;
+	void *value = NULL;
+
+	if (l->before) {
+		CHECK_EQ(uthread_join(l->before, &value), 0);
+		CHECK(value == slot);
+	}
+	if (st->begin)
+		st->begin(&l->s);
+	while (rounds-- && !soak_stopping()) {
+		at = uthread_worker();
+		st->round(&l->s);
+		if (uthread_worker() != at)
+			__atomic_store_n(&slot->moved, slot->moved + 1,
+					 __ATOMIC_RELAXED);
+		__atomic_store_n(&slot->rounds, slot->rounds + 1,
+				 __ATOMIC_RELAXED);
+	}
+	if (st->end)
+		st->end(&l->s);
+	free(l);
+	if (soak_stopping()) {
+		slot->last = uthread_self();
+		CHECK_EQ(uthread_sem_post(&slot->done), 0);
+		return slot;
+	}
+	if (detach)
+		CHECK_EQ(uthread_detach(uthread_self()), 0);
+	successor(slot, detach ? NULL : uthread_self());
+	return slot;
+}
+
+/* ---- the whole ---- */
+
+static struct {
+	uint64_t lives, rounds, moved;
+	struct uthread_stats st;
+} sum;
+
+static void add_up(void)
+{
+	unsigned i;
+
+	sum.lives = sum.rounds = sum.moved = 0;
+	for (i = 0; i < nslots; i++) {
+		sum.lives += __atomic_load_n(&slots[i].lives, __ATOMIC_RELAXED);
+		sum.rounds +=
+			__atomic_load_n(&slots[i].rounds, __ATOMIC_RELAXED);
+		sum.moved += __atomic_load_n(&slots[i].moved, __ATOMIC_RELAXED);
+	}
+	CHECK_EQ(uthread_stats(&sum.st, sizeof(sum.st)), 0);
+}
+
+static void print_totals(FILE *f, const char *name, double seconds,
+			 uint64_t seed)
+{
+	const struct uthread_stats *st = &sum.st;
+
+	fprintf(f,
+		"soak %s: %" PRIu64 " rounds by %" PRIu64
+		" uthreads in %.1f s, %u workers (%u spares), %" PRIu64
+		" ticks, %" PRIu64 " preempted, %" PRIu64 " moved, %" PRIu64
+		" blocked, seed %" PRIu64 "\n",
+		name, sum.rounds, sum.lives, seconds, st->workers, st->spares,
+		st->ticks, st->preempted, sum.moved, st->blocked, seed);
+	fflush(f);
+}
+
+static int enough(void)
+{
+	if (!sum.st.tick_ns)
+		return 1;
+	return sum.st.preempted >= ENOUGH_PREEMPTED &&
+	       (sum.st.workers < 2 || sum.moved >= ENOUGH_MOVED);
+}
+
+/* Until time is up (or, once told to stop, `done` slots have ended); ends the
+ * process when nothing goes on at all. */
+static void watch(const char *name, uint64_t seconds, uint64_t seed)
+{
+	uint64_t patience = number("SOAK_PATIENCE", PATIENCE_S), seen = 0;
+	double start = harness_now(), last = start, now;
+	unsigned ended = 0;
+
+	while (ended < nslots) {
+		usleep(50000);
+		now = harness_now();
+		add_up();
+		if (now - start >= (double)seconds && enough())
+			store(&stopping, 1);
+		if (now - start >= (double)(MUCH_LONGER * seconds))
+			store(&stopping, 1);
+		while (ended < nslots && soak_stopping() &&
+		       !uthread_sem_trywait(&slots[ended].done)) {
+			CHECK_EQ(uthread_join(slots[ended].last, NULL), 0);
+			ended++;
+			last = now;
+		}
+		if (sum.rounds != seen) {
+			seen = sum.rounds;
+			last = now;
+		} else if (now - last > (double)patience) {
+			print_totals(stderr, name, now - start, seed);
+			fprintf(stderr,
+				"soak %s: no round ended for %.0f s; %u of %u had ended\n",
+				name, now - last, ended, nslots);
+			abort();
+		}
+	}
+	add_up();
+	print_totals(stdout, name, harness_now() - start, seed);
+}
+
+static int wanted(const struct storm *st, int argc, char **argv)
+{
+	int i;
+
+	for (i = 1; i < argc; i++)
+		if (!strcmp(argv[i], st->name))
+			return 1;
+	return argc < 2;
+}
+
+int main(int argc, char **argv)
+{
+	uint64_t seconds = number("SOAK_SECONDS", 2);
+	uint64_t seed = number("SOAK_SEED", test_now() % 1000000 + 1), rng;
+	const char *name = "mixed";
+	unsigned n = 0, i;
+	struct storm *st;
+
+	if (argc > 1 && !strcmp(argv[1], "--child") && soak_child)
+		return soak_child(argc, argv);
+	if (TEST_ASAN) {
+		printf("soak: no preemption under AddressSanitizer\n");
+		return HARNESS_SKIP;
+	}
+	setenv("UTHREAD_WORKERS", "4", 0);
+	setenv("UTHREAD_TICK", "100us", 0);
+	need_own_tls();
+	for (st = storms; st; st = st->next)
+		n += wanted(st, argc, argv);
+	CHECK(n);
+	some_shared = seed & 1;
+	for (st = storms; st; st = st->next)
+		some_shared &= st->shared_tls || !wanted(st, argc, argv);
+	rng = seed * 0x9e3779b97f4a7c15ull | 1;
+	for (st = storms; st; st = st->next) {
+		unsigned share = (st->uthreads + n - 1) / n;
+
+		if (!wanted(st, argc, argv))
+			continue;
+		if (n == 1)
+			name = st->name;
+		if (TEST_EMULATED)
+			share = (share + 7) / 8;
+		if (st->setup)
+			st->setup();
+		for (i = 0; i < share; i++) {
+			CHECK(nslots < SLOTS_MAX);
+			slots[nslots].storm = st;
+			slots[nslots].number = nslots + 1;
+			slots[nslots++].rng = test_random(&rng) | 1;
+		}
+	}
+	printf("soak %s: seed %" PRIu64 "\n", name, seed);
+	fflush(stdout);
+	for (i = 0; i < nslots; i++)
+		successor(&slots[i], NULL);
+	watch(name, seconds, seed);
+	for (st = storms; st; st = st->next)
+		if (wanted(st, argc, argv) && st->finish)
+			st->finish();
+	/* Detached ones may still be on their way out. */
+	for (add_up(); sum.st.live; add_up())
+		usleep(1000);
+	if (!enough()) {
+		printf("soak %s: too few ticks were taken to show anything\n",
+		       name);
+		return HARNESS_SKIP;
+	}
+	return 0;
+}

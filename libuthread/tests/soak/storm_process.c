@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * storm_process.c - fork, vfork, exec, posix_spawn and popen by uthreads
+ * while others are anywhere: in malloc, in stdio, in the loader. A forked
+ * child uses malloc, stdio and uthreads of its own; each child's end is the
+ * one that was asked for.
+ */
+#include "soak.h"
+
+#include <dlfcn.h>
+#include <spawn.h>
+#include <sys/wait.h>
+
+extern char **environ;
+
+static FILE *shared;
+
+/* ---- as another program ---- */
+
+int soak_child(int argc, char **argv)
+{
+	unsigned n = argc > 2 ? (unsigned)atoi(argv[2]) : 0;
+
+	printf("child %u of the storm\n", n);
+	fflush(stdout);
+	return (int)(n % 100);
+}
+
+static void ended_with(pid_t pid, int want)
+{
+	int status = 0;
+	pid_t got;
+
+	got = waitpid(pid, &status, 0);
+	if (got != pid)
+		fprintf(stderr, "waitpid: %s\n", strerror(errno));
+	CHECK_EQ(got, pid);
+	if (!WIFEXITED(status) || WEXITSTATUS(status) != want)
+		fprintf(stderr, "status %x, not an exit with %d\n",
+			(unsigned)status, want);
+	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == want);
+}
+
+static void check_words(int fd, unsigned n)
+{
+	char text[128] = "", want[128];
+	size_t len = 0;
+	ssize_t got;
+
+	while ((got = read(fd, text + len, sizeof(text) - 1 - len)) > 0)
+		len += (size_t)got;
+	CHECK_EQ(got, 0);
+	text[len] = 0;
+	snprintf(want, sizeof(want), "child %u of the storm\n", n);
+	CHECK(!strcmp(text, want));
+}
+
+static void execs(struct soak *s)
+{
+	unsigned n = soak_random(s, 1000000);
+	char number[16];
+	char *argv[] = { (char *)"soak", (char *)"--child", number, NULL };
+	int p[2], vforks = (int)soak_random(s, 2);
+	pid_t pid;
+
+	snprintf(number, sizeof(number), "%u", n);
+	CHECK(!pipe2(p, O_CLOEXEC));
+	pid = vforks ? vfork() : fork();
+	CHECK(pid >= 0);
+	if (!pid) {
+		dup2(p[1], 1);
+		execve("/proc/self/exe", argv, environ);
+		_exit(99);
+	}
+	CHECK(!close(p[1]));
+	check_words(p[0], n);
+	CHECK(!close(p[0]));
+	ended_with(pid, (int)(n % 100));
+}
+
+static void spawns(struct soak *s)
+{
+	unsigned n = soak_random(s, 1000000);
+	posix_spawn_file_actions_t fa;
+	char number[16];
+	char *argv[] = { (char *)"soak", (char *)"--child", number, NULL };
+	pid_t pid;
+	int p[2];
+
+	snprintf(number, sizeof(number), "%u", n);
+	CHECK(!pipe2(p, O_CLOEXEC));
+	CHECK(!posix_spawn_file_actions_init(&fa));
+	CHECK(!posix_spawn_file_actions_adddup2(&fa, p[1], 1));
+	CHECK(!posix_spawn(&pid, "/proc/self/exe", &fa, NULL, argv, environ));
+	CHECK(!posix_spawn_file_actions_destroy(&fa));
+	CHECK(!close(p[1]));
+	check_words(p[0], n);
+	CHECK(!close(p[0]));
+	ended_with(pid, (int)(n % 100));
+}
+
+static void pipes(struct soak *s)
+{
+	unsigned n = soak_random(s, 1000000), got = 0;
+	char command[32];
+	FILE *f;
+
+	snprintf(command, sizeof(command), "echo %u; exit 7", n);
+	f = popen(command, "re");
+	CHECK(f);
+	CHECK_EQ(fscanf(f, "%u", &got), 1);
+	CHECK_EQ(got, n);
+	got = (unsigned)pclose(f);
+	CHECK(WIFEXITED(got) && WEXITSTATUS(got) == 7);
+}
+
+/* ---- in the child of a fork ---- */
+
+static void *counts(void *arg)
+{
+	unsigned *n = (unsigned *)arg;
+	void *p;
+
+	for (int i = 0; i < 50; i++) {
+		p = malloc(10 + i * 30);
+		CHECK(p);
+		memset(p, i, 10 + i * 30);
+		soak_spin(200);
+		free(p);
+	}
+	add(n, 1);
+	return arg;
+}
+
+static void in_the_child(struct soak *s)
+{
+	unsigned n = 0;
+	char *p = (char *)malloc(100000);
+	uthread_t t[3];
+
+	CHECK(p);
+	memset(p, 1, 100000);
+	free(p);
+	for (int i = 0; i < 100; i++)
+		free(malloc(soak_random(s, 5000)));
+	fprintf(shared, "child of %x\n", s->tag);
+	CHECK(dlsym(RTLD_DEFAULT, "malloc"));
+	CHECK_EQ(uthread_workers(), 1);
+	if (TEST_EMULATED)
+		return; /* qemu-user cannot start threads there */
+	for (int i = 0; i < 3; i++)
+		t[i] = spawn(counts, &n);
+	for (int i = 0; i < 3; i++)
+		CHECK(joined(t[i]) == &n);
+	CHECK_EQ(n, 3);
+}
+
+static void forks(struct soak *s)
+{
+	int want = 1 + (int)soak_random(s, 90);
+	uthread_t me = uthread_self();
+	pid_t pid = fork();
+
+	CHECK(pid >= 0);
+	CHECK(uthread_self() == me);
+	if (!pid) {
+		in_the_child(s);
+		_exit(want);
+	}
+	ended_with(pid, want);
+}
+
+static void between(struct soak *s)
+{
+	void *p[20];
+
+	for (int i = 0; i < 20; i++) {
+		p[i] = malloc(100 + soak_random(s, 3000));
+		CHECK(p[i]);
+	}
+	fprintf(shared, "parent %x %f\n", s->tag, 1.5);
+	for (int i = 0; i < 20; i++)
+		free(p[i]);
+}
+
+static void setup(void)
+{
+	shared = fopen("/dev/null", "we");
+	CHECK(shared);
+}
+
+static void round_of_process(struct soak *s)
+{
+	for (int i = 0; i < 10; i++)
+		between(s);
+	switch (soak_random(s, TEST_EMULATED ? 1 : 8)) {
+	case 0:
+	case 1:
+	case 2:
+		forks(s);
+		break;
+	case 3:
+	case 4:
+		execs(s);
+		break;
+	case 5:
+		spawns(s);
+		break;
+	case 6:
+		if (soak_random(s, 4) == 0)
+			pipes(s);
+		break;
+	default:
+		break;
+	}
+}
+
+STORM(process, .uthreads = 40, .setup = setup, .round = round_of_process)
