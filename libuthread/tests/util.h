@@ -175,9 +175,15 @@ static inline void migrate(void)
 	CHECK(uthread_workers() > 1);
 	flag = (int *)calloc(1, sizeof(*flag));
 	CHECK_EQ(uthread_mutex_lock(&one), 0);
-	/* Nobody can be bound to a spare. */
-	while ((from = uthread_worker()) >= uthread_workers())
-		uthread_sleep(1000);
+	from = uthread_worker();
+	if (from >= uthread_workers()) {
+		/* A spare: nobody can be bound there, and it leaves anyway. */
+		while (uthread_worker() >= uthread_workers())
+			uthread_sleep(1000);
+		CHECK_EQ(uthread_mutex_unlock(&one), 0);
+		free(flag);
+		return;
+	}
 	t = spawn_on(from, test_hog, flag);
 	CHECK_EQ(uthread_detach(t), 0);
 	while (uthread_worker() == from)
