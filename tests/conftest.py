@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -18,6 +19,9 @@ from swtch.experiments import Setting, get
 from swtch.records import Manifest, Trial
 
 FAKE_PROBE = Path(__file__).parent / "fake_probe.py"
+# A job in the background of a script ignores SIGINT, and so would all programs under test.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 # Guests are built from the source tree, and the commands under test run elsewhere.
 os.environ.setdefault("SWTCH_SOURCE", str(Path(__file__).parents[1]))
 
