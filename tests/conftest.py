@@ -19,9 +19,12 @@ from swtch.experiments import Setting, get
 from swtch.records import Manifest, Trial
 
 FAKE_PROBE = Path(__file__).parent / "fake_probe.py"
-# A job in the background of a script ignores SIGINT, and so would all programs under test.
+# A script's background jobs ignore SIGINT, nohup's SIGHUP, and so would all programs
+# under test.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 # Guests are built from the source tree, and the commands under test run elsewhere.
 os.environ.setdefault("SWTCH_SOURCE", str(Path(__file__).parents[1]))
 
