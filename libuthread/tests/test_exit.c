@@ -6,36 +6,22 @@
  */
 #include "util.h"
 
-#define OUT_MAX 4096
+static char out[4096];
 
-static char out[OUT_MAX];
+static void (*program)(void);
 
-/* What fn() in a child wrote to its standard output; its wait status. */
+/* As main() of a program would. */
+static void run_program(void)
+{
+	program();
+	exit(7);
+}
+
+/* What it writes to standard output is in `out`; its wait status. */
 static int run(void (*fn)(void))
 {
-	size_t len = 0;
-	int p[2], status;
-	ssize_t n;
-	pid_t pid;
-
-	CHECK(!pipe(p));
-	fflush(NULL);
-	pid = fork();
-	CHECK(pid >= 0);
-	if (!pid) {
-		dup2(p[1], 1);
-		close(p[0]);
-		close(p[1]);
-		fn();
-		exit(7); /* as a return from main() does */
-	}
-	close(p[1]);
-	while ((n = read(p[0], out + len, OUT_MAX - 1 - len)) > 0)
-		len += (size_t)n;
-	out[len] = 0;
-	close(p[0]);
-	CHECK_EQ(waitpid(pid, &status, 0), pid);
-	return status;
+	program = fn;
+	return in_child_fd(1, run_program, out, sizeof(out));
 }
 
 static int exited(void (*fn)(void))

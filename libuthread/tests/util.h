@@ -218,10 +218,10 @@ static inline uint64_t test_seed(void)
 }
 
 /*
- * Run fn in a child and keep what it wrote to standard error; returns the
+ * Run fn in a child and keep what it wrote to that descriptor; returns the
  * status waitpid() gives. For tests that look at a message in detail.
  */
-static inline int in_child(void (*fn)(void), char *err, size_t room)
+static inline int in_child_fd(int fd, void (*fn)(void), char *out, size_t room)
 {
 	int p[2], status = 0;
 	size_t len = 0;
@@ -233,7 +233,7 @@ static inline int in_child(void (*fn)(void), char *err, size_t room)
 	pid = fork();
 	CHECK(pid >= 0);
 	if (!pid) {
-		dup2(p[1], 2);
+		dup2(p[1], fd);
 		close(p[0]);
 		close(p[1]);
 		fn();
@@ -241,12 +241,18 @@ static inline int in_child(void (*fn)(void), char *err, size_t room)
 	}
 	close(p[1]);
 	while (len < room - 1 &&
-	       (n = read(p[0], err + len, room - 1 - len)) > 0)
+	       (n = read(p[0], out + len, room - 1 - len)) > 0)
 		len += (size_t)n;
-	err[len] = 0;
+	out[len] = 0;
 	close(p[0]);
 	CHECK(waitpid(pid, &status, 0) == pid);
 	return status;
+}
+
+/* The same of standard error. */
+static inline int in_child(void (*fn)(void), char *err, size_t room)
+{
+	return in_child_fd(2, fn, err, room);
 }
 
 static inline int ended_by(int status, int sig)
