@@ -8,7 +8,8 @@
  *
  *	seen by		a tick that interrupts a call the kernel will restart:
  *			the address in the signal's frame is the call itself
- *			(monitor_stuck(), from the handler, within one tick)
+ *			(monitor_stuck(), from the handler, within one tick),
+ *			or one that is begun anew here (eintr.h)
  *			or this thread: ticks are on, but none was handled for
  *			LOOKS looks, and /proc says the worker sleeps (calls
  *			that no signal interrupts, such as disk I/O)
@@ -35,6 +36,12 @@
  *    fork, one at a time. Who is bound to that worker and was stopped inside
  *    libc goes on elsewhere until it is out of there: this may be the holder
  *    of the very lock, and there is no other way to it.
+ *
+ * Not solved: when every worker and spare has a uthread with shared TLS that
+ * waits for a lock whose holder, with own TLS, was stopped, nobody is left to
+ * run the holder, and this thread waits for malloc's lock, too. The way out
+ * would be a worker that takes only those that can be stopped, chosen before
+ * it is needed. storm_malloc.c with an odd seed shows it.
  *
  * There are at most `spares` stand-ins for those that could be stopped (said
  * once when they are all at work). No tick goes to a worker that is stuck: it
