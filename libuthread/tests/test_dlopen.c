@@ -281,16 +281,29 @@ TEST(libraries_come_and_go_while_uthreads_end)
 
 static void *opens_and_closes(void *arg)
 {
-	for (int i = 0; i < SCALE(100); i++) {
-		void *h = dlopen(names[i % 3], RTLD_NOW);
-		int *(*value)(void);
+	static const char *const some[] = { "tls_static.so",
+					    "tls_little_trad.so",
+					    "tls_much_trad.so" };
+	static struct gate gate = GATE_INITIALIZER;
 
+	for (int i = 0; i < SCALE(100); i++) {
+		int *(*value)(void);
+		void *h;
+
+		gate_enter_alone(&gate);
+		h = dlopen(some[i % 3], RTLD_NOW);
 		CHECK(h);
+		gate_leave(&gate);
 		*(void **)&value = dlsym(h, "module_value");
+		gate_enter(&gate);
 		CHECK(*value() >= 42);
 		++*value();
 		uthread_yield();
+		CHECK(*value() > 42);
+		gate_leave(&gate);
+		gate_enter_alone(&gate);
 		CHECK(!dlclose(h));
+		gate_leave(&gate);
 	}
 	return arg;
 }

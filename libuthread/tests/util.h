@@ -133,6 +133,51 @@ static inline void crowd(int uthreads, int pthreads, void *(*fn)(void *),
 		CHECK(!pthread_join(p[i], NULL));
 }
 
+/*
+ * Who touches a library's thread-local variables holds the gate together with
+ * the others who do; who opens or closes a library holds it alone. glibc 2.36
+ * needs that: a thread that reaches its variables while another thread opens or
+ * closes a library may get a null pointer or the variables of another library.
+ * Plain pthreads do too, on x86-64 and, oftener, with arm64's TLS descriptors.
+ */
+struct gate {
+	uthread_mutex_t lock;
+	uthread_cond_t changed;
+	int inside; /* -1: one alone */
+	int waiting; /* to be alone; these go first */
+};
+
+#define GATE_INITIALIZER \
+	{ UTHREAD_MUTEX_INITIALIZER, UTHREAD_COND_INITIALIZER, 0, 0 }
+
+static inline void gate_enter(struct gate *g)
+{
+	CHECK_EQ(uthread_mutex_lock(&g->lock), 0);
+	while (g->inside < 0 || g->waiting)
+		CHECK_EQ(uthread_cond_wait(&g->changed, &g->lock), 0);
+	g->inside++;
+	CHECK_EQ(uthread_mutex_unlock(&g->lock), 0);
+}
+
+static inline void gate_enter_alone(struct gate *g)
+{
+	CHECK_EQ(uthread_mutex_lock(&g->lock), 0);
+	g->waiting++;
+	while (g->inside)
+		CHECK_EQ(uthread_cond_wait(&g->changed, &g->lock), 0);
+	g->waiting--;
+	g->inside = -1;
+	CHECK_EQ(uthread_mutex_unlock(&g->lock), 0);
+}
+
+static inline void gate_leave(struct gate *g)
+{
+	CHECK_EQ(uthread_mutex_lock(&g->lock), 0);
+	g->inside = g->inside < 0 ? 0 : g->inside - 1;
+	CHECK_EQ(uthread_cond_broadcast(&g->changed), 0);
+	CHECK_EQ(uthread_mutex_unlock(&g->lock), 0);
+}
+
 /* Run it in a plain pthread and wait for it. */
 static inline void in_pthread(void *(*fn)(void *), void *arg)
 {

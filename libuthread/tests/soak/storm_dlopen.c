@@ -3,7 +3,8 @@
  * storm_dlopen.c - libraries with thread-local variables of different sizes
  * that come and go all the time, so that the loader's numbers for them go
  * around. In every uthread a variable is either as new or what this uthread
- * left there, never another's.
+ * left there, never another's. The gate (util.h) keeps glibc's own race out;
+ * uthreads are stopped and moved on both of its sides.
  */
 #include "soak.h"
 
@@ -18,6 +19,8 @@ struct mine {
 	unsigned tag;
 	int filled;
 };
+
+static struct gate gate = GATE_INITIALIZER;
 
 static int look(struct dl_phdr_info *info, size_t size, void *arg)
 {
@@ -36,6 +39,7 @@ static void use(struct soak *s, void *handle, unsigned which)
 	unsigned *at;
 	Dl_info info;
 
+	gate_enter(&gate);
 	*(void **)&tag = dlsym(handle, "module_tag");
 	*(void **)&name = dlsym(handle, "module_name");
 	*(void **)&fill = dlsym(handle, "module_fill");
@@ -63,6 +67,7 @@ static void use(struct soak *s, void *handle, unsigned which)
 	CHECK_EQ(*at, s->tag);
 	CHECK_EQ(fill((unsigned char)(s->tag >> 16)),
 		 (unsigned char)(s->tag >> 16));
+	gate_leave(&gate);
 }
 
 static void round_of_dlopen(struct soak *s)
@@ -73,22 +78,28 @@ static void round_of_dlopen(struct soak *s)
 	int n = 0;
 
 	snprintf(name, sizeof(name), "soak_module%u.so", which);
+	gate_enter_alone(&gate);
 	handle = dlopen(name, soak_random(s, 2) ? RTLD_NOW : RTLD_LAZY);
 	if (!handle)
 		fprintf(stderr, "%s\n", dlerror());
 	CHECK(handle);
+	gate_leave(&gate);
 	use(s, handle, which);
 	if (soak_random(s, 4) == 0) {
+		gate_enter_alone(&gate);
 		again = dlopen(name, RTLD_NOW | RTLD_NOLOAD);
 		CHECK(again == handle);
 		CHECK(!dlclose(again));
+		gate_leave(&gate);
 		use(s, handle, which);
 	}
 	if (soak_random(s, 8) == 0) {
 		CHECK(!dl_iterate_phdr(look, &n));
 		CHECK(n > 2);
 	}
+	gate_enter_alone(&gate);
 	CHECK(!dlclose(handle));
+	gate_leave(&gate);
 }
 
 STORM(dlopen, .uthreads = 60, .rounds = 8, .round = round_of_dlopen)
