@@ -21,11 +21,15 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import click
 
 from swtch import __version__
 from swtch.errors import EXIT_CANNOT, EXIT_INTERRUPTED, EXIT_PIPE, LabError, os_error_text
+
+if TYPE_CHECKING:
+    from swtch.records import Depth
 
 FOLDER = click.Path(path_type=Path)
 TABULAR = click.Choice(["table", "json", "csv", "md"])
@@ -111,10 +115,17 @@ def doctor_command(form: str) -> int:
 
 @cli.command("run")
 @click.argument("experiments", nargs=-1, metavar="[EXPERIMENT]...")
-@click.option("--quick", is_flag=True, help="Fewer repeats of the same work.")
+@click.option(
+    "--depth",
+    type=click.Choice(["quick", "normal", "paper"]),
+    help="How thoroughly: quick, normal (the default), or as the studies did.",
+)
+@click.option("--quick", is_flag=True, help="The same as --depth quick.")
 @click.option("--models", metavar="A,B", help="Only these models.")
 @click.option(
-    "--repeats", type=click.IntRange(1, 10_000), help="Invocations per trial (10; quick: 5)."
+    "--repeats",
+    type=click.IntRange(1, 10_000),
+    help="Invocations per trial (5, 10 or 20 by depth).",
 )
 @click.option(
     "--seed", type=click.IntRange(0, 2**63 - 1), help="Seed of the order; drawn when not given."
@@ -151,6 +162,7 @@ def doctor_command(form: str) -> int:
 @click.option("--quiet", is_flag=True, help="No progress on standard error.")
 def run_command(
     experiments: tuple[str, ...],
+    depth: str | None,
     quick: bool,
     models: str | None,
     repeats: int | None,
@@ -180,18 +192,20 @@ def run_command(
 
     planning = (
         *(models, repeats, seed, out, policy, engine, time_limit, guest, cpus, memory),
-        *(kernel, headers, boots or None, native_kthread or None),
+        *(kernel, headers, boots or None, native_kthread or None, quick or None, depth),
     )
     if resume is not None:
-        if experiments or quick or any(option is not None for option in planning):
+        if experiments or any(option is not None for option in planning):
             raise click.UsageError(
                 "--resume continues the plan as it was made; give only --format, --no-report"
                 " or --quiet with it."
             )
         return run.resume(resume, form=form, report=not no_report, quiet=quiet)
+    if quick and depth not in (None, "quick"):
+        raise click.UsageError(f"--quick is --depth quick, and --depth {depth} is given, too.")
     request = run.Request(
         experiments=experiments,
-        quick=quick,
+        depth=cast("Depth", depth or ("quick" if quick else "normal")),
         models=models,
         repeats=repeats,
         seed=seed,

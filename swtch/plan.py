@@ -11,7 +11,8 @@ Invariants:
 - The plan is a function of (trials, repeats, seed) alone; ``seq`` is its index.
 - An engine is done before the next begins (``engines/several.py`` says why).
 - Within an engine, block b of every experiment comes before block b+1 of any, so
-  that a run cut short still has about the same number of samples everywhere.
+  that a run cut short still has about the same number of samples everywhere. An
+  experiment with fewer repeats than others is missing from the last blocks.
 
 Rejected: all repeats of one trial in a row (confounds trial with drift), one
 big shuffle (may leave a trial for the end), stopping early when intervals are
@@ -22,16 +23,17 @@ not tell what is left).
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import get_args
 
 from swtch import experiments
 from swtch.errors import RequestError, did_you_mean
 from swtch.experiments import Experiment, Setting
-from swtch.records import Engine, Invocation, Model, Trial
+from swtch.records import Depth, Engine, Invocation, Model, Trial
 
-REPEATS = 10
-REPEATS_QUICK = 5
+# The least is what an interval needs; the most is more than any of the studies did.
+REPEATS: Mapping[Depth, int] = {"quick": 5, "normal": 10, "paper": 20}
+DEPTHS: tuple[Depth, ...] = get_args(Depth)
 REPEATS_MAX = 10_000
 SEED_MAX = 2**63 - 1
 
@@ -83,17 +85,27 @@ def make_trials(chosen: Sequence[Experiment], setting: Setting) -> tuple[Trial, 
     return trials
 
 
-def make_plan(trials: Sequence[Trial], repeats: int, seed: int) -> tuple[Invocation, ...]:
-    """`repeats` blocks of `trials` for each engine, in the trials' order. Each experiment
-    has its own stream of random numbers, so running it alone gives the order it has in
-    company."""
+def repeats_of(experiment: Experiment, depth: Depth, asked: int | None) -> int:
+    """How often each of its trials is done; what the user asks for holds for all."""
+    return asked or experiment.repeats.get(depth, REPEATS[depth])
+
+
+def make_plan(
+    trials: Sequence[Trial], repeats: int | Mapping[str, int], seed: int
+) -> tuple[Invocation, ...]:
+    """Blocks of `trials` for each engine, in the trials' order: `repeats` of each
+    experiment, by name where they differ. Each experiment has its own stream of random
+    numbers, so running it alone gives the order it has in company."""
     by_engine: dict[Engine, dict[str, list[Trial]]] = {}
     for trial in trials:
         by_engine.setdefault(trial.engine, {}).setdefault(trial.experiment, []).append(trial)
     planned: list[Invocation] = []
     for by_experiment in by_engine.values():
-        for block in range(repeats):
+        times = {e: repeats if isinstance(repeats, int) else repeats[e] for e in by_experiment}
+        for block in range(max(times.values())):
             for name, experiment in by_experiment.items():
+                if block >= times[name]:
+                    continue
                 rng = random.Random(f"{seed}/{name}/{block}")
                 order = list(experiment)
                 rng.shuffle(order)

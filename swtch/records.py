@@ -4,8 +4,8 @@
     Trial -> Invocation -> (probe) -> Sample -> Finding -> Verdict
 
 All are immutable msgspec structs. What is written to disk carries ``schema``;
-a reader accepts its own schema and older ones and refuses newer ones. Field
-names end in their unit (``_ns``, ``_bytes``); counts have no suffix.
+a reader accepts its own schema and older ones (``upgrade`` says how) and refuses
+newer ones. Field names end in their unit (``_ns``, ``_bytes``); counts have no suffix.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from typing import Any, Literal
 
 import msgspec
 
-SCHEMA = 1
+SCHEMA = 2
 
 Scalar = int | float | str | bool | None
 Model = Literal["kthread", "process", "pthread", "uthread", "coroutine", "ucontext", "go"]
 Engine = Literal["native", "vm", "exact"]
+Depth = Literal["quick", "normal", "paper"]
 VerdictName = Literal["holds", "differs", "cannot tell", "not measurable here"]
 
 
@@ -121,7 +122,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """manifest.json: everything needed to understand and to resume a run.
 
     ``trials`` and ``plan`` are complete before the first invocation starts.
-    ``environment`` is what `swtch doctor` found, in full.
+    ``environment`` is what `swtch doctor` found, in full. ``repeats`` is the most that
+    any trial has; an experiment may have its own (plan.repeats_of).
     """
 
     schema: int = SCHEMA
@@ -130,7 +132,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     swtch_version: str
     command: tuple[str, ...]
     seed: int
-    quick: bool
+    depth: Depth
     repeats: int
     experiments: tuple[str, ...]
     models: tuple[Model, ...]

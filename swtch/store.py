@@ -29,6 +29,7 @@ from typing import TypeVar
 
 import msgspec
 
+from swtch import upgrade
 from swtch.errors import CannotError, CorruptError, os_error_text
 from swtch.records import SCHEMA, Manifest, Sample
 
@@ -295,6 +296,8 @@ def _decode(text: bytes, kind: type[T]) -> T:
             f"has schema {schema}, this swtch reads up to {SCHEMA};"
             " use the version of swtch that wrote it, or a newer one."
         )
+    if schema < SCHEMA:
+        return msgspec.convert(upgrade.record(msgspec.json.decode(text), kind), kind)
     return msgspec.json.decode(text, type=kind)
 
 

@@ -67,7 +67,7 @@ def make_manifest() -> Callable[..., Manifest]:
             swtch_version="0",
             command=("swtch", "run"),
             seed=seed,
-            quick=False,
+            depth="normal",
             repeats=repeats,
             experiments=("scenarios",),
             models=("pthread", "coroutine"),

@@ -27,7 +27,9 @@ def trials(
     **factors: Any,
 ) -> list[Trial]:
     """The experiment's trials that have these factors."""
-    setting = Setting(cpus=CPUS, models=get(experiment).models, quick=quick)
+    setting = Setting(
+        cpus=CPUS, models=get(experiment).models, depth="quick" if quick else "normal"
+    )
     return [
         placed(one, engine, guest)
         for one in get(experiment).trials(setting)

@@ -357,7 +357,7 @@ class Scene:
             "swtch_version": "0",
             "command": ("swtch", "run"),
             "seed": 1,
-            "quick": False,
+            "depth": "normal",
             "repeats": 10,
             "experiments": self.experiments(),
             "models": tuple(dict.fromkeys(one.model for one in self.trials)),

@@ -135,6 +135,9 @@ WRONG = [
     (("run", "--modles", "x"), 2, "Did you mean '--models'? See 'swtch run --help'."),
     (("run", "--repeats", "0"), 2, "0 is not in the range"),
     (("run", "--repeats", "many"), 2, "'many' is not a valid integer"),
+    (("run", "--quick", "--depth", "paper"), 2, "--quick is --depth quick, and --depth paper is"),
+    (("run", "--depth", "deep"), 2, "'deep' is not one of 'quick', 'normal', 'paper'"),
+    (("run", "--resume", "x", "--depth", "quick"), 2, "--resume continues the plan"),
     (("run", "--seed", "-1"), 2, "-1 is not in the range"),
     (("run", "--policy", "idle"), 2, "'idle' is not one of"),
     (("run", "--format", "xml"), 2, "'xml' is not one of"),
@@ -229,7 +232,7 @@ def test_a_full_device_is_one_line(one_line: OneLine) -> None:
     ("file", "text", "says"),
     [
         ("manifest.json", "{", "manifest.json: not a manifest"),
-        ("manifest.json", '{"schema": 7}', "has schema 7, this swtch reads up to 1"),
+        ("manifest.json", '{"schema": 7}', "has schema 7, this swtch reads up to 2"),
         ("samples.jsonl", "rubbish\n", "samples.jsonl, line 1: not a sample"),
     ],
 )
@@ -417,3 +420,29 @@ def test_a_run_in_use_is_refused(probe_dir: Path, swtch: Swtch, tmp_path: Path) 
         done = swtch("run", "--resume", "here")
     assert done.returncode == 3
     assert "in use by another swtch" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "depth", "repeats"),
+    [
+        ((), "normal", 10),
+        (("--quick",), "quick", 5),
+        (("--depth", "quick"), "quick", 5),
+        (("--depth", "quick", "--quick"), "quick", 5),
+        (("--depth", "paper"), "paper", 20),
+        (("--depth", "paper", "--repeats", "2"), "paper", 2),
+    ],
+)
+def test_depth_says_how_often(
+    probe_dir: Path,
+    swtch: Swtch,
+    tmp_path: Path,
+    options: tuple[str, ...],
+    depth: str,
+    repeats: int,
+) -> None:
+    chosen = ("run", "coroutine-gantt", "--models", "ucontext", "--no-report", "--out", "here")
+    assert swtch(*chosen, *options).returncode == 0
+    manifest = store.load_manifest(tmp_path / "cwd" / "here")
+    assert (manifest.depth, manifest.repeats) == (depth, repeats)
+    assert len(manifest.plan) == repeats * len(manifest.trials)

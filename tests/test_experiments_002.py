@@ -16,7 +16,9 @@ NAMES = ("pair-overhead", "interrupt-overhead")
 def trials(
     name: str, *, quick: bool = False, engine: Engine = "native", cpus: tuple[int, ...] = (4, 7)
 ) -> list[Trial]:
-    setting = Setting(cpus=cpus, models=get(name).models, quick=quick, engine=engine)
+    setting = Setting(
+        cpus=cpus, models=get(name).models, depth="quick" if quick else "normal", engine=engine
+    )
     return list(get(name).trials(setting))
 
 

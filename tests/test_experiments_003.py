@@ -12,7 +12,9 @@ from swtch.records import Engine, Trial
 def trials(
     name: str, cpus: tuple[int, ...] = (4, 7), *, quick: bool = False, engine: Engine = "native"
 ) -> dict[str, Trial]:
-    setting = Setting(cpus=cpus, models=get(name).models, quick=quick, engine=engine)
+    setting = Setting(
+        cpus=cpus, models=get(name).models, depth="quick" if quick else "normal", engine=engine
+    )
     return {one.id.removeprefix(f"{name}/"): one for one in get(name).trials(setting)}
 
 

@@ -123,7 +123,7 @@ def edit(file: Path, number: int, line: bytes) -> None:
         (b"{]", "line 2: not a sample (json is malformed"),
         (b"", "line 2: not a sample (empty"),
         (b"\0" * 40, "filled with zero bytes by a crash"),
-        (b'{"schema":9}', "line 2: has schema 9, this swtch reads up to 1"),
+        (b'{"schema":9}', "line 2: has schema 9, this swtch reads up to 2"),
         (b'{"schema":1}', "line 2: not a sample (object missing required field"),
         (b'\xff{"schema":1}', "line 2: not a sample"),
     ],
@@ -160,7 +160,7 @@ def test_a_line_of_another_run_is_refused(run_dir: Path) -> None:
     [
         (b"", "not a manifest (empty"),
         (b'{"schema":1', "not a manifest (input data was truncated"),
-        (b'{"schema":2,"x":1}', "has schema 2, this swtch reads up to 1"),
+        (b'{"schema":9,"x":1}', "has schema 9, this swtch reads up to 2"),
         (b"[]", "not a manifest (expected `object`"),
     ],
 )

@@ -28,7 +28,8 @@ def show(form: str) -> int:
         # Trials and time of a plain 'swtch run': kernel threads need a guest.
         native = tuple(model for model in experiment.models if model != "kthread")
         setting = Setting(cpus=cpus, models=native)
-        seconds = plan.estimate_seconds([experiment], setting, plan.REPEATS)
+        repeats = plan.repeats_of(experiment, "normal", None)
+        seconds = plan.estimate_seconds([experiment], setting, repeats)
         rows.append(
             {
                 "experiment": experiment.name,
@@ -37,7 +38,7 @@ def show(form: str) -> int:
                 "question": experiment.question,
                 "models": list(experiment.models),
                 "trials": len(experiment.trials(setting)),
-                "repeats": plan.REPEATS,
+                "repeats": repeats,
                 "seconds": round(seconds, 1),
                 "time": duration(seconds),
             }

@@ -27,7 +27,7 @@ from swtch.errors import (
 )
 from swtch.experiments import Policy, Setting
 from swtch.progress import Progress, duration
-from swtch.records import Manifest, Trial
+from swtch.records import Depth, Manifest, Trial
 from swtch.runner import Runner
 from swtch.store import LOGS, Writer
 
@@ -39,7 +39,7 @@ class Request:
     """The options of a new run, as given."""
 
     experiments: tuple[str, ...]
-    quick: bool
+    depth: Depth
     models: str | None
     repeats: int | None
     seed: int | None
@@ -59,15 +59,15 @@ def start(request: Request) -> int:
     progress = Progress(quiet=request.quiet)
     engine = choice.open_engine(request.engine, say=progress.say)
     shares = choice.shares(engine, models, plan.MODEL_NAMES, chosen)
-    repeats = request.repeats or (plan.REPEATS_QUICK if request.quick else plan.REPEATS)
+    repeats = {e.name: plan.repeats_of(e, request.depth, request.repeats) for e in chosen}
     seed = request.seed if request.seed is not None else secrets.randbits(32)
     trials: list[Trial] = []
     seconds = 0.0
     for share in shares:
         setting = _setting(share, request)
         mine = choice.spread(share.engine, plan.make_trials(share.experiments, setting))
-        guess = plan.estimate_seconds(share.experiments, setting, repeats)
-        seconds += choice.estimate_seconds(share.engine, mine, repeats, guess)
+        guess = sum(plan.estimate_seconds([e], setting, repeats[e.name]) for e in share.experiments)
+        seconds += choice.estimate_seconds(share.engine, mine, max(repeats.values()), guess)
         trials += mine
 
     now = datetime.datetime.now(datetime.UTC)
@@ -78,8 +78,8 @@ def start(request: Request) -> int:
         swtch_version=__version__,
         command=("swtch", *sys.argv[1:]),
         seed=seed,
-        quick=request.quick,
-        repeats=repeats,
+        depth=request.depth,
+        repeats=max(repeats.values()),
         experiments=tuple(experiment.name for experiment in chosen),
         models=tuple(dict.fromkeys(trial.model for trial in trials)),
         engine=shares[0].engine.name,
@@ -89,7 +89,7 @@ def start(request: Request) -> int:
     )
     with Writer.create(request.out or RUNS / run_id, manifest) as writer:
         progress.say(
-            f"run {run_id}: {len(trials)} trials x {repeats} repeats ="
+            f"run {run_id}: {len(trials)} trials x {_spoken(repeats)} repeats ="
             f" {len(manifest.plan)} invocations, about {duration(seconds)}; seed {seed}"
         )
         if line := choice.left_out(shares, models):
@@ -103,6 +103,11 @@ def start(request: Request) -> int:
         return _measure(writer, engine, progress, request.form, request.report)
 
 
+def _spoken(repeats: dict[str, int]) -> str:
+    least, most = min(repeats.values()), max(repeats.values())
+    return str(most) if least == most else f"{least} to {most}"
+
+
 def _setting(share: choice.Share, request: Request) -> Setting:
     policy = cast(Policy, request.policy)
     if share.engine.name == "native":
@@ -113,7 +118,7 @@ def _setting(share: choice.Share, request: Request) -> Setting:
         policy=policy,
         engine=share.engine.name,
         timeout_s=request.time_limit_s,
-        quick=request.quick,
+        depth=request.depth,
     )
 
 

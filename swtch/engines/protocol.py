@@ -20,7 +20,10 @@ from typing import Any
 
 import msgspec
 
-from swtch.records import SCHEMA, CarrierRecord, ThreadRecord, Trial
+from swtch.records import CarrierRecord, ThreadRecord, Trial
+
+# Of what probes print; records on disk have a number of their own.
+PROTOCOL = 1
 
 _KINDS = ("hello", "sample", "end", "error")
 
@@ -100,9 +103,9 @@ def _record(line: bytes, number: int) -> dict[str, Any]:
     kind, schema = record.get("kind"), record.get("schema")
     if kind not in _KINDS:
         raise ProbeError(f"probe output line {number}: unknown kind {kind!r}")
-    if schema != SCHEMA:
+    if schema != PROTOCOL:
         raise ProbeError(
-            f"probe output line {number}: schema {schema!r}, this swtch speaks {SCHEMA};"
+            f"probe output line {number}: schema {schema!r}, this swtch speaks {PROTOCOL};"
             " probe and swtch are of different versions"
         )
     return record

@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from swtch.errors import RequestError, did_you_mean
-from swtch.records import Engine, Model, Published, Trial
+from swtch.records import Depth, Engine, Model, Published, Trial
 
 Policy = Literal["other", "batch", "fifo"]
 
@@ -39,8 +39,10 @@ PublishedKey = tuple[str, str, str]
 class Setting:
     """What a definition may depend on. ``cpus`` are the allowed ones, best first.
 
-    ``quick``: some twenty seconds an experiment; a definition that leaves out
-    trials or work for it says so in their notes.
+    ``depth``: *quick* is some twenty seconds an experiment, and a definition that leaves
+    out trials or work for it says so in their notes; *normal* is the study's grid with
+    work that fits a coffee break; *paper* is the study's own sizes wherever the machine
+    can do them.
     """
 
     cpus: tuple[int, ...]
@@ -48,7 +50,11 @@ class Setting:
     policy: Policy = "batch"
     engine: Engine = "native"
     timeout_s: float = 60.0
-    quick: bool = False
+    depth: Depth = "normal"
+
+    @property
+    def quick(self) -> bool:
+        return self.depth == "quick"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +79,9 @@ def value(name: str, unit: str, scale: float = 1.0) -> Metric:
 class Experiment:
     """One experiment. ``seconds`` estimates one invocation, for planning only.
 
-    ``metrics`` are its own, beside those every sample has (analysis.findings).
+    ``repeats`` are its own numbers of invocations where they are not plan.REPEATS: at
+    *paper* those of the study, when it had more. ``metrics`` are its own, beside those
+    every sample has (analysis.findings).
     """
 
     name: str
@@ -85,6 +93,7 @@ class Experiment:
     trials: Callable[[Setting], tuple[Trial, ...]]
     published: Mapping[PublishedKey, Published] = field(default_factory=dict)
     metrics: Mapping[str, Metric] = field(default_factory=dict)
+    repeats: Mapping[Depth, int] = field(default_factory=dict)
 
 
 def names() -> tuple[str, ...]:
