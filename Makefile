@@ -15,7 +15,7 @@ help: ## show this list
 	@echo "usage: make TARGET"
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 14
 
-run: ## set up, then measure and report; ARGS="EXPERIMENT... [OPTION...]" chooses
+run: ## set up, then repeat all studies (6 minutes); ARGS="EXPERIMENT... [OPTION...]" chooses
 	@tools/run.sh $(ARGS)
 
 test: ## set up, then every test: native, sanitizers, arm64, Python

@@ -187,7 +187,7 @@ def run_command(
 
     Ctrl-C keeps what was measured and says how to continue.
     """
-    from swtch.commands import run
+    from swtch.commands import campaign, run
     from swtch.engines import choice
 
     planning = (
@@ -205,16 +205,18 @@ def run_command(
         raise click.UsageError(f"--quick is --depth quick, and --depth {depth} is given, too.")
     request = run.Request(
         experiments=experiments,
-        depth=cast("Depth", depth or ("quick" if quick else "normal")),
         models=models,
-        repeats=repeats,
-        seed=seed,
         out=out,
-        policy=policy or "batch",
-        time_limit_s=time_limit or 60.0,
         form=form,
         report=not no_report,
         quiet=quiet,
+        terms=campaign.Terms(
+            depth=cast("Depth", depth or ("quick" if quick else "normal")),
+            repeats=repeats,
+            seed=seed,
+            policy=policy or "batch",
+            time_limit_s=time_limit or 60.0,
+        ),
         engine=choice.Options(
             engines=choice.parse_engines(engine) if engine is not None else ("native",),
             guests=guest,
@@ -227,6 +229,56 @@ def run_command(
         ),
     )
     return run.start(request)
+
+
+@cli.command("replicate")
+@click.option(
+    "--depth",
+    type=click.Choice(["quick", "normal", "paper"]),
+    help="How thoroughly: quick, normal (the default), or as the studies did.",
+)
+@click.option(
+    "--seed", type=click.IntRange(0, 2**63 - 1), help="Seed of the order; drawn when not given."
+)
+@click.option("--out", type=FOLDER, metavar="DIR", help="Run directory (new below swtch-runs).")
+@click.option("--resume", type=FOLDER, metavar="DIR", help="Continue the interrupted one in DIR.")
+@click.option("--engine", metavar="A,B", help="Only these of native, vm, exact (all there are).")
+@click.option("--guest", metavar="A,B", help="Guests of vm or exact; 'swtch vm list' has all.")
+@click.option("--format", "form", type=TABULAR, default="table", help="How to print the verdicts.")
+@click.option("--quiet", is_flag=True, help="No progress on standard error.")
+def replicate_command(
+    depth: str | None,
+    seed: int | None,
+    out: Path | None,
+    resume: Path | None,
+    engine: str | None,
+    guest: str | None,
+    form: str,
+    quiet: bool,
+) -> int:
+    """Repeat all studies here, and say claim by claim what holds.
+
+    Says first how long it will take. Ctrl-C keeps what was measured and says
+    how to continue.
+    """
+    from swtch.commands import campaign, replicate
+    from swtch.engines import choice
+
+    if resume is not None:
+        if any(option is not None for option in (depth, seed, out, engine, guest)):
+            raise click.UsageError(
+                "--resume continues the plan as it was made; give only --format or --quiet with it."
+            )
+        return replicate.resume(resume, form=form, quiet=quiet)
+    request = replicate.Request(
+        out=out,
+        form=form,
+        quiet=quiet,
+        terms=campaign.Terms(depth=cast("Depth", depth or "normal"), seed=seed),
+        engines=choice.parse_engines(engine) if engine is not None else None,
+        guests=guest,
+    )
+    return replicate.start(request)
 
 
 @cli.command("vm", add_help_option=False, context_settings={"ignore_unknown_options": True})

@@ -91,17 +91,20 @@ def repeats_of(experiment: Experiment, depth: Depth, asked: int | None) -> int:
 
 
 def make_plan(
-    trials: Sequence[Trial], repeats: int | Mapping[str, int], seed: int
+    trials: Sequence[Trial], repeats: int | Mapping[tuple[Engine, str], int], seed: int
 ) -> tuple[Invocation, ...]:
     """Blocks of `trials` for each engine, in the trials' order: `repeats` of each
-    experiment, by name where they differ. Each experiment has its own stream of random
+    experiment, by engine and name where they differ. Each experiment has its own stream of random
     numbers, so running it alone gives the order it has in company."""
     by_engine: dict[Engine, dict[str, list[Trial]]] = {}
     for trial in trials:
         by_engine.setdefault(trial.engine, {}).setdefault(trial.experiment, []).append(trial)
     planned: list[Invocation] = []
-    for by_experiment in by_engine.values():
-        times = {e: repeats if isinstance(repeats, int) else repeats[e] for e in by_experiment}
+    for engine, by_experiment in by_engine.items():
+        times = {
+            name: repeats if isinstance(repeats, int) else repeats[engine, name]
+            for name in by_experiment
+        }
         for block in range(max(times.values())):
             for name, experiment in by_experiment.items():
                 if block >= times[name]:

@@ -1,28 +1,57 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a person sees on standard error while a run goes on.
 
-A bar on a terminal, plain lines elsewhere, nothing with --quiet; failures are
-told as they come, each kind once per trial. Nothing is drawn while a probe
-runs: ``advance`` is called between two probes, and there is no refresh thread,
-because a thread that draws ten times a second is a disturbance of its own.
-NO_COLOR is respected (rich does).
+A bar on a terminal, with the time left, what the last trial gave and a sparkline of
+its invocations so far; plain lines elsewhere, nothing with --quiet. Failures are told
+as they come, each kind once per trial. Nothing is drawn while a probe runs:
+``advance`` is called between two probes, and there is no refresh thread, because a
+thread that draws ten times a second is a disturbance of its own. NO_COLOR is
+respected (rich does).
 """
 
 from __future__ import annotations
 
+import statistics
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from swtch.records import Sample
+from swtch.timing import Left
 
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
 
 REDRAW_S = 0.2
 PLAIN_EVERY_S = 5.0
+BARS = "▁▂▃▄▅▆▇█"
+SPARKS = 12
+
+
+def sparkline(values: Sequence[float]) -> str:
+    """The last few `values` as little bars from the least to the most; alike: all low."""
+    shown = values[-SPARKS:]
+    if not shown:
+        return ""
+    low, span = min(shown), max(shown) - min(shown)
+    steps = (int((v - low) / span * (len(BARS) - 1) + 0.5) if span else 0 for v in shown)
+    return "".join(BARS[step] for step in steps)
+
+
+def headline(sample: Sample) -> tuple[float, str] | None:
+    """What of a sample is worth a place on the bar: its experiment's first metric."""
+    from swtch.analysis import findings
+
+    if sample.status != "ok":
+        return None
+    found = findings.metrics(sample)
+    own = findings.own_metrics(sample.experiment)
+    for name, unit in (*((n, m.unit) for n, m in own.items()), *findings.UNITS.items()):
+        if name in found:
+            return found[name], unit
+    return None
 
 
 def duration(seconds: float) -> str:
@@ -43,6 +72,9 @@ class Progress:
         self._begin = 0.0
         self._last_drawn = 0.0
         self._told: set[tuple[str, str]] = set()
+        self._left: Left | None = None
+        self._last = 0.0
+        self._values: dict[str, list[float]] = {}
 
     def say(self, line: str) -> None:
         """One line for people, unless --quiet."""
@@ -57,27 +89,33 @@ class Progress:
             print(line, file=sys.stderr, flush=True)
 
     @contextmanager
-    def running(self, total: int, done: int) -> Iterator[None]:
-        """Around the invocations: `done` of `total` were there before."""
-        self._total, self._done, self._begun_with = total, done, done
-        self._begin = self._last_drawn = time.monotonic()
+    def running(
+        self, total: int, done: Collection[int], expected: Mapping[int, float] | None = None
+    ) -> Iterator[None]:
+        """Around the invocations: `done` of `total` were there before; `expected` are
+        seconds by number."""
+        self._total, self._done, self._begun_with = total, len(done), len(done)
+        self._begin = self._last_drawn = self._last = time.monotonic()
+        if expected is not None:
+            self._left = Left(expected)
+            self._left.skip(done)
         if self._quiet or not sys.stderr.isatty():
             yield
             return
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
         from rich.progress import Progress as RichProgress
 
         self._bar = RichProgress(
-            TextColumn("{task.description}"),
-            BarColumn(),
+            BarColumn(bar_width=20),
             MofNCompleteColumn(),
-            TimeRemainingColumn(),
+            TextColumn("{task.fields[left]}"),
+            TextColumn("{task.description}", markup=False),
             console=Console(stderr=True),
             auto_refresh=False,
             transient=True,
         )
-        self._bar.add_task("measuring", total=total, completed=done)
+        self._bar.add_task("measuring", total=total, completed=len(done), left="")
         try:
             with self._bar:
                 yield
@@ -91,19 +129,34 @@ class Progress:
             self._told.add((sample.trial_id, sample.error))
             self.say(f"failed: {sample.trial_id}: {sample.error}")
         now = time.monotonic()
+        if self._left is not None:
+            self._left.spend(sample.seq, now - self._last)
+        self._last = now
         if self._bar:
+            values = self._values.setdefault(sample.trial_id, [])
+            shown = headline(sample)
+            if shown is not None:
+                values.append(shown[0])
             if now - self._last_drawn >= REDRAW_S or self._done == self._total:
                 self._last_drawn = now
+                left = f"{duration(self._seconds_left(now))} left"
+                line = f"{sample.trial_id} {sparkline(values)}"
+                if shown is not None:
+                    line += f" {statistics.median(values):.4g} {shown[1]}"
                 task = self._bar.task_ids[0]
-                self._bar.update(task, completed=self._done, description=sample.trial_id)
+                self._bar.update(task, completed=self._done, description=line, left=left)
                 self._bar.refresh()
         elif now - self._last_drawn >= PLAIN_EVERY_S or self._done == self._total:
             self._last_drawn = now
             self.say(self._plain(now))
 
+    def _seconds_left(self, now: float) -> float:
+        if self._left is not None:
+            return self._left.seconds
+        rate = (now - self._begin) / max(1, self._done - self._begun_with)
+        return rate * (self._total - self._done)
+
     def _plain(self, now: float) -> str:
-        passed = now - self._begin
-        rate = passed / max(1, self._done - self._begun_with)
-        left = rate * (self._total - self._done)
-        tail = f", about {duration(left)} left" if self._done < self._total else ""
-        return f"{self._done} of {self._total} invocations, {duration(passed)}{tail}"
+        left = f", about {duration(self._seconds_left(now))} left"
+        tail = left if self._done < self._total else ""
+        return f"{self._done} of {self._total} invocations, {duration(now - self._begin)}{tail}"

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import signal
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
@@ -44,12 +44,19 @@ class Ending:
 
 
 class Runner:
-    """Runs the plan in `writer` with `engine`. Use once."""
+    """Runs the plan in `writer` with `engine`. Use once. `expected`: seconds by number."""
 
-    def __init__(self, writer: Writer, engine: Engine, progress: Progress) -> None:
+    def __init__(
+        self,
+        writer: Writer,
+        engine: Engine,
+        progress: Progress,
+        expected: Mapping[int, float] | None = None,
+    ) -> None:
         self._writer = writer
         self._engine = engine
         self._progress = progress
+        self._expected = expected
         self._interrupted = False
         self._failures: Counter[str] = Counter()
 
@@ -59,7 +66,7 @@ class Runner:
         trials = {trial.id: trial for trial in manifest.trials}
         done = self._writer.done()
         left = [invocation for invocation in manifest.plan if invocation.seq not in done]
-        with self._signals(), self._progress.running(len(manifest.plan), len(done)):
+        with self._signals(), self._progress.running(len(manifest.plan), done, self._expected):
             for invocation in left:
                 outcome = self._perform(trials[invocation.trial_id], invocation)
                 if self._interrupted:

@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -26,6 +29,9 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 # Guests are built from the source tree, and the commands under test run elsewhere.
+# What fakes took must not become what real trials are expected to take.
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="swtch-state-")
+atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
 os.environ.setdefault("SWTCH_SOURCE", str(Path(__file__).parents[1]))
 
 

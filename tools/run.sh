@@ -1,13 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# run.sh [ARG...]: set up whatever is missing, then `swtch run ARG...`.
+# run.sh [ARG...]: set up whatever is missing, then `swtch run ARG...`, or without
+# ARG `swtch replicate --depth quick`: all studies in at most six minutes.
 # Its exit status is that of swtch (docs/architecture.md).
 #
-# Without ARG: a quick run of studies 000 and 003 on this machine, about two
-# minutes, and the scenarios once more in a guest, which has kernel threads and
-# four CPUs. Preparing the guest is part of the set-up; where it cannot be had,
-# the rest is measured all the same.
+# Preparing a guest, which has kernel threads and four CPUs, is part of the set-up;
+# where it cannot be had, the rest is measured all the same.
 
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
@@ -15,13 +14,11 @@ tools/packages.sh build
 tools/venv.sh run build
 tools/compile.sh build
 tools/wheel.sh
-if [ $# -eq 0 ]; then
-	set -- --quick scenarios coroutine-gantt uthread-scaling preemption \
-		starvation locks
-	if (tools/packages.sh guests) && "$VENV/bin/swtch" vm prepare; then
-		set -- "$@" --engine native,vm
-	else
-		note "no guest, so no kernel threads: the line above says why"
-	fi
+if [ $# -gt 0 ]; then
+	exec "$VENV/bin/swtch" run "$@"
 fi
-exec "$VENV/bin/swtch" run "$@"
+if ! (tools/packages.sh guests) || ! "$VENV/bin/swtch" vm prepare; then
+	note "no guest, so no kernel threads: the line above says why"
+	exec "$VENV/bin/swtch" replicate --depth quick --engine native
+fi
+exec "$VENV/bin/swtch" replicate --depth quick

@@ -80,7 +80,9 @@ class Experiment:
     """One experiment. ``seconds`` estimates one invocation, for planning only.
 
     ``repeats`` are its own numbers of invocations where they are not plan.REPEATS: at
-    *paper* those of the study, when it had more. ``metrics`` are its own, beside those
+    *paper* those of the study, when it had more. ``seconds_at`` says more exactly what an
+    invocation takes at an engine and depth. ``exact_at`` are the depths at which `swtch
+    replicate` counts it in the exact engine, too. ``metrics`` are its own, beside those
     every sample has (analysis.findings).
     """
 
@@ -94,6 +96,8 @@ class Experiment:
     published: Mapping[PublishedKey, Published] = field(default_factory=dict)
     metrics: Mapping[str, Metric] = field(default_factory=dict)
     repeats: Mapping[Depth, int] = field(default_factory=dict)
+    seconds_at: Mapping[tuple[Engine, Depth], float] = field(default_factory=dict)
+    exact_at: tuple[Depth, ...] = ()
 
 
 def names() -> tuple[str, ...]:

@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `swtch run` and `swtch replicate` share: from shares to a manifest, and carrying
+out what has no sample yet.
+
+Everything that can be refused is refused before the first file is made: an
+unknown name, no CPU, a missing probe, a policy this user may not set.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+import secrets
+import shlex
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from swtch import __version__, doctor_try, environment, plan, timing
+from swtch.engines import Engine, choice
+from swtch.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_SOME_FAILED, CannotError
+from swtch.experiments import Policy, Setting
+from swtch.progress import Progress, duration
+from swtch.records import Depth, Manifest, Trial
+from swtch.records import Engine as EngineName
+from swtch.runner import Runner
+from swtch.store import LOGS, Writer
+
+RUNS = Path("swtch-runs")
+# Emulated, counts do not vary from noise but from a probe's padding: an interval needs
+# no more than the fewest there can be.
+EXACT_REPEATS = plan.REPEATS["quick"]
+
+# Prints and writes what a complete run gave.
+Finish = Callable[[Path], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """How a new run is measured, whatever it measures."""
+
+    depth: Depth
+    repeats: int | None = None
+    seed: int | None = None
+    policy: str = "batch"
+    time_limit_s: float = 60.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planned:
+    """A run that can begin: its manifest, and what it is expected to take."""
+
+    manifest: Manifest
+    expected: timing.Expected
+    repeats: Mapping[tuple[EngineName, str], int]
+
+    @property
+    def seconds(self) -> float:
+        return self.expected.total(self.manifest.plan)
+
+    def announce(self, progress: Progress, work: str = "") -> None:
+        """What will be done and how long it takes, before it begins."""
+        manifest = self.manifest
+        times = sorted(set(self.repeats.values()))
+        spoken = str(times[0]) if len(times) == 1 else f"{times[0]} to {times[-1]}"
+        progress.say(
+            f"run {manifest.run_id}: {work}{len(manifest.trials)} trials x {spoken} repeats ="
+            f" {len(manifest.plan)} invocations, about {duration(self.seconds)}"
+            f" ({self.expected.source}); seed {manifest.seed}"
+        )
+        fewer = sum(bool(trial.note) for trial in manifest.trials)
+        if fewer:
+            progress.say(
+                f"{fewer} of {len(manifest.trials)} trials do something else than the study"
+                " did; the report says what and why"
+            )
+
+
+def make(terms: Terms, engine: Engine, shares: Sequence[choice.Share]) -> Planned:
+    """The plan of a new run; nothing is written yet."""
+    seed = terms.seed if terms.seed is not None else secrets.randbits(32)
+    trials: list[Trial] = []
+    repeats: dict[tuple[EngineName, str], int] = {}
+    boots = 0
+    for share in shares:
+        name = share.engine.name
+        made = plan.make_trials(share.experiments, _setting(share, terms))
+        mine = choice.spread(share.engine, made)
+        trials += mine
+        boots += len({trial.factors["guest"] for trial in mine}) if name == "vm" else 0
+        for experiment in share.experiments:
+            times = plan.repeats_of(experiment, terms.depth, terms.repeats)
+            if name == "exact" and terms.repeats is None:
+                times = min(times, EXACT_REPEATS)
+            repeats[name, experiment.name] = times
+    slowness = timing.calibrate(choice.members(engine)[0])
+    now = datetime.datetime.now(datetime.UTC)
+    experiments = {e.name: None for share in shares for e in share.experiments}
+    manifest = Manifest(
+        run_id=f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}",
+        created=now.isoformat(timespec="seconds"),
+        swtch_version=__version__,
+        command=("swtch", *sys.argv[1:]),
+        seed=seed,
+        depth=terms.depth,
+        repeats=max(repeats.values()),
+        experiments=tuple(experiments),
+        models=tuple(dict.fromkeys(trial.model for trial in trials)),
+        engine=shares[0].engine.name,
+        trials=tuple(trials),
+        plan=plan.make_plan(trials, repeats, seed),
+        environment={**environment.collect(), "engine": engine.describe()},
+    )
+    expected = timing.expect(trials, terms.depth, slowness=slowness, boots=boots)
+    return Planned(manifest=manifest, expected=expected, repeats=repeats)
+
+
+def _setting(share: choice.Share, terms: Terms) -> Setting:
+    policy = cast(Policy, terms.policy)
+    if share.engine.name == "native":
+        _check_policy(policy)
+    return Setting(
+        cpus=choice.cpus_of(share.engine, environment.allowed_cpus()),
+        models=share.models,
+        policy=policy,
+        engine=share.engine.name,
+        timeout_s=terms.time_limit_s,
+        depth=terms.depth,
+    )
+
+
+def resume(path: Path, progress: Progress, finish: Finish | None, command: str) -> int:
+    """Does what the run in `path` has no sample of yet."""
+    with Writer.resume(path) as writer:
+        manifest = writer.manifest
+        if writer.dropped_bytes:
+            progress.warn(
+                f"dropped an incomplete last line of {writer.dropped_bytes} bytes;"
+                " its invocation is done again"
+            )
+        expected = timing.expect(manifest.trials, manifest.depth)
+        done = writer.done()
+        left = [one for one in manifest.plan if one.seq not in done]
+        if not left:
+            progress.say("nothing is left to do: every invocation has its sample")
+        else:
+            progress.say(
+                f"run {manifest.run_id}: {len(left)} of {len(manifest.plan)} are left, about"
+                f" {duration(expected.total(left))} ({expected.source})"
+            )
+        engine = choice.reopen(manifest, say=progress.say)
+        _check_same_machine(manifest, engine, progress)
+        return carry_out(writer, engine, expected, progress, finish, command)
+
+
+def carry_out(
+    writer: Writer,
+    engine: Engine,
+    expected: timing.Expected,
+    progress: Progress,
+    finish: Finish | None,
+    command: str,
+) -> int:
+    """Measures what is left, then lets `finish` tell it; gives the exit code."""
+    manifest = writer.manifest
+    choice.keep_logs(engine, writer.path / LOGS)
+    seconds = {one.seq: expected.seconds[one.trial_id] for one in manifest.plan}
+    try:
+        ending = Runner(writer, engine, progress, seconds).run()
+    finally:
+        choice.close(engine)
+        timing.remember(manifest.trials, writer.samples)
+    total = len(manifest.plan)
+    if ending.interrupted:
+        progress.warn(
+            f"interrupted: {ending.done} of {total} invocations are kept. To continue:"
+            f" swtch {command} --resume {shlex.quote(str(writer.path))}"
+        )
+        return EXIT_INTERRUPTED
+    if finish is None:
+        progress.say(f"samples: {writer.path}")
+    else:
+        finish(writer.path)
+    if ending.failed:
+        progress.warn(
+            f"swtch: {ending.failed} of {total} invocations failed; what was measured is kept."
+            f" Raw output: {writer.path / 'logs'}"
+        )
+        return EXIT_SOME_FAILED
+    return EXIT_OK
+
+
+def _check_policy(policy: Policy) -> None:
+    number, priority = {
+        "other": (os.SCHED_OTHER, 0),
+        "batch": (os.SCHED_BATCH, 0),
+        "fifo": (os.SCHED_FIFO, 1),
+    }[policy]
+    answer = doctor_try.policy(number, priority)
+    if answer != "yes":
+        raise CannotError(
+            f"--policy {policy} is {answer} here; use --policy other, or see"
+            " 'scheduling policies' in 'swtch doctor' for how to permit it."
+        )
+
+
+def _check_same_machine(manifest: Manifest, engine: Engine, progress: Progress) -> None:
+    """Refuses what cannot work, and says what makes old and new samples unlike."""
+    allowed = environment.allowed_cpus()
+    there = {member.name: choice.cpus_of(member, allowed) for member in choice.members(engine)}
+    missing = {
+        cpu
+        for trial in manifest.trials
+        for cpu in trial.probe.get("cpus", ())
+        if cpu not in there.get(trial.engine, ())
+    }
+    if missing:
+        raise CannotError(
+            f"the run uses CPU {', '.join(map(str, sorted(missing)))}, which is not allowed now;"
+            " resume where it is, or start a new run."
+        )
+    for what, before, now in _identity(manifest.environment, engine):
+        if before != now:
+            progress.warn(
+                f"{what} is not the one this run began with ({before}, now {now});"
+                " old and new samples may differ for that reason alone"
+            )
+
+
+def _identity(facts: dict[str, Any], engine: Engine) -> list[tuple[str, Any, Any]]:
+    now = {**environment.collect(steal_s=0), "engine": engine.describe()}
+    paths = (
+        ("the kernel", "kernel", "release"),
+        ("the CPU", "cpu", "model"),
+        ("the probe program", "engine", "sha256"),
+    )
+    return [
+        (what, facts.get(room, {}).get(key), now.get(room, {}).get(key))
+        for what, room, key in paths
+    ]

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`swtch replicate`: every experiment of every study, and what became of each claim.
+
+The machine itself measures all that it can. A guest measures the experiments that need
+kernel threads, where one can be had; where none can, their claims are "not measurable
+here" with the reason, and the rest is measured all the same. The exact engine counts
+the experiments that ask for it at this depth.
+
+Rejected: asking which experiments (that is `swtch run`), failing without a guest (most
+claims need none).
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from swtch import experiments, plan
+from swtch.commands import campaign, output, results
+from swtch.engines import Engine, choice
+from swtch.engines.several import SeveralEngines
+from swtch.errors import LabError
+from swtch.experiments import Experiment
+from swtch.progress import Progress
+from swtch.records import Depth
+from swtch.records import Engine as EngineName
+from swtch.store import Writer
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """The options of a new replication, as given. No engines: all that can be had."""
+
+    out: Path | None
+    form: str
+    quiet: bool
+    terms: campaign.Terms
+    engines: tuple[EngineName, ...] | None
+    guests: str | None
+
+
+def start(request: Request) -> int:
+    """A new replication, to its end."""
+    chosen = experiments.every()
+    progress = Progress(quiet=request.quiet)
+    engine = _open(request, chosen, progress)
+    try:
+        shares = shares_of(engine, chosen, request.terms.depth)
+        planned = campaign.make(request.terms, engine, shares)
+        folder = request.out or campaign.RUNS / planned.manifest.run_id
+        with Writer.create(folder, planned.manifest) as writer:
+            planned.announce(progress, work=f"{len(chosen)} experiments, ")
+            if line := choice.left_out(shares, None):
+                progress.say(line)
+            finish = _finish(request.form, progress)
+            return campaign.carry_out(
+                writer, engine, planned.expected, progress, finish, "replicate"
+            )
+    finally:
+        choice.close(engine)
+
+
+def resume(path: Path, *, form: str, quiet: bool) -> int:
+    """Does what the replication in `path` has no sample of yet."""
+    progress = Progress(quiet=quiet)
+    return campaign.resume(path, progress, _finish(form, progress), "replicate")
+
+
+def wanted(chosen: tuple[Experiment, ...], depth: Depth) -> tuple[EngineName, ...]:
+    """The engines that these experiments have use for."""
+    exact = any(depth in experiment.exact_at for experiment in chosen)
+    return ("native", "vm", "exact") if exact else ("native", "vm")
+
+
+def shares_of(
+    engine: Engine, chosen: tuple[Experiment, ...], depth: Depth
+) -> tuple[choice.Share, ...]:
+    """Who measures what: as for `swtch run`, and counted exactly what asks for it."""
+    members = choice.members(engine)
+    exact = [member for member in members if member.name == "exact"]
+    others = [member for member in members if member.name != "exact"]
+    made: list[choice.Share] = []
+    if others:
+        rest = others[0] if len(others) == 1 else SeveralEngines(others)
+        made += choice.shares(rest, None, plan.MODEL_NAMES, chosen)
+    for member in exact:
+        # Named by the user as the only one, it counts everything.
+        mine = tuple(e for e in chosen if depth in e.exact_at or not others)
+        made += choice.shares(member, None, plan.MODEL_NAMES, mine) if mine else ()
+    return tuple(made)
+
+
+def _open(request: Request, chosen: tuple[Experiment, ...], progress: Progress) -> Engine:
+    """All engines of use; one that was not asked for by name may be missing."""
+    options = choice.Options(guests=request.guests)
+    if request.engines is not None:
+        return choice.open_engine(replace(options, engines=request.engines), say=progress.say)
+    names = wanted(chosen, request.terms.depth)
+    try:
+        return choice.open_engine(replace(options, engines=names), say=progress.say)
+    except LabError as error:
+        native = choice.open_engine(choice.Options(), say=progress.say)
+        progress.warn(f"no guest, so no kernel threads: {error}")
+        return native
+
+
+def _finish(form: str, progress: Progress) -> campaign.Finish:
+    def finish(path: Path) -> None:
+        from swtch.report import story, verdicts
+
+        files = results.write(path, results.REPORT_FORMATS)
+        told = story.tell(path)
+        files.append(verdicts.write(path, told))
+        if form == "table":
+            verdicts.print_story(told, output.console())
+        else:
+            found = verdicts.rows(told.verdicts)
+            emit = {
+                "json": lambda: output.print_json({"schema": 1, "verdicts": told.verdicts}),
+                "csv": lambda: output.print_csv(found),
+                "md": lambda: output.print_markdown(found, {c: c for c in verdicts.COLUMNS}),
+            }
+            emit[form]()
+        sys.stdout.flush()
+        for file in files:
+            progress.say(f"report: {file}")
+
+    return finish

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`swtch replicate`: what it measures where, what it says, and how it goes on."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from swtch import cli, experiments, store
+from swtch.claims import contradictions, every
+from swtch.commands import campaign, replicate
+from swtch.engines import Engine, choice
+from swtch.engines.several import SeveralEngines
+from swtch.errors import CannotError
+from swtch.experiments import Experiment
+from swtch.records import Interval, Verdict, VerdictName
+from swtch.report import verdicts
+
+SMALL = ("replicate", "--depth", "quick", "--engine", "native", "--seed", "3")
+
+
+def engine(*names: str) -> Engine:
+    made = [SimpleNamespace(name=name, has_kthread=name != "native") for name in names]
+    several = SeveralEngines(cast("list[Engine]", made))
+    return several if len(made) > 1 else cast(Engine, made[0])
+
+
+def verdict(
+    claim: str, name: VerdictName = "holds", text: str = "It is so", guest: str = ""
+) -> Verdict:
+    here = Interval(estimate=2, low=1.5, high=2.5, n=5, unit="x")
+    return Verdict(
+        claim=claim,
+        study=claim.partition(".")[0],
+        text=text,
+        published="3 x",
+        here=None if name == "not measurable here" else here,
+        engine="vm" if guest else "native",
+        verdict=name,
+        why="because",
+        guest=guest,
+    )
+
+
+@pytest.fixture(autouse=True)
+def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> tuple[Experiment, ...]:
+    """The two experiments that the fake probe can do."""
+    chosen = (experiments.get("coroutine-gantt"),)
+    monkeypatch.setattr(experiments, "every", lambda: chosen)
+    return chosen
+
+
+# ---- who measures what ----
+
+
+def test_native_measures_all_and_a_guest_what_needs_kernel_threads() -> None:
+    chosen = experiments.every()
+    native, vm = replicate.shares_of(engine("native", "vm"), chosen, "quick")
+    assert native.experiments == chosen
+    assert "kthread" not in native.models
+    assert all("kthread" in experiment.models for experiment in vm.experiments)
+    assert {"scenarios", "pair-overhead"} <= {experiment.name for experiment in vm.experiments}
+
+
+def test_the_exact_engine_counts_what_asks_for_it() -> None:
+    asking = replace(experiments.get("scenarios"), exact_at=("normal", "paper"))
+    chosen = (asking, experiments.get("coroutine-gantt"))
+    assert replicate.wanted(chosen, "quick") == ("native", "vm")
+    assert replicate.wanted(chosen, "normal") == ("native", "vm", "exact")
+    shares = replicate.shares_of(engine("native", "vm", "exact"), chosen, "normal")
+    assert [share.engine.name for share in shares] == ["native", "vm", "exact"]
+    assert shares[2].experiments == (asking,)
+    shares = replicate.shares_of(engine("native", "vm", "exact"), chosen, "quick")
+    assert [share.engine.name for share in shares] == ["native", "vm"]
+
+
+def test_without_a_guest_the_rest_is_measured(
+    few: object,
+    probe_dir: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    real = choice.open_engine
+
+    def refuse(options: choice.Options, *, say: Callable[[str], None]) -> Engine:
+        if options.engines != ("native",):
+            raise CannotError("QEMU is not installed.")
+        return real(options, say=say)
+
+    monkeypatch.setattr(choice, "open_engine", refuse)
+    code = cli.main(["replicate", "--depth", "quick", "--out", str(tmp_path / "r")])
+    assert code == 0
+    said = capsys.readouterr().err
+    assert "no guest, so no kernel threads: QEMU is not installed." in said
+    assert store.load(tmp_path / "r").complete
+
+
+# ---- the whole way ----
+
+
+def test_it_says_how_long_measures_and_judges(
+    few: object, probe_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "r"
+    assert cli.main([*SMALL, "--out", str(folder)]) == 0
+    said = capsys.readouterr()
+    first = said.err.splitlines()[0]
+    assert "1 experiments, 8 trials x 5 repeats = 40 invocations, about" in first
+    assert "guessed from the definitions" in first
+    assert "Study 000" in said.out
+    assert "claims:" in said.out
+    with (folder / "verdicts.csv").open() as file:
+        written = list(csv.DictReader(file))
+    told = {claim.id for claim in every() if claim.experiment == "coroutine-gantt"}
+    assert {row["claim"] for row in written} == told
+    assert {row["verdict"] for row in written} <= {"holds", "differs", "cannot tell"}
+    assert all(row["why"] and row["published"] and row["engine"] for row in written)
+    assert (folder / "report.html").exists()
+    # The second time it knows.
+    assert cli.main([*SMALL, "--out", str(tmp_path / "again"), "--format", "json"]) == 0
+    said = capsys.readouterr()
+    assert "as timed here before" in said.err.splitlines()[0]
+    assert {v["claim"] for v in json.loads(said.out)["verdicts"]} == told
+
+
+def test_it_goes_on_where_it_was_interrupted(
+    few: object, probe_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "r"
+    assert cli.main([*SMALL, "--out", str(folder)]) == 0
+    lines = (folder / store.SAMPLES).read_bytes().splitlines(keepends=True)
+    (folder / store.SAMPLES).write_bytes(b"".join(lines[:10]) + b'{"cut')
+    (folder / verdicts.NAME).unlink()
+    capsys.readouterr()
+    assert cli.main(["replicate", "--resume", str(folder), "--format", "csv"]) == 0
+    said = capsys.readouterr()
+    assert "30 of 40 are left, about" in said.err
+    assert said.out.startswith("study,claim,text,published,here,engine,verdict,why\n")
+    after = (folder / store.SAMPLES).read_bytes()
+    assert after.startswith(b"".join(lines[:10]))
+    assert store.load(folder).complete
+    assert (folder / verdicts.NAME).exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--resume", "x", "--depth", "quick"), "--resume continues the plan as it was made"),
+        (("--depth", "deep"), "'deep' is not one of"),
+        (("--engine", "bare"), "there is no engine 'bare'"),
+        (("scenarios",), "unexpected extra argument"),
+    ],
+)
+def test_what_cannot_be_asked(
+    arguments: tuple[str, ...], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["replicate", *arguments]) == 2
+    assert says in capsys.readouterr().err
+
+
+def test_terms_are_those_of_run() -> None:
+    assert campaign.Terms(depth="normal") == campaign.Terms(depth="normal", policy="batch")
+
+
+# ---- the table ----
+
+
+def test_rows_have_everything() -> None:
+    (row,) = verdicts.rows([verdict("000.4", "differs", guest="6.1-amd64")])
+    assert tuple(row) == verdicts.COLUMNS
+    assert row["here"] == "2 [1.50, 2.50] x"
+    assert row["engine"] == "vm 6.1-amd64"
+    assert verdicts.rows([verdict("000.4", "not measurable here")])[0]["here"] == "–"
+
+
+def test_contradictions_stand_side_by_side() -> None:
+    one, other = verdict("000.4"), verdict("001.4", "differs")
+    (found,) = contradictions.judged([one, other, verdict("003.2")])
+    assert (found.left, found.right) == ((one,), (other,))
+    assert verdicts.side(found.right).endswith("here: 2 [1.50, 2.50] x (native), differs")
+
+
+def test_a_contradiction_needs_both_sides() -> None:
+    assert contradictions.judged([verdict("000.4")]) == ()
+
+
+def test_contradictions_name_claims_of_the_studies() -> None:
+    """Of those studies that have claims: no slip in an id."""
+    known = {claim.id for claim in every()}
+    studies = {claim.study for claim in every()}
+    for one in contradictions.CONTRADICTIONS:
+        for claim in (*one.left, *one.right):
+            assert claim in known or claim.partition(".")[0] not in studies, claim
