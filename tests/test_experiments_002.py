@@ -196,3 +196,11 @@ def test_nothing_is_made_of_nothing() -> None:
     for name in NAMES:
         assert computed(name, {}) == {}
     assert interrupt_overhead.MOST == 49
+
+
+@pytest.mark.parametrize("name", ["pair-overhead", "interrupt-overhead"])
+def test_a_quick_run_in_a_guest_has_what_the_kernel_knows(name: str) -> None:
+    made = trials(name, quick=True, engine="vm")
+    assert {one.model for one in made} == {"pthread", "process", "kthread"}
+    assert all("in the guest no models of user space" in one.note for one in made)
+    assert {one.probe["repeat"] for one in made} == {pair_overhead.GUEST_QUICK_REPEAT}

@@ -18,7 +18,15 @@ from collections.abc import Mapping
 from typing import Final
 
 from swtch.experiments import Experiment, Metric, PublishedKey, Setting, value
-from swtch.experiments.pair_overhead import STEPS, difference, in_both_units, measuring, share, work
+from swtch.experiments.pair_overhead import (
+    STEPS,
+    difference,
+    in_both_units,
+    measuring,
+    models,
+    share,
+    work,
+)
 from swtch.records import Model, Published, Scalar, Trial
 
 NAME: Final = "interrupt-overhead"
@@ -30,6 +38,7 @@ INTERRUPTS: Final = (9, 24, MOST)
 QUICK_INTERRUPTS: Final = (24, MOST)
 
 QUICK_NOTE: Final = "quick: two of the study's four tasks, 24 and 49 interrupts"
+GUEST_QUICK_NOTE: Final = f"{QUICK_NOTE}; in the guest no models of user space"
 EXACT_NOTE: Final = (
     "each invocation is a boot, so two of the study's four tasks, 24 and 49 interrupts; there are"
     " no caches either, so what is indirect is instructions only"
@@ -82,7 +91,8 @@ def sizes(setting: Setting) -> tuple[tuple[str, ...], tuple[int, ...], str]:
     if setting.engine == "exact":
         return QUICK_TASKS, QUICK_INTERRUPTS, EXACT_NOTE
     if setting.quick:
-        return QUICK_TASKS, QUICK_INTERRUPTS, QUICK_NOTE
+        note = GUEST_QUICK_NOTE if setting.engine == "vm" else QUICK_NOTE
+        return QUICK_TASKS, QUICK_INTERRUPTS, note
     return TASKS, INTERRUPTS, ""
 
 
@@ -122,8 +132,7 @@ def trials(setting: Setting) -> tuple[Trial, ...]:
         _trial(task, n, model, setting)
         for task in tasks
         for n in interrupts
-        for model in MODELS
-        if model in setting.models
+        for model in models(MODELS, setting)
     )
 
 

@@ -57,8 +57,12 @@ ROUNDS: Final = 100
 # An emulated processor is some twenty times slower, and has no caches.
 GUEST_EVICT_BYTES: Final = 2 << 20
 GUEST_REPEAT: Final = 5
+GUEST_QUICK_REPEAT: Final = 3
+# A quick run in a guest compares kernel threads with what the kernel knows, too.
+GUEST_QUICK_MODELS: Final[tuple[Model, ...]] = ("pthread", "process", "kthread")
 
 QUICK_NOTE: Final = "quick: two of the study's six pairs, 33 and 99 switches"
+GUEST_QUICK_NOTE: Final = f"{QUICK_NOTE}; in the guest no models of user space"
 EXACT_NOTE: Final = (
     "each invocation is a boot, so two of the study's six pairs, 33 and 99 switches; there are no"
     " caches either, so what is indirect is instructions only"
@@ -198,7 +202,8 @@ def sizes(setting: Setting) -> tuple[tuple[tuple[str, str], ...], tuple[int, ...
     if setting.engine == "exact":
         return QUICK_PAIRS, QUICK_SWITCHES, EXACT_NOTE
     if setting.quick:
-        return QUICK_PAIRS, QUICK_SWITCHES, QUICK_NOTE
+        note = GUEST_QUICK_NOTE if setting.engine == "vm" else QUICK_NOTE
+        return QUICK_PAIRS, QUICK_SWITCHES, note
     return PAIRS, SWITCHES, ""
 
 
@@ -210,12 +215,13 @@ def work(task: str, letter: str) -> dict[str, str | int]:
 def measuring(setting: Setting) -> dict[str, bool | int]:
     """The members of a trial that say how it is measured."""
     native = setting.engine == "native"
+    guest_repeat = GUEST_QUICK_REPEAT if setting.quick else GUEST_REPEAT
     return {
         "sort_bytes": SORT_BYTES,
         "stream_bytes": STREAM_BYTES,
         "evict_bytes": EVICT_BYTES if native else GUEST_EVICT_BYTES,
         "cold": True,
-        "repeat": (QUICK_REPEAT if setting.quick else REPEAT) if native else GUEST_REPEAT,
+        "repeat": (QUICK_REPEAT if setting.quick else REPEAT) if native else guest_repeat,
         "rounds": ROUNDS,
     }
 
@@ -231,6 +237,16 @@ def spaces(model: Model) -> tuple[str, ...]:
     if model == "kthread":
         return ("none", "own")
     return ("own",) if model == "process" else ("shared",)
+
+
+def models(known: tuple[Model, ...], setting: Setting) -> tuple[Model, ...]:
+    """Those of `known` that this setting measures."""
+    few = setting.quick and setting.engine == "vm"
+    return tuple(
+        model
+        for model in known
+        if model in setting.models and (not few or model in GUEST_QUICK_MODELS)
+    )
 
 
 def _trial(pair: tuple[str, str], n: int, model: Model, space: str, setting: Setting) -> Trial:
@@ -282,8 +298,7 @@ def trials(setting: Setting) -> tuple[Trial, ...]:
         _trial(pair, n, model, space, setting)
         for pair in pairs
         for n in switches
-        for model in MODELS
-        if model in setting.models
+        for model in models(MODELS, setting)
         for space in spaces(model)
     )
 

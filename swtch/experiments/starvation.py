@@ -31,6 +31,7 @@ SPAN_QUICK_NS: Final = 300_000_000
 SLEEP_NS: Final = 2_000_000
 
 MANY_UTHREADS: Final = 100_000
+QUICK_UTHREADS: Final = 30_000
 MANY_PTHREADS: Final = 20_000
 # An emulated processor is some twenty times slower, and a guest has little memory.
 GUEST_UTHREADS: Final = 5_000
@@ -83,6 +84,7 @@ def neighbours(pthreads: int, uthreads: int) -> tuple[Case, ...]:
 
 
 QUICK_NOTE: Final = "quick: 0.3 s a trial instead of 2"
+FEWER_NOTE: Final = f"{QUICK_UTHREADS} uthreads for the study's 100 000"
 MANY_NOTE: Final = (
     f"{MANY_PTHREADS} pthreads for the study's 100 000: a kernel allows 32 768 threads by default"
 )
@@ -163,6 +165,8 @@ def _note(case: Case, setting: Setting) -> str:
         notes.append(GUEST_NOTE)
     elif setting.quick:
         notes.append(QUICK_NOTE)
+        if case.total and case.model == "uthread":
+            notes.append(FEWER_NOTE)
     if case.total and case.model == "pthread":
         notes.append(MANY_NOTE)
     if len(setting.cpus) < CPUS:
@@ -175,7 +179,8 @@ def _note(case: Case, setting: Setting) -> str:
 def cases(setting: Setting) -> tuple[Case, ...]:
     """Both figures; a guest has no Go."""
     if setting.engine == "native":
-        known = (*ONE_LOOP, *MORE_LOOPS, *neighbours(MANY_PTHREADS, MANY_UTHREADS))
+        uthreads = QUICK_UTHREADS if setting.quick else MANY_UTHREADS
+        known = (*ONE_LOOP, *MORE_LOOPS, *neighbours(MANY_PTHREADS, uthreads))
     else:
         known = (*ONE_LOOP, *neighbours(GUEST_PTHREADS, GUEST_UTHREADS))
     return tuple(

@@ -50,7 +50,7 @@ FULL: Final = (
     Size(100_000, 1_000, workers=(2,), pthreads=False),
     Size(1_000_000, 100, workers=(2,), pthreads=False),
 )
-QUICK: Final = (STUDY[0], Size(10_000, 1_000))
+QUICK: Final = (STUDY[0],)
 # An emulated processor is some twenty times slower, and a guest has little memory.
 GUEST: Final = (Size(10_000, 10_000), Size(10_000, 1_000))
 
