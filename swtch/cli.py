@@ -311,3 +311,38 @@ def show_command(run: Path, form: str) -> int:
     from swtch.commands import results
 
     return results.show(run, form)
+
+
+@cli.command("compare")
+@click.argument("a", type=FOLDER, metavar="A")
+@click.argument("b", type=FOLDER, metavar="B")
+@click.option("--format", "form", type=TABULAR, default="table", help="How to print.")
+@click.option("--html", type=FOLDER, metavar="FILE", help="Write a page of it, too.")
+@click.option("--all", "every", is_flag=True, help="List trials without a difference, too.")
+@click.option(
+    "--fail-if-slower",
+    metavar="SHARE",
+    help="Leave with status 1 when anything is called slower by more, e.g. 5%.",
+)
+def compare_command(
+    a: Path, b: Path, form: str, html: Path | None, every: bool, fail_if_slower: str | None
+) -> int:
+    """Compare the runs A and B, such as before and after an update.
+
+    Differences of the environments first, then ratios with intervals, and
+    which of them are differences beyond the noise.
+    """
+    from swtch.commands import compare
+
+    return compare.show(a, b, form=form, html=html, fail_if_slower=fail_if_slower, every=every)
+
+
+@cli.command("history")
+@click.argument("folder", type=FOLDER, metavar="DIR")
+@click.option("--format", "form", type=TABULAR, default="table", help="How to print.")
+@click.option("--html", type=FOLDER, metavar="FILE", help="Write a page of it, too.")
+def history_command(folder: Path, form: str, html: Path | None) -> int:
+    """Show the runs in DIR over time, with the changes marked."""
+    from swtch.commands import history
+
+    return history.show(folder, form=form, html=html)

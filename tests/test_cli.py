@@ -39,7 +39,7 @@ def test_help_imports_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stderr.strip() == "[]"
-    for command in ("doctor", "list", "report", "run", "show"):
+    for command in ("compare", "doctor", "history", "list", "replicate", "report", "run", "show"):
         assert f"\n  {command} " in done.stdout
 
 

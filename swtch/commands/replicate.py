@@ -109,8 +109,8 @@ def _finish(form: str, progress: Progress) -> campaign.Finish:
     def finish(path: Path) -> None:
         from swtch.report import story, verdicts
 
-        files = results.write(path, results.REPORT_FORMATS)
         told = story.tell(path)
+        files = results.write(path, results.REPORT_FORMATS, told=told)
         files.append(verdicts.write(path, told))
         if form == "table":
             verdicts.print_story(told, output.console())

@@ -10,18 +10,21 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from swtch import store
 from swtch.commands import output
 from swtch.errors import EXIT_OK, CannotError, RequestError, did_you_mean, os_error_text
+
+if TYPE_CHECKING:
+    from swtch.report.story import Story
 
 REPORT_FORMATS = ("html", "md", "json")
 
 
 def show(path: Path, form: str) -> int:
     """Prints the run in `path`."""
-    _validated(path)
+    validated(path)
     emit(path, form)
     return EXIT_OK
 
@@ -29,7 +32,7 @@ def show(path: Path, form: str) -> int:
 def write_report(path: Path, forms: str, out: Path | None) -> int:
     """Writes the report files of the run in `path`, into `out` if given."""
     chosen = _formats(forms)
-    _validated(path)
+    validated(path)
     for file in write(path, chosen, out):
         print(file)
     return EXIT_OK
@@ -51,14 +54,16 @@ def emit(path: Path, form: str) -> None:
         report.print_run(path, output.console())
 
 
-def write(path: Path, formats: Sequence[str], out: Path | None = None) -> list[Path]:
+def write(
+    path: Path, formats: Sequence[str], out: Path | None = None, told: Story | None = None
+) -> list[Path]:
     """Report files of the run in `path`, there or in `out`."""
     from swtch import report
 
     try:
         if out is not None:
             out.mkdir(parents=True, exist_ok=True)
-        return report.write(path, tuple(formats), out)
+        return report.write(path, tuple(formats), out, told)
     except OSError as error:
         where = error.filename or out or path
         raise CannotError(
@@ -80,7 +85,7 @@ def _formats(forms: str) -> tuple[str, ...]:
     return chosen
 
 
-def _validated(path: Path) -> store.Run:
+def validated(path: Path) -> store.Run:
     run = store.load(path)
     if not run.complete:
         cut = ", and an incomplete last line is left out" if run.cut_bytes else ""

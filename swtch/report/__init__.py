@@ -32,15 +32,19 @@ NAMES = {"html": "report.html", "md": "report.md", "json": "report.json"}
 
 
 def write(
-    run_dir: Path, formats: Sequence[str] = ("html", "md", "json"), out: Path | None = None
+    run_dir: Path,
+    formats: Sequence[str] = ("html", "md", "json"),
+    out: Path | None = None,
+    told: Story | None = None,
 ) -> list[Path]:
     """Writes the report of the run in `run_dir` there, or into `out`; returns the files.
 
     All forms are made before the first is written, and each replaces an old one at once.
+    ``told`` is the story of the run, where it has been told already.
     """
     from swtch.report.story import tell
 
-    story = tell(run_dir)
+    story = told or tell(run_dir)
     folder = out or run_dir
     makers = {"html": _html, "md": _markdown, "json": _json}
     made = {folder / NAMES[form]: makers[form](story, run_dir) for form in formats}

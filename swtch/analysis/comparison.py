@@ -1,0 +1,325 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two runs, before and after: ratios with intervals, and which of them are differences.
+
+A comparison is of one metric of one trial that both runs have at the same place. Its
+ratio is that of the *cost* (time, or one over a rate), so that above 1 always means
+slower. Beside the trials stand the *families*: all trials of one experiment, place and
+model together, because a slower probe is slower in all of its trials, and together they
+show what one trial's few invocations cannot.
+
+A comparison is called different by a rank test: Wilcoxon's for a trial, exact for the
+few invocations there are, and van Elteren's, which is Wilcoxon's with a stratum a
+trial, for a family. Ranks, because noise has a tail to one side and one invocation that
+was preempted shall not decide. All p-values of a comparison of runs are adjusted
+together by Benjamini and Hochberg (JRSS B 57, 1995): of what is called different, a
+share of ``LEVEL`` is expected not to be; if nothing differs, nothing is called in 95 of
+100 comparisons of runs.
+
+Rejected: calling what has an interval without 1 (with five invocations, bootstrap
+intervals are too narrow, and of 200 intervals 10 miss by design), Welch's t on
+logarithms (one outlier hides a shift of all others), Holm's step-down (it controls any
+false call at all, and gives up most true ones of a quick run), pairing blocks of two
+runs (they were not measured at the same time).
+
+Source: measurement guide after Kalibera and Jones (2013), section 2; Lehmann,
+Nonparametrics (1975), section 3.3 for van Elteren's test.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from swtch.analysis import stats
+from swtch.analysis.findings import UNITS, Group, Place, own_metrics
+from swtch.records import Interval, Model, Verdict
+
+LEVEL = 0.05
+RESAMPLES = 2000
+
+# Which way is better; what is not here (counts, shares, ratios) is no cost.
+LESS_IS_BETTER = frozenset(
+    {"ns", "us", "ms", "s", "instructions", "million instructions", "cycles", "ticks"}
+)
+MORE_IS_BETTER = frozenset(
+    {"Mops/s", "ops/s", "ops/1000 instructions", "million a second", "1/s", "MB/s"}
+)
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One row. ``ratio`` is B's cost over A's; ``p`` as tested, ``adjusted`` for all rows.
+
+    ``a`` and ``b`` are medians in ``unit``, None for a family, which has ``trials``.
+    """
+
+    name: str
+    experiment: str
+    place: Place
+    model: Model
+    metric: str
+    unit: str
+    n: tuple[int, int]
+    a: float | None
+    b: float | None
+    ratio: Interval
+    p: float
+    adjusted: float = 1.0
+    trials: int = 1
+
+    @property
+    def differs(self) -> bool:
+        return self.adjusted < LEVEL
+
+    @property
+    def word(self) -> str:
+        """What is called: slower, faster or no difference."""
+        if not self.differs:
+            return "no difference"
+        return "slower" if self.ratio.estimate > 1 else "faster"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two runs: families first, then trials; and what only one of them has."""
+
+    families: tuple[Compared, ...]
+    trials: tuple[Compared, ...]
+    only_a: tuple[str, ...]
+    only_b: tuple[str, ...]
+    verdicts: tuple[tuple[Verdict, Verdict], ...] = ()
+
+    @property
+    def rows(self) -> tuple[Compared, ...]:
+        return self.families + self.trials
+
+    def slower(self, share: float) -> tuple[Compared, ...]:
+        """What is called slower by more than `share`."""
+        return tuple(r for r in self.rows if r.differs and r.ratio.estimate > 1 + share)
+
+
+def main_metric(group: Group) -> tuple[str, str] | None:
+    """Name and unit of what a trial is compared by: its first metric that is a cost."""
+    own = {name: metric.unit for name, metric in own_metrics(group.trial.experiment).items()}
+    for name, unit in {**own, **UNITS}.items():
+        if unit in LESS_IS_BETTER | MORE_IS_BETTER:
+            values = group.values(name)
+            if values and len(values) == len(group.good) and all(value > 0 for value in values):
+                return name, unit
+    return None
+
+
+def costs(values: Sequence[float], unit: str) -> list[float]:
+    """`values` so that more is worse."""
+    return [1 / value for value in values] if unit in MORE_IS_BETTER else list(values)
+
+
+def compare(a: Sequence[Group], b: Sequence[Group]) -> Comparison:
+    """Every trial that both have, and their families."""
+    left = {(g.trial.id, g.place): g for g in a if g.good and not _copy(g)}
+    right = {(g.trial.id, g.place): g for g in b if g.good and not _copy(g)}
+    pairs = []
+    for key, one in left.items():
+        other = right.get(key)
+        if other is None or not _same_work(one, other):
+            continue
+        found = main_metric(one)
+        if found is not None and found == main_metric(other):
+            pairs.append((one, other, *found))
+    rows = [_trial(*pair) for pair in pairs]
+    strata: dict[tuple[str, Place, Model], list[tuple[Group, Group, str, str]]] = {}
+    for pair in pairs:
+        trial = pair[0].trial
+        strata.setdefault((trial.experiment, pair[0].place, trial.model), []).append(pair)
+    families = [_family(own) for own in strata.values() if len(own) > 1]
+    families, rows = _adjusted(families, rows)
+    compared = {(g.trial.id, g.place) for g, *_ in pairs}
+    return Comparison(
+        families=tuple(families),
+        trials=tuple(rows),
+        only_a=tuple(str(name) for name, place in left if (name, place) not in compared),
+        only_b=tuple(str(name) for name, place in right if (name, place) not in compared),
+    )
+
+
+def _copy(group: Group) -> bool:
+    return group.trial.factors.get("control") == "b"
+
+
+def _same_work(a: Group, b: Group) -> bool:
+    """A trial of the same name does the same at another depth, or it is not compared."""
+    placed = ("cpus", "seed")
+    one, other = ({k: v for k, v in g.trial.probe.items() if k not in placed} for g in (a, b))
+    return one == other
+
+
+def _trial(a: Group, b: Group, metric: str, unit: str) -> Compared:
+    here, there = costs(a.values(metric), unit), costs(b.values(metric), unit)
+    ratio = stats.ratio(there, here)
+    assert ratio is not None  # all costs are positive
+    return Compared(
+        name=a.trial.id,
+        experiment=a.trial.experiment,
+        place=a.place,
+        model=a.trial.model,
+        metric=metric,
+        unit=unit,
+        n=(len(here), len(there)),
+        a=float(stats.median(a.values(metric))),
+        b=float(stats.median(b.values(metric))),
+        ratio=ratio,
+        p=rank_p([(here, there)]),
+    )
+
+
+def _family(pairs: Sequence[tuple[Group, Group, str, str]]) -> Compared:
+    trial = pairs[0][0].trial
+    strata = [(costs(a.values(m), unit), costs(b.values(m), unit)) for a, b, m, unit in pairs]
+    metrics = dict.fromkeys(metric for _, _, metric, _ in pairs)
+    return Compared(
+        name=f"{trial.experiment}, all {trial.model}",
+        experiment=trial.experiment,
+        place=pairs[0][0].place,
+        model=trial.model,
+        metric=", ".join(metrics),
+        unit="x",
+        n=(min(len(a) for a, _ in strata), min(len(b) for _, b in strata)),
+        a=None,
+        b=None,
+        ratio=geometric_ratio(strata),
+        p=rank_p(strata),
+        trials=len(pairs),
+    )
+
+
+def rank_p(strata: Sequence[tuple[Sequence[float], Sequence[float]]]) -> float:
+    """Two-sided p that B is as A: Wilcoxon's, and of several strata van Elteren's."""
+    from scipy.stats import mannwhitneyu, norm
+
+    usable = [(a, b) for a, b in strata if a and b]
+    if not usable:
+        return 1.0
+    if len(usable) == 1:
+        a, b = usable[0]
+        if len(set(a) | set(b)) == 1:
+            return 1.0
+        tied = len(set(a) | set(b)) < len(a) + len(b)
+        method = "asymptotic" if tied else "exact"
+        return float(mannwhitneyu(a, b, alternative="two-sided", method=method).pvalue)
+    above, variance = 0.0, 0.0
+    for a, b in usable:
+        rank_sum, expected, spread = _rank_sum(a, b)
+        # Locally most powerful for equal shifts: weight 1 / (n + 1).
+        weight = 1.0 / (len(a) + len(b) + 1)
+        above += weight * (rank_sum - expected)
+        variance += weight**2 * spread
+    if variance == 0:
+        return 1.0
+    return float(2 * norm.sf(abs(above) / math.sqrt(variance)))
+
+
+def _rank_sum(a: Sequence[float], b: Sequence[float]) -> tuple[float, float, float]:
+    """Of b among both: the sum of ranks, what is expected of it, and its variance."""
+    from collections import Counter
+
+    from scipy.stats import rankdata
+
+    both = [*a, *b]
+    n, m, total = len(a), len(b), len(a) + len(b)
+    ranks = rankdata(both)
+    ties = sum(count**3 - count for count in Counter(both).values())
+    variance = n * m / 12 * ((total + 1) - ties / (total * (total - 1)))
+    return float(ranks[n:].sum()), m * (total + 1) / 2, variance
+
+
+def geometric_ratio(strata: Sequence[tuple[Sequence[float], Sequence[float]]]) -> Interval:
+    """The geometric mean of the strata's ratios of medians, b over a, resampled within each."""
+    import numpy as np
+
+    rng = np.random.default_rng(stats.SEED)
+    logs = np.zeros(RESAMPLES)
+    estimate = 0.0
+    n = min(len(side) for pair in strata for side in pair)
+    for a, b in strata:
+        drawn = [_medians(np.asarray(side, dtype=float), rng) for side in (a, b)]
+        logs += np.log(drawn[1]) - np.log(drawn[0])
+        estimate += math.log(float(np.median(b)) / float(np.median(a)))
+    count = len(strata)
+    low, high = np.quantile(np.exp(logs / count), [(1 - stats.LEVEL) / 2, (1 + stats.LEVEL) / 2])
+    middle = math.exp(estimate / count)
+    return Interval(
+        estimate=middle,
+        low=min(float(low), middle),
+        high=max(float(high), middle),
+        level=stats.LEVEL,
+        n=n,
+        unit="x",
+        method="percentile" if n >= stats.MIN_N else "too few",
+    )
+
+
+def _medians(values: Any, rng: Any) -> Any:
+    import numpy as np
+
+    return np.median(values[rng.integers(0, len(values), (RESAMPLES, len(values)))], axis=1)
+
+
+def _adjusted(
+    families: Sequence[Compared], rows: Sequence[Compared]
+) -> tuple[list[Compared], list[Compared]]:
+    from dataclasses import replace
+
+    from scipy.stats import false_discovery_control
+
+    every = [*families, *rows]
+    if not every:
+        return [], []
+    adjusted = false_discovery_control([row.p for row in every], method="bh")
+    made = [replace(row, adjusted=float(p)) for row, p in zip(every, adjusted, strict=True)]
+    return made[: len(families)], made[len(families) :]
+
+
+# ---- environments ----
+
+# What varies from minute to minute and explains nothing by itself.
+_RESTLESS = (
+    "host.load",
+    "memory.available_bytes",
+    "steal.",
+    "limits.",
+    "cgroup.",
+    "kernel.threads_max",
+    "tools.",
+)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One fact that is not the same in both environments."""
+
+    fact: str
+    a: str
+    b: str
+
+
+def environment_differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> tuple[Difference, ...]:
+    """What is not the same, the facts in the order of the manifest."""
+    left, right = _flat(a), _flat(b)
+    return tuple(
+        Difference(fact, left.get(fact, "–"), right.get(fact, "–"))
+        for fact in dict.fromkeys([*left, *right])
+        if left.get(fact) != right.get(fact) and not fact.startswith(_RESTLESS)
+    )
+
+
+def _flat(value: Any, prefix: str = "") -> dict[str, str]:
+    if isinstance(value, Mapping):
+        found: dict[str, str] = {}
+        for key, inner in value.items():
+            found |= _flat(inner, f"{prefix}.{key}" if prefix else str(key))
+        return found
+    if isinstance(value, (list, tuple)):
+        return {prefix: " ".join(str(item) for item in value)}
+    return {prefix: str(value)}

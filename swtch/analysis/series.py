@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trials over a series of runs, with what changed from one to the next.
+
+A series is a trial that at least two runs have with the same work at the same place. A
+run is marked where it differs from the one before beyond the noise (as `swtch compare`
+calls it, over all series and runs together), and where a long series changes its level
+for good (``changes``).
+
+Rejected: fitting a trend (runs are not equally far apart), one p-value a series (says
+that something changed and not when).
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from swtch.analysis import changes, comparison
+from swtch.analysis.findings import Group, group
+
+if TYPE_CHECKING:
+    from swtch.store import Run
+
+
+@dataclass
+class Point:
+    """One run of a series. ``changed``: by how much its cost differs from the one before."""
+
+    run: str
+    created: str
+    values: list[float]
+    changed: float | None = None
+    p: float = 1.0
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.values)
+
+
+@dataclass
+class Series:
+    """A trial over runs. ``levels`` are indices of points where a new level begins."""
+
+    name: str
+    place: str
+    metric: str
+    unit: str
+    points: list[Point] = field(default_factory=list)
+    levels: tuple[int, ...] = ()
+
+
+def trace(runs: Sequence[Run]) -> list[Series]:
+    """The series of all trials that two runs have in common, with their changes."""
+    from swtch.timing import key_of
+
+    found: dict[tuple[str, str, str], Series] = {}
+    for run in runs:
+        for one in group(run.manifest.trials, run.samples):
+            metric = comparison.main_metric(one) if _shown(one) else None
+            if metric is None:
+                continue
+            key = (one.trial.id, str(one.place), key_of(one.trial))
+            series = found.setdefault(key, Series(one.trial.id, str(one.place), *metric))
+            if (series.metric, series.unit) == metric:
+                values = one.values(metric[0])
+                series.points.append(Point(run.manifest.run_id, run.manifest.created, values))
+    made = [one for one in found.values() if len(one.points) > 1]
+    _mark(made)
+    return made
+
+
+def _shown(one: Group) -> bool:
+    return bool(one.good) and one.trial.factors.get("control") != "b"
+
+
+def _mark(made: list[Series]) -> None:
+    from scipy.stats import false_discovery_control
+
+    steps = []
+    for one in made:
+        costs = [comparison.costs(point.values, one.unit) for point in one.points]
+        one.levels = changes.changepoints([statistics.median(values) for values in costs])
+        for index in range(1, len(one.points)):
+            before, after = costs[index - 1], costs[index]
+            point = one.points[index]
+            point.p = comparison.rank_p([(before, after)])
+            steps.append((point, statistics.median(after) / statistics.median(before) - 1))
+    adjusted = false_discovery_control([point.p for point, _ in steps], method="bh")
+    for (point, share), p in zip(steps, adjusted, strict=True):
+        point.p = float(p)
+        if p < comparison.LEVEL:
+            point.changed = share

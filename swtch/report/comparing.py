@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two runs, or a series of them, as one HTML page: under the same policy as a report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from swtch.analysis.comparison import LEVEL, Compared, Comparison, Difference
+from swtch.report import shapes
+from swtch.report.charts import Figure, figure, place_suffix
+from swtch.report.story import machine_line, number, spread
+
+if TYPE_CHECKING:
+    from swtch.analysis.findings import Place
+    from swtch.analysis.series import Series
+    from swtch.store import Run
+
+# So many lines of a forest are still a picture.
+MOST_LINES = 40
+MOST_SERIES = 24
+
+
+def page(a: Run, b: Run, made: Comparison, differences: Sequence[Difference]) -> str:
+    """The page of `swtch compare`."""
+    calls = ("slower", "faster", "no difference")
+    return render(
+        "compare.html.j2",
+        a=a,
+        b=b,
+        made=made,
+        machines=[machine_line(run.manifest.environment) for run in (a, b)],
+        differences=differences,
+        counts={call: sum(row.word == call for row in made.rows) for call in calls},
+        figures=_forests(made),
+        level=LEVEL,
+        spread=spread,
+        number=number,
+    )
+
+
+def render(template: str, **values: object) -> str:
+    """A page of this package's templates."""
+    from importlib import resources
+
+    import jinja2
+
+    templates = resources.files("swtch.report") / "templates"
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True
+    )
+    css = (templates / "report.css").read_text(encoding="utf-8")
+    text = (templates / template).read_text(encoding="utf-8")
+    return environment.from_string(text).render(css=css, **values)
+
+
+def _forests(made: Comparison) -> list[Figure]:
+    """One picture a place: the families, and the trials that are called different."""
+    rows = [*made.families, *(row for row in made.trials if row.differs or not made.families)]
+    places: dict[Place, list[Compared]] = {}
+    for row in rows:
+        places.setdefault(row.place, []).append(row)
+    figures = []
+    for place, own in places.items():
+        lines = [
+            shapes.of_interval(row.ratio, case=row.name, series=row.word)
+            for row in own[:MOST_LINES]
+        ]
+        words = {"slower": "#D55E00", "faster": "#009E73", "no difference": "#8A8F98"}
+        chart = shapes.forest(lines, "B's cost over A's", known=words, line=1, log=True)
+        figures.append(
+            figure(
+                chart,
+                f"fig-compare{place_suffix(place)}",
+                f"B against A, engine {place}",
+                "Ratios of costs with their 95 % intervals; right of the line B is slower.",
+                "Ratios of costs with 95 % intervals; right of 1 is slower. The colour says what is"
+                " called after adjustment for the number of comparisons.",
+            )
+        )
+    return figures
+
+
+def history(runs: Sequence[Run], made: Sequence[Series]) -> str:
+    """The page of `swtch history`."""
+    marked = [one for one in made if one.levels or any(p.changed is not None for p in one.points)]
+    return render(
+        "history.html.j2",
+        runs=runs,
+        made=made,
+        figures=[_course(one, index) for index, one in enumerate((marked or made)[:MOST_SERIES])],
+        changes=sum(point.changed is not None for one in made for point in one.points),
+        number=number,
+    )
+
+
+def _course(one: Series, index: int) -> Figure:
+    """One series over its runs: medians with the range of the invocations, changes marked."""
+    import altair as alt
+
+    from swtch.report.charts import INK, WIDTH, data
+
+    rows = [
+        {
+            "run": f"{number_} · {point.created[:10]}",
+            "value": point.median,
+            "low": min(point.values),
+            "high": max(point.values),
+            "changed": point.changed is not None,
+        }
+        for number_, point in enumerate(one.points, start=1)
+    ]
+    order = [str(row["run"]) for row in rows]
+    x = alt.X("run:N", title=None, sort=order, axis=alt.Axis(labelAngle=-40))
+    y = alt.Y("value:Q", title=one.unit, scale=alt.Scale(zero=False))
+    here = alt.Chart(data(rows))
+    low = alt.Y("low:Q", title=one.unit, scale=alt.Scale(zero=False))
+    marks = [row for row in rows if row["changed"]]
+    layers = [
+        here.mark_rule(strokeWidth=3, opacity=0.35, color="#0072B2").encode(
+            x=x, y=low, y2="high:Q"
+        ),
+        here.mark_line(strokeWidth=1.5, color="#0072B2").encode(x=x, y=y),
+        here.mark_point(filled=True, size=50, opacity=1, color="#0072B2").encode(x=x, y=y),
+    ]
+    if marks:
+        layers.append(
+            alt.Chart(data(marks))
+            .mark_point(shape="diamond", size=190, filled=False, strokeWidth=2, color=INK)
+            .encode(x=x, y=y)
+        )
+    return figure(
+        alt.layer(*layers).properties(width=WIDTH, height=180),
+        f"fig-history-{index}",
+        f"{one.name}, engine {one.place}",
+        f"{one.metric} of each run in {one.unit}.",
+        f"{one.metric}: medians, with the range of the invocations. A diamond differs from the"
+        " run before it.",
+    )

@@ -1,0 +1,355 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`swtch compare` and `swtch history`: what is called different, what is not, what is said."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import random
+import re
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from swtch import cli, store
+from swtch.analysis import changes, comparison
+from swtch.analysis.comparison import Comparison
+from swtch.analysis.findings import Group
+from swtch.commands import compare
+from swtch.errors import RequestError
+from swtch.records import Manifest, Sample, Trial
+
+MakeManifest = Callable[..., Manifest]
+WORK = 4_000_000
+
+
+def sample(trial: Trial, seq: int, block: int, wall_ns: float) -> Sample:
+    made = {
+        "seq": seq,
+        "experiment": trial.experiment,
+        "trial_id": trial.id,
+        "model": trial.model,
+        "engine": trial.engine,
+        "factors": trial.factors,
+        "block": block,
+        "seed": 1,
+        "started": "",
+        "elapsed_ns": 1,
+        "status": "ok",
+        "values": {"wall_ns": wall_ns, "counter": WORK, "expected": WORK},
+    }
+    return msgspec.convert(made, Sample)
+
+
+def noise(rng: random.Random) -> float:
+    """A tail to one side, as timings have."""
+    return 1 + 0.01 * rng.gauss(0, 1) + (rng.expovariate(10) if rng.random() < 0.1 else 0)
+
+
+def write(
+    folder: Path,
+    manifest: Manifest,
+    slower: Callable[[Trial], float] = lambda trial: 1.0,
+    seed: int = 1,
+    **environment: object,
+) -> Path:
+    """A complete run with made up samples."""
+    rng = random.Random(seed)
+    manifest = msgspec.structs.replace(
+        manifest, run_id=folder.name, environment={"kernel": {"release": "6.1"}, **environment}
+    )
+    trials = {trial.id: trial for trial in manifest.trials}
+    with store.Writer.create(folder, manifest) as writer:
+        for one in manifest.plan:
+            trial = trials[one.trial_id]
+            wall = round(40e6 * noise(rng) * slower(trial))
+            writer.add(sample(trial, one.seq, one.block, wall))
+    return folder
+
+
+def coroutines_slower(share: float) -> Callable[[Trial], float]:
+    return lambda trial: 1 + share if trial.model == "coroutine" else 1.0
+
+
+@pytest.fixture
+def pair(tmp_path: Path, make_manifest: MakeManifest) -> tuple[str, str]:
+    """Two runs; in the second coroutines are 20 % slower."""
+    manifest = make_manifest(repeats=10)
+    a = write(tmp_path / "a", manifest)
+    b = write(tmp_path / "b", manifest, coroutines_slower(0.2), 2, kernel={"release": "6.12"})
+    return str(a), str(b)
+
+
+def of(a: str, b: str) -> Comparison:
+    return compare.compare_runs(compare.read(Path(a)), compare.read(Path(b)))
+
+
+# ---- what is called ----
+
+
+def test_a_slower_model_is_called_and_nothing_else(pair: tuple[str, str]) -> None:
+    made = of(*pair)
+    assert {row.model for row in made.rows if row.differs} == {"coroutine"}
+    (family,) = [row for row in made.families if row.model == "coroutine"]
+    assert family.word == "slower"
+    assert family.ratio.low < 1.2 < family.ratio.high
+    assert family.trials == 5
+    called = [row for row in made.trials if row.differs]
+    assert len(called) == 5
+    assert all(1.1 < row.ratio.estimate < 1.3 for row in called)
+
+
+def test_the_other_way_round_it_is_faster(pair: tuple[str, str]) -> None:
+    made = of(*reversed(pair))
+    assert {row.word for row in made.rows if row.model == "coroutine"} == {"faster"}
+
+
+def test_a_run_against_itself_is_the_same(pair: tuple[str, str]) -> None:
+    made = of(pair[0], pair[0])
+    assert {row.word for row in made.rows} == {"no difference"}
+    assert {row.ratio.estimate for row in made.rows} == {1.0}
+
+
+def test_the_copy_of_a_control_is_no_trial(pair: tuple[str, str]) -> None:
+    assert not any("/again" in row.name for row in of(*pair).rows)
+
+
+def test_other_work_of_the_same_name_is_not_compared(
+    tmp_path: Path, make_manifest: MakeManifest
+) -> None:
+    manifest = make_manifest(repeats=5)
+    trials = tuple(
+        msgspec.structs.replace(trial, probe={**trial.probe, "iterations": 7})
+        if trial.factors["scenario"] == "A"
+        else trial
+        for trial in manifest.trials
+    )
+    a = write(tmp_path / "a", manifest)
+    b = write(tmp_path / "b", msgspec.structs.replace(manifest, trials=trials))
+    made = of(str(a), str(b))
+    assert {"scenarios/A/pthread", "scenarios/A/coroutine"} == set(made.only_a) == set(made.only_b)
+    assert not any(row.name.startswith("scenarios/A/") for row in made.trials)
+
+
+def test_costs_turn_rates_round() -> None:
+    assert comparison.costs([2.0, 4.0], "Mops/s") == [0.5, 0.25]
+    assert comparison.costs([2.0, 4.0], "us") == [2.0, 4.0]
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "p"),
+    [
+        ([1, 2, 3, 4, 5], [6, 7, 8, 9, 10], 2 / 252),
+        ([6, 7, 8, 9, 10], [1, 2, 3, 4, 5], 2 / 252),
+        ([1, 3, 5, 7, 9], [2, 4, 6, 8, 10], 0.69),
+        ([5, 5, 5], [5, 5, 5], 1.0),
+        ([], [1], 1.0),
+    ],
+)
+def test_rank_test_of_one_trial(a: Sequence[float], b: Sequence[float], p: float) -> None:
+    assert comparison.rank_p([(a, b)]) == pytest.approx(p, abs=0.01)
+
+
+def test_strata_add_up() -> None:
+    """What one trial cannot show, five of them can; and a mix of signs shows nothing."""
+    up = ([1.0, 2, 3, 4, 5], [3.5, 4.5, 6, 7, 8])
+    down = (up[1], up[0])
+    assert comparison.rank_p([up]) > 0.01
+    assert comparison.rank_p([up] * 5) < 1e-4
+    assert comparison.rank_p([up, down] * 3) == pytest.approx(1.0)
+    assert comparison.rank_p([([1.0, 1], [1.0, 1])] * 3) == 1.0
+
+
+def test_one_stratum_is_wilcoxons_by_either_way() -> None:
+    """Doubling strata is not doubling data, but the rank sums agree."""
+    rank_sum, expected, variance = comparison._rank_sum([1, 2, 3], [4, 5, 6])
+    assert (rank_sum, expected, variance) == (15, 10.5, 3 * 3 * 7 / 12)
+
+
+# ---- environments ----
+
+
+def test_environment_differences_come_without_what_is_restless() -> None:
+    a = {"kernel": {"release": "6.1", "hz": 250}, "host": {"load": [1, 2, 3]}, "cpu": {"x": [0, 1]}}
+    b = {"kernel": {"release": "6.12", "hz": 250}, "host": {"load": [3]}, "cpu": {"x": [0]}}
+    assert [(d.fact, d.a, d.b) for d in comparison.environment_differences(a, b)] == [
+        ("kernel.release", "6.1", "6.12"),
+        ("cpu.x", "0 1", "0"),
+    ]
+    assert comparison.environment_differences({"a": 1}, {})[0].b == "–"
+
+
+# ---- the command ----
+
+
+def test_compare_tells_the_environment_first(
+    pair: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["compare", *pair]) == 0
+    said = capsys.readouterr().out
+    assert said.index("kernel.release") < said.index("scenarios, all")
+    assert "12 comparisons: 6 slower, 6 no difference." in said
+    assert "5 trials without a difference are not listed; --all lists them." in said
+
+
+def test_compare_in_other_forms(
+    pair: tuple[str, str], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    page = tmp_path / "page.html"
+    assert cli.main(["compare", *pair, "--format", "json", "--html", str(page)]) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert made["environment"] == [{"fact": "kernel.release", "a": "6.1", "b": "6.12"}]
+    assert {row["called"] for row in made["families"]} == {"slower", "no difference"}
+    assert cli.main(["compare", *pair, "--format", "csv"]) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert len(rows) == 12
+    assert {row["called"] for row in rows if row["model"] == "coroutine"} == {"slower"}
+    assert cli.main(["compare", *pair, "--format", "md"]) == 0
+    assert capsys.readouterr().out.startswith("| what | engine |")
+    html = page.read_text()
+    assert html.index('id="environment"') < html.index('id="differences"')
+    assert "default-src 'none'" in html
+    assert "<svg" in html
+    assert not re.search(r"<script|https?://(?!www\.w3\.org)", html)
+
+
+@pytest.mark.parametrize(
+    ("share", "code"), [("5%", 1), ("0.05", 1), ("19%", 1), ("30%", 0), ("1", 0)]
+)
+def test_fail_if_slower_has_its_own_exit_code(
+    pair: tuple[str, str], share: str, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["compare", *pair, "--fail-if-slower", share]) == code
+    said = capsys.readouterr().err
+    assert ("slower (as a share): worst is scenarios" in said) == (code == 1)
+    assert cli.main(["compare", *reversed(pair), "--fail-if-slower", share]) == 0
+
+
+@pytest.mark.parametrize("text", ["", "five", "-1%", "5 percent", "nan", "1e9"])
+def test_a_share_that_is_none(text: str) -> None:
+    with pytest.raises(RequestError, match="--fail-if-slower"):
+        compare.parse_share(text)
+
+
+def test_runs_without_anything_in_common(
+    tmp_path: Path, make_manifest: MakeManifest, capsys: pytest.CaptureFixture[str]
+) -> None:
+    manifest = make_manifest(repeats=2)
+    a = write(tmp_path / "a", manifest)
+    empty = tmp_path / "b"
+    store.Writer.create(empty, manifest).close()
+    assert cli.main(["compare", str(a), str(empty)]) == 3
+    assert "have no trial in common" in capsys.readouterr().err
+    assert cli.main(["compare", str(a), str(tmp_path / "none")]) == 5
+
+
+# ---- over time ----
+
+
+@pytest.fixture
+def series(tmp_path: Path, make_manifest: MakeManifest) -> Path:
+    """Nine runs; from the sixth on coroutines are slower."""
+    folder = tmp_path / "runs"
+    for number in range(9):
+        manifest = msgspec.structs.replace(
+            make_manifest(repeats=10), created=f"2026-01-0{number + 1}T00:00:00+00:00"
+        )
+        slower = coroutines_slower(0.25 if number >= 5 else 0.0)
+        # Not in the order of their names.
+        write(folder / f"run-{9 - number}", manifest, slower, number)
+    return folder
+
+
+def test_history_marks_the_run_that_changed(
+    series: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    page = tmp_path / "page.html"
+    assert cli.main(["history", str(series), "--format", "csv", "--html", str(page)]) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    marked = [row for row in rows if row["cost_change"]]
+    assert {row["run"] for row in marked} == {"run-4"}
+    assert {row["trial"].rpartition("/")[2] for row in marked} == {"coroutine"}
+    assert all(0.15 < float(row["cost_change"]) < 0.35 for row in marked)
+    assert len(marked) >= 4  # one may drown in the noise of ten invocations
+    assert "<svg" in page.read_text()
+    assert cli.main(["history", str(series)]) == 0
+    assert f"{len(marked)} changes from one run to the next" in capsys.readouterr().out
+    assert cli.main(["history", str(series), "--format", "json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["runs"]) == 9
+
+
+def test_history_leaves_out_what_is_broken_and_says_so(
+    series: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (series / "run-1" / store.MANIFEST).write_text("{")
+    shutil.rmtree(series / "run-2" / store.LOGS)
+    (series / "notes").mkdir()
+    assert cli.main(["history", str(series), "--format", "md"]) == 0
+    said = capsys.readouterr()
+    assert "left out: " in said.err
+    assert "run-1" in said.err
+    assert said.out.startswith("| trial | engine |")
+
+
+def test_history_of_one_run_or_none(
+    tmp_path: Path, make_manifest: MakeManifest, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path / "runs" / "one", make_manifest(repeats=5))
+    assert cli.main(["history", str(tmp_path / "runs")]) == 3
+    assert "holds 1 runs, and a history needs two" in capsys.readouterr().err
+    assert cli.main(["history", str(tmp_path / "none")]) == 5
+
+
+# ---- changes of level ----
+
+
+def steps(*levels: tuple[float, int], seed: int = 1, spread: float = 0.01) -> list[float]:
+    rng = random.Random(seed)
+    return [level * (1 + spread * rng.gauss(0, 1)) for level, n in levels for _ in range(n)]
+
+
+@pytest.mark.parametrize(
+    ("values", "points"),
+    [
+        (steps((10, 20)), ()),
+        (steps((10, 10), (12, 10)), (10,)),
+        (steps((10, 10), (12, 10), (9, 10)), (10, 20)),
+        ([5.0] * 30, ()),
+        ([1.0, 2.0], ()),
+        ([], ()),
+        ([10.0] * 9 + [1000.0] + [10.0] * 10, ()),
+    ],
+)
+def test_changepoints(values: list[float], points: tuple[int, ...]) -> None:
+    assert changes.changepoints(values) == points
+
+
+def test_noise_is_rarely_a_change() -> None:
+    found = sum(bool(changes.changepoints(steps((10, 20), seed=seed))) for seed in range(200))
+    assert found <= 6  # 1 % of 200, give or take
+
+
+@pytest.mark.parametrize(
+    ("values", "course"),
+    [
+        (steps((10, 20)), "steady"),
+        (steps((10, 10), (13, 10)), "slows down"),
+        (steps((13, 10), (10, 10)), "speeds up"),
+        (steps((10, 10), (13, 10), (10, 10)), "no steady state"),
+        (steps((10, 10), (10.1, 10), spread=0.001), "steady"),
+        (steps((10, 3), (20, 4)), "too short to tell"),
+    ],
+)
+def test_course(values: list[float], course: str) -> None:
+    assert changes.course(values) == course
+
+
+def test_groups_without_a_cost_have_no_metric(make_manifest: MakeManifest) -> None:
+    trial = make_manifest().trials[0]
+    assert comparison.main_metric(Group(trial, (), ())) is None
+    (good,) = [sample(trial, 0, 0, 40e6)]
+    assert comparison.main_metric(Group(trial, (good,), ())) == ("throughput_mops", "Mops/s")
