@@ -308,6 +308,7 @@ static void trim(struct uthread *ut)
 	unsigned char resident[256];
 	size_t n, step = sizeof(resident) * page;
 	char *p = ut->stack_low, *end;
+	int saved = errno;
 
 	if (bytes <= TRIM_KEEP)
 		return;
@@ -317,15 +318,16 @@ static void trim(struct uthread *ut)
 		n = (size_t)(end - p) < step ? (size_t)(end - p) / page :
 					       sizeof(resident);
 		if (mincore(p, n * page, resident))
-			return;
+			break;
 		for (i = 0; i < n; i++)
 			if (resident[i] & 1)
 				break;
 		if (i < n) {
 			madvise(p, (size_t)(end - p), MADV_DONTNEED);
-			return;
+			break;
 		}
 	}
+	errno = saved;
 }
 
 static void pool_to_global(struct uthread *first, unsigned c, unsigned own)
@@ -397,20 +399,33 @@ struct uthread *stack_get(struct worker *w, unsigned class, bool own)
 	return ut;
 }
 
+/*
+ * A slot for which there was no TLS block is good for the light mode, and is
+ * tried again when the next block is wanted: who asks for threads in vain for
+ * long would use up all slots.
+ */
 struct uthread *stack_new(unsigned class, bool own)
 {
-	struct uthread *ut = slot_new(class);
-	char *top;
+	const unsigned c = class - STACK_CLASS_MIN;
+	struct uthread *ut = own ? stack_get(NULL, class, false) : NULL;
+	int saved = errno;
+	char *top = NULL;
 
-	if (!ut || !own)
-		return ut;
-	top = tls_make(ut, (char *)ut);
-	if (!top) {
-		/* The slot is good for the light mode. */
-		pool_to_global(ut, class - STACK_CLASS_MIN, 0);
-		return NULL;
+	if (ut) /* a block starts as zero */
+		memset((char *)ut - tls_bytes(), 0, tls_bytes());
+	else
+		ut = slot_new(class);
+	if (ut && own) {
+		top = tls_make(ut, (char *)ut);
+		if (top) {
+			ut->stack_top = top;
+		} else {
+			ut->next = NULL;
+			pool_to_global(ut, c, 0);
+			ut = NULL;
+		}
 	}
-	ut->stack_top = top;
+	errno = saved;
 	return ut;
 }
 
