@@ -356,6 +356,7 @@ int coroutine_scheduler_destroy(coroutine_scheduler_t *scheduler)
 {
 	coroutine_scheduler_t *s = scheduler;
 	struct co_stack *st;
+	int saved = errno;
 	coroutine_t *co;
 
 	if (!s)
@@ -380,6 +381,7 @@ int coroutine_scheduler_destroy(coroutine_scheduler_t *scheduler)
 	s->backend->drop(&s->caller);
 	free(s);
 	overflow_pthread_put();
+	errno = saved;
 	return 0;
 }
 

@@ -8,6 +8,7 @@
  * scheduler has a few dozen stacks, not a million, and mprotect works on
  * every kernel. A stack whose guard cannot be made is not given out.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -47,6 +48,9 @@ struct co_stack *co_stack_new(size_t bytes)
 
 void co_stack_free(struct co_stack *s)
 {
+	int saved = errno;
+
 	munmap(s->guard, (size_t)(s->low - s->guard) + s->bytes);
 	free(s);
+	errno = saved;
 }
