@@ -29,8 +29,9 @@ static struct {
 } keys[UTHREAD_KEYS_MAX];
 
 /* Values of plain pthreads. */
-static pthread_once_t foreign_once = PTHREAD_ONCE_INIT;
+static pthread_mutex_t foreign_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_key_t foreign_key;
+static uint32_t foreign_made; /* atomic */
 
 static void free_blocks(struct keyblock **blocks)
 {
@@ -46,18 +47,26 @@ static void foreign_free(void *blocks)
 	free_blocks(blocks);
 }
 
-static void foreign_setup(void)
+/* False: no pthread key is left, for now. */
+static bool foreign_setup(void)
 {
-	if (pthread_key_create(&foreign_key, foreign_free))
-		ut_panic("no pthread key left for uthread keys");
+	bool made;
+
+	if (load_acquire(&foreign_made))
+		return true;
+	pthread_mutex_lock(&foreign_lock);
+	made = foreign_made || !pthread_key_create(&foreign_key, foreign_free);
+	store_release(&foreign_made, made);
+	pthread_mutex_unlock(&foreign_lock);
+	return made;
 }
 
 static struct keyblock **blocks_of(struct uthread *me)
 {
 	if (me)
 		return me->keys;
-	pthread_once(&foreign_once, foreign_setup);
-	return pthread_getspecific(foreign_key);
+	return load_acquire(&foreign_made) ? pthread_getspecific(foreign_key) :
+					     NULL;
 }
 
 int uthread_key_create(uthread_key_t *key, void (*destructor)(void *))
@@ -92,10 +101,36 @@ int uthread_key_delete(uthread_key_t key)
 	return err;
 }
 
-int uthread_setspecific(uthread_key_t key, const void *value)
+/* The block of that key, made if need be; NULL: no memory, or no pthread key
+ * for the blocks of plain pthreads. */
+static struct keyblock *block_for(uthread_key_t key)
 {
 	struct uthread *me = uthread_current();
-	struct keyblock **blocks;
+	struct keyblock **blocks = blocks_of(me), **b;
+
+	if (!blocks) {
+		if (!me && !foreign_setup())
+			return NULL;
+		blocks = calloc(BLOCKS, sizeof(struct keyblock *));
+		if (!blocks)
+			return NULL;
+		if (me) {
+			me->keys = blocks;
+		} else if (pthread_setspecific(foreign_key, blocks)) {
+			free(blocks);
+			return NULL;
+		}
+	}
+	b = &blocks[key / BLOCK];
+	if (!*b)
+		*b = calloc(1, sizeof(struct keyblock));
+	return *b;
+}
+
+int uthread_setspecific(uthread_key_t key, const void *value)
+{
+	struct keyblock *b;
+	int saved = errno;
 	uint32_t seq;
 
 	if (key >= UTHREAD_KEYS_MAX)
@@ -103,25 +138,12 @@ int uthread_setspecific(uthread_key_t key, const void *value)
 	seq = load_acquire(&keys[key].seq);
 	if (!(seq & 1))
 		return EINVAL;
-	blocks = blocks_of(me);
-	if (!blocks) {
-		blocks = calloc(BLOCKS, sizeof(struct keyblock *));
-		if (!blocks)
-			return ENOMEM;
-		if (me) {
-			me->keys = blocks;
-		} else if (pthread_setspecific(foreign_key, blocks)) {
-			free(blocks);
-			return ENOMEM;
-		}
-	}
-	if (!blocks[key / BLOCK]) {
-		blocks[key / BLOCK] = calloc(1, sizeof(struct keyblock));
-		if (!blocks[key / BLOCK])
-			return ENOMEM;
-	}
-	blocks[key / BLOCK]->slot[key % BLOCK].seq = seq;
-	blocks[key / BLOCK]->slot[key % BLOCK].value = (void *)(uintptr_t)value;
+	b = block_for(key);
+	errno = saved;
+	if (!b)
+		return ENOMEM;
+	b->slot[key % BLOCK].seq = seq;
+	b->slot[key % BLOCK].value = (void *)(uintptr_t)value;
 	return 0;
 }
 
