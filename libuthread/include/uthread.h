@@ -232,7 +232,11 @@ struct uthread_config {
 };
 
 /* Optional. Start the workers with this configuration (NULL: environment
- * and defaults; a zero field means the same). EBUSY once they run. */
+ * and defaults; a zero field means the same). EBUSY once they run, or if the
+ * program handles the tick's signal. EINVAL: a field makes no sense, or the
+ * signal cannot be handled. ENOTSUP: see `preempt`. EAGAIN: no memory, or no
+ * thread or timer for the first worker. A later call may succeed. If only
+ * some of the workers can be had, they must do, and one line says so. */
 int uthread_init(const struct uthread_config *config);
 /* How many workers run (starts them when none does), or -1: cannot start. */
 int uthread_workers(void);
@@ -472,7 +476,8 @@ typedef uint32_t uthread_key_t;
 int uthread_key_create(uthread_key_t *key, void (*destructor)(void *));
 /* EINVAL: no such key. Destructors are not run. */
 int uthread_key_delete(uthread_key_t key);
-/* In a plain pthread the value belongs to that pthread (no destructor). */
+/* In a plain pthread the value belongs to that pthread (no destructor).
+ * EINVAL: no such key. ENOMEM: no memory, or no pthread key for that. */
 int uthread_setspecific(uthread_key_t key, const void *value);
 void *uthread_getspecific(uthread_key_t key);
 

@@ -386,7 +386,9 @@ static void wrap_signal(int sig)
 		return;
 	*(void **)&glibc_handler[sig - SIG_FIRST] = sa.handler;
 	*(void (**)(int, siginfo_t *, void *))&sa.handler = on_carrier;
-	syscall(SYS_rt_sigaction, sig, &sa, NULL, sizeof(sa.mask));
+	if (syscall(SYS_rt_sigaction, sig, &sa, NULL, sizeof(sa.mask)))
+		ut_warn("signal %d of libc cannot be handled: setuid() and the like may hang",
+			sig);
 }
 
 void compat_setup(void)
@@ -400,12 +402,11 @@ void compat_setup(void)
 	wrap_signal(SIG_FIRST + 1);
 }
 
-void compat_fork_setup(void)
+int compat_fork_setup(void)
 {
 	static bool done;
 
-	if (done)
-		return;
-	done = true;
-	pthread_atfork(fork_prepare, fork_parent, fork_child);
+	if (!done)
+		done = !pthread_atfork(fork_prepare, fork_parent, fork_child);
+	return done ? 0 : EAGAIN;
 }

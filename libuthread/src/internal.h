@@ -331,7 +331,8 @@ void stack_fork_lock(void);
 void stack_fork_unlock(void);
 
 /* ---- tls.c ---- */
-void tls_setup(void); /* on the first carrier */
+/* On the first carrier. ENOMEM, or 0 and tls_reason(). */
+int tls_setup(void);
 const char *tls_reason(void); /* "" : own TLS works */
 /* Bytes a TLS block needs in a slot, alignment slack included. */
 size_t tls_bytes(void);
@@ -350,12 +351,14 @@ uint64_t tls_count(void);
 
 /* ---- compat.c ---- */
 void compat_setup(void); /* once a pthread exists */
-void compat_fork_setup(void);
+int compat_fork_setup(void); /* EAGAIN: no memory */
 void compat_run_pthread_keys(void);
 
 /* ---- overflow.c ---- */
 void overflow_setup(void);
 int overflow_worker_setup(struct worker *w);
+void overflow_worker_end(struct worker *w); /* on that worker */
+void overflow_worker_forked(struct worker *w); /* one that is gone */
 /* A plain pthread gets, or loses, one more coroutine scheduler. */
 void overflow_pthread_get(void);
 void overflow_pthread_put(void);

@@ -152,6 +152,10 @@ static bool note_stuck(struct worker *w, long nr, bool held, struct worker **up)
 			store_relaxed(&w->held, true);
 		return true;
 	}
+	/* Nobody would look after the queue of one that comes to be stuck
+	 * while all others sleep. */
+	if (!mon.started)
+		return false;
 	if (!held && mon.stuck >= mon.limit) {
 		mon.to_say = !mon.said;
 		mon.said = true;
@@ -490,7 +494,7 @@ void monitor_setup(int spares)
 	make_spares();
 }
 
-int monitor_start(void)
+void monitor_start(void)
 {
 	sigset_t all, old;
 	pthread_attr_t attr;
@@ -498,7 +502,7 @@ int monitor_start(void)
 	int err;
 
 	if (!rt.tick_ns || mon.started)
-		return 0;
+		return;
 	sigfillset(&all);
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
@@ -509,8 +513,14 @@ int monitor_start(void)
 	if (!err) {
 		pthread_setname_np(t, "uthread/monitor");
 		mon.started = true;
+		return;
 	}
-	return err;
+	ut_warn("no thread for the monitor: a uthread that sleeps in the kernel keeps its worker%s",
+		rt.tick_source == UTHREAD_TICK_MONITOR ?
+			", and ticks come from a timer for each worker" :
+			"");
+	if (rt.tick_source == UTHREAD_TICK_MONITOR)
+		rt.tick_source = UTHREAD_TICK_WORKER;
 }
 
 void monitor_forked(void)

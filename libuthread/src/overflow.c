@@ -103,7 +103,8 @@ void overflow_setup(void)
 	    __atomic_exchange_n(&installed, 1, __ATOMIC_ACQ_REL))
 		return;
 	sigemptyset(&sa.sa_mask);
-	sigaction(SIGSEGV, &sa, &previous);
+	if (sigaction(SIGSEGV, &sa, &previous))
+		store_release(&installed, 0);
 }
 
 /* NULL: no memory. Handlers run on it from now on, in this kernel thread. */
@@ -135,6 +136,23 @@ int overflow_worker_setup(struct worker *w)
 		return 0;
 	w->altstack = altstack_new(&w->altstack_size);
 	return w->altstack ? 0 : EAGAIN;
+}
+
+void overflow_worker_end(struct worker *w)
+{
+	const stack_t none = { .ss_flags = SS_DISABLE };
+
+	if (!w->altstack)
+		return;
+	sigaltstack(&none, NULL);
+	overflow_worker_forked(w);
+}
+
+void overflow_worker_forked(struct worker *w)
+{
+	if (w->altstack)
+		munmap(w->altstack, w->altstack_size);
+	w->altstack = NULL;
 }
 
 /* ---- plain pthreads that have coroutines ---- */

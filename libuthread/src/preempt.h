@@ -13,6 +13,7 @@
 int tick_setup(const struct config *c);
 /* On the worker, before it runs anything. */
 int tick_worker_setup(struct worker *w);
+void tick_worker_end(struct worker *w);
 /* Somebody waits for this worker: let it have ticks. Any thread may ask. */
 void tick_arm(struct worker *w);
 /* From its handler: nobody waits before `until` (NO_DEADLINE: at all). */
@@ -46,7 +47,8 @@ static inline void tick_want(struct worker *w)
 /* ---- monitor.c ---- */
 
 void monitor_setup(int spares);
-int monitor_start(void);
+/* Without it ticks come from timers, and nobody looks at who sleeps. */
+void monitor_start(void);
 void monitor_wake(void);
 /* Somebody waits for some worker: look from time to time. */
 void monitor_hint(void);

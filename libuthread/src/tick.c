@@ -295,8 +295,10 @@ int tick_worker_setup(struct worker *w)
 		return err;
 	if (rt.tick_source == UTHREAD_TICK_PROCESS && !process_timer_made) {
 		err = make_timer(&process_timer, w);
-		if (err)
+		if (err) {
+			timer_delete(w->timer);
 			return err;
+		}
 		process_timer_made = true;
 	}
 	sigemptyset(&set);
@@ -307,13 +309,26 @@ int tick_worker_setup(struct worker *w)
 	return 0;
 }
 
+void tick_worker_end(struct worker *w)
+{
+	if (!rt.tick_ns)
+		return;
+	timer_delete(w->timer);
+	if (process_timer_made && w->index == 0) {
+		timer_delete(process_timer); /* aimed at us */
+		process_timer_made = false;
+	}
+}
+
 void tick_forked(struct worker *w)
 {
 	const sigset_t usual = w->sigmask;
 
 	process_timer_made = false;
 	process_running = 0;
-	if (rt.tick_ns && tick_worker_setup(w))
+	if (rt.tick_ns && tick_worker_setup(w)) {
 		ut_warn("after fork: no timer for the worker; its uthreads are not preempted");
+		rt.tick_ns = 0; /* w->timer is somebody else's number now */
+	}
 	w->sigmask = usual; /* the program's mask may be another just now */
 }

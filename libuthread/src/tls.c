@@ -55,6 +55,7 @@
 struct tls_layout tls_layout;
 
 static const char *reason = "the runtime has not started";
+static const char no_memory[] = "no memory for a TLS block";
 static uint64_t nblocks;
 
 static void *(*dl_allocate_tls)(void *);
@@ -222,6 +223,7 @@ void tls_end(void)
 	const size_t robust = tls_layout.robust_off;
 	const char *pd = pd_of(me->tcb);
 
+	tls_modules_end();
 	call_tls_dtors();
 	compat_run_pthread_keys();
 	if (robust && *(const char *const *)(pd + robust) != pd + robust)
@@ -388,18 +390,25 @@ __attribute__((noinline)) static const char *try_block(uintptr_t tp)
 static const char *self_test(void)
 {
 	static char block[1 << 16] __attribute__((aligned(4096)));
+	static bool passed;
+	const char *bad;
 	char *low;
 	uintptr_t tp;
 
+	/* What it took from malloc it keeps, so not at each start. */
+	if (passed)
+		return NULL;
 	if (tls_bytes() > sizeof(block))
 		return NULL; /* unusual size; the layout checks must do */
 	tp = tls_build(block + sizeof(block), 1u << 22, &low);
 	if (!tp)
-		return "no memory for a TLS block";
-	return try_block(tp);
+		return no_memory;
+	bad = try_block(tp);
+	passed = !bad;
+	return bad;
 }
 
-void tls_setup(void)
+int tls_setup(void)
 {
 	const char *bad = NULL;
 
@@ -412,8 +421,9 @@ void tls_setup(void)
 	if (!bad)
 		bad = prove_layout();
 	if (!bad)
-		bad = tls_modules_setup();
+		bad = tls_modules_setup(no_memory);
 	if (!bad)
 		bad = self_test();
 	reason = bad ? bad : "";
+	return bad == no_memory ? ENOMEM : 0;
 }

@@ -31,10 +31,12 @@ bool tls_db_field(const char *name, size_t *off);
 uintptr_t tls_build(char *limit, uint32_t id, char **low);
 
 /* ---- tls_modules.c ---- */
-/* NULL, or why not. */
-const char *tls_modules_setup(void);
+/* NULL, or why not; `no_memory` if there is none. */
+const char *tls_modules_setup(const char *no_memory);
 /* Set the variables of all modules but libc back to what they start as. */
 void tls_modules_reset(struct uthread *ut);
+/* Before that, on the uthread's own TLS. */
+void tls_modules_end(void);
 /* Held while a block is made, and across a fork. Not in a region. */
 void tls_modules_lock(void);
 void tls_modules_unlock(void);

@@ -16,6 +16,8 @@
  *  - The new list is published before blocks are brought up to date, and who
  *    resets a block looks afterwards whether it used the newest list. So a
  *    block that misses the one gets the other.
+ *  - Without memory for a new list blocks are reset by the old one, but for
+ *    dynamic modules, and each end of a uthread asks for memory again.
  *  - A dtv entry is used only if the dtv is as new as the module. The number
  *    of a closed library is given to the next one, and an entry of the old
  *    one, perhaps smaller, stays until the thread touches the new one. What
@@ -54,6 +56,9 @@ struct modules {
 };
 
 static struct modules *modules; /* atomic */
+/* Atomic: there was no memory for the list that is due. Until there is, what
+ * the old one says of dynamic modules is not to be trusted. */
+static bool stale;
 /* Guards making and refreshing blocks. Who has it calls malloc and the loader,
  * and may have to wait for a uthread that was stopped there: so others park,
  * rather than keep their worker. */
@@ -284,12 +289,12 @@ void tls_modules_reset(struct uthread *ut)
 	size_t i;
 
 	do {
-		list = load_acquire(&modules); /* pairs: tls_refresh */
+		list = load_acquire(&modules); /* pairs: refresh */
 		for (i = 0; i < list->n; i++) {
 			const struct module *m = &list->m[i];
 			void *block;
 
-			if (m->keep)
+			if (m->keep || (!m->is_static && load_relaxed(&stale)))
 				continue;
 			block = m->is_static ?
 					(char *)ut->tcb + m->off :
@@ -297,7 +302,7 @@ void tls_modules_reset(struct uthread *ut)
 			if (block)
 				module_init(m, block);
 		}
-		bias_light_fence(); /* pairs: tls_refresh */
+		bias_light_fence(); /* pairs: refresh */
 	} while (unlikely(load_relaxed(&modules) != list));
 }
 
@@ -318,19 +323,20 @@ static void refresh_block(struct uthread *ut, void *arg)
 				    (char *)ut->tcb + r->new->m[i].off);
 }
 
-void tls_refresh(void)
+/* False: no memory. */
+static bool refresh(void)
 {
 	struct modules *new;
 	struct refresh r;
 
-	if (*tls_reason())
-		return;
 	tls_modules_lock();
 	new = list_new();
+	store_relaxed(&stale, !new);
 	if (new && changed(modules, new)) {
 		r.old = modules;
 		r.new = new;
-		store_release(&modules, new); /* pairs: tls_modules_reset */
+		/* pairs: tls_modules_reset */
+		store_release(&modules, new);
 		/* Who did not see the new list in time has written all it
 		 * will write of the old one. */
 		bias_heavy_fence();
@@ -339,15 +345,30 @@ void tls_refresh(void)
 		list_free(new);
 	}
 	tls_modules_unlock();
-	if (!new)
-		ut_warn("no memory after dlopen: thread-local variables of the new library start as zero");
+	return new;
+}
+
+void tls_refresh(void)
+{
+	int saved = errno;
+
+	if (!*tls_reason() && !refresh())
+		ut_warn("no memory after dlopen or dlclose: until there is, thread-local variables of a new library are zero, or what the last uthread left");
+	errno = saved;
+}
+
+void tls_modules_end(void)
+{
+	if (unlikely(load_relaxed(&stale)))
+		refresh();
 }
 
 /* ---- start ---- */
 
-const char *tls_modules_setup(void)
+const char *tls_modules_setup(const char *no_memory)
 {
 	struct modules *list;
+	struct refresh r;
 	size_t i;
 
 	*(void **)&dl_deallocate_tls =
@@ -356,12 +377,19 @@ const char *tls_modules_setup(void)
 		return "this glibc lacks the symbols needed";
 	list = list_new();
 	if (!list)
-		return "no memory";
+		return no_memory;
 	/* We are new ourselves, so we know all modules. */
 	for (i = 0; i < list->n; i++)
 		if (!list->m[i].modid ||
 		    list->m[i].gen > (uintptr_t)dtv_of(arch_tp())[0].val)
 			return "the loader's generation is not where it should be";
+	/* The blocks of an earlier start, in the child of a fork. */
+	if (modules) {
+		r.old = modules;
+		r.new = list;
+		stack_each(refresh_block, &r);
+		list_free(modules);
+	}
 	modules = list;
 	return NULL;
 }

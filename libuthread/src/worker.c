@@ -25,6 +25,27 @@ struct start {
 	uint32_t ready; /* futex: 1 started, 2 failed */
 };
 
+/* What it gets it gives back if it cannot have all. */
+static int setup(struct worker *w)
+{
+	int err = w->index == 0 ? tls_setup() : 0;
+
+	if (err)
+		return err;
+	err = overflow_worker_setup(w);
+	if (err)
+		return err;
+	err = tick_worker_setup(w);
+	if (!err) {
+		err = policy_worker_setup(w);
+		if (err)
+			tick_worker_end(w);
+	}
+	if (err)
+		overflow_worker_end(w);
+	return err;
+}
+
 static void *worker_main(void *arg)
 {
 	struct start *st = arg;
@@ -65,12 +86,7 @@ static void *worker_main(void *arg)
 		pthread_attr_destroy(&attr);
 	}
 #endif
-	if (w->index == 0)
-		tls_setup();
-	how = overflow_worker_setup(w) || tick_worker_setup(w) ||
-			      policy_worker_setup(w) ?
-		      2 :
-		      1;
+	how = setup(w) ? 2 : 1;
 	ready = &st->ready;
 	store_release(ready, how); /* pairs: start_one */
 	/* st is gone as soon as that was seen; waking an address is harmless. */
@@ -88,7 +104,6 @@ static int start_one(struct worker *w)
 	struct start st = { .w = w };
 	static sigset_t mask; /* the same on all: uthreads take it along */
 	sigset_t old;
-	pthread_attr_t attr;
 	pthread_t t;
 	int err;
 
@@ -101,20 +116,30 @@ static int start_one(struct worker *w)
 		sigdelset(&mask, SIGFPE);
 		sigdelset(&mask, SIGILL);
 	}
-	pthread_attr_init(&attr);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	pthread_sigmask(SIG_SETMASK, &mask, &old);
-	err = pthread_create(&t, &attr, worker_main, &st);
+	err = pthread_create(&t, NULL, worker_main, &st);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	pthread_attr_destroy(&attr);
 	if (err)
 		return EAGAIN;
 	while (!load_acquire(&st.ready))
 		futex_wait(&st.ready, 0, NO_DEADLINE);
-	return st.ready == 1 ? 0 : EAGAIN;
+	if (st.ready == 1) {
+		pthread_detach(t);
+		return 0;
+	}
+	pthread_join(t, NULL); /* it does not look at its struct any more */
+	return EAGAIN;
 }
 
-static struct worker *worker_new(int cpu, int i)
+static void worker_free(struct worker *w)
+{
+	free(w->policy_queue);
+	free(w->seen_tick);
+	free(w);
+}
+
+/* NULL: no memory, or it could not start. */
+static struct worker *worker_new(int cpu, int i, bool spare)
 {
 	struct worker *w = NULL;
 
@@ -129,6 +154,13 @@ static struct worker *worker_new(int cpu, int i)
 	w->index = i;
 	w->cpu = cpu;
 	w->rng = 2463534242u + (uint32_t)i * 7919u;
+	w->spare = spare;
+	w->parked = spare; /* monitor_begin() */
+	if (start_one(w)) {
+		worker_free(w);
+		return NULL;
+	}
+	rt.workers[i] = w;
 	return w;
 }
 
@@ -147,6 +179,8 @@ static int start_locked(const struct uthread_config *user)
 	rt.workers = calloc((size_t)rt.capacity, sizeof(rt.workers[0]));
 	if (!rt.workers)
 		goto out;
+	if (compat_fork_setup())
+		goto out;
 	bias_setup();
 	err = stack_setup();
 	if (err)
@@ -156,24 +190,22 @@ static int start_locked(const struct uthread_config *user)
 	err = policy_setup(c.policy);
 	if (!err)
 		err = preempt_setup(&c);
-	if (!err)
-		err = tick_setup(&c);
-	if (err == EBUSY && !user) {
-		ut_warn("signal %d is handled by the program: uthreads are not preempted; set UTHREAD_SIGNAL to another",
-			c.tick_signal);
-		rt.tick_ns = 0;
-		err = 0;
-	}
 	if (err)
 		goto out;
-	err = EAGAIN;
-	for (i = 0; i < c.workers; i++) {
-		rt.workers[i] = worker_new(c.pin ? c.cpus[i % c.ncpus] : -1, i);
-		/* One that failed may still be looking at its struct on its
-		 * way out, so that is left to it. */
-		if (!rt.workers[i] || start_one(rt.workers[i]))
-			break;
+	err = tick_setup(&c);
+	if (err && user)
+		goto out;
+	if (err) {
+		ut_warn("signal %d %s: uthreads are not preempted; set UTHREAD_SIGNAL to another",
+			c.tick_signal,
+			err == EBUSY ? "is handled by the program" :
+				       "cannot be handled");
+		rt.tick_ns = 0;
 	}
+	err = EAGAIN;
+	for (i = 0; i < c.workers; i++)
+		if (!worker_new(c.pin ? c.cpus[i % c.ncpus] : -1, i, false))
+			break;
 	if (!i)
 		goto out;
 	if (i < c.workers)
@@ -191,37 +223,34 @@ static int start_locked(const struct uthread_config *user)
 	rt.default_class[false] = (uint8_t)stack_class(0, false);
 	rt.default_class[true] = (uint8_t)stack_class(0, true);
 	compat_setup();
-	compat_fork_setup();
 	monitor_setup(rt.tick_ns ? c.spares : 0);
-	if (monitor_start())
-		ut_warn("no thread for the monitor: a uthread that sleeps in the kernel keeps its worker");
+	monitor_start();
 	err = 0;
 	store_release(&rt.started, 1); /* pairs: runtime_ensure, worker_main */
 	futex_wake(&rt.started, rt.existing);
 out:
 	free(c.cpus);
+	if (err) {
+		free(rt.workers);
+		rt.workers = NULL;
+		rt.capacity = 0;
+	}
 	return err;
 }
 
 int worker_add_spare(void)
 {
 	int i = rt.existing;
-	struct worker *w = worker_new(-1, i);
 
-	if (!w)
+	if (!worker_new(-1, i, true))
 		return EAGAIN;
-	w->spare = true;
-	w->parked = 1; /* monitor_begin() */
-	if (start_one(w))
-		return EAGAIN; /* it may still be looking at its struct */
-	rt.workers[i] = w;
 	store_release(&rt.existing, i + 1);
 	return 0;
 }
 
 int runtime_start(const struct uthread_config *user)
 {
-	int err = 0;
+	int err = 0, saved = errno;
 
 	pthread_mutex_lock(&start_lock);
 	if (!rt.started)
@@ -229,6 +258,7 @@ int runtime_start(const struct uthread_config *user)
 	else if (user)
 		err = EBUSY;
 	pthread_mutex_unlock(&start_lock);
+	errno = saved;
 	return err;
 }
 
@@ -276,8 +306,8 @@ void runtime_forked(struct uthread *me)
 	for (i = 0; i < rt.existing; i++) {
 		if (rt.workers[i] == w)
 			continue;
-		free(rt.workers[i]->seen_tick);
-		free(rt.workers[i]);
+		overflow_worker_forked(rt.workers[i]);
+		worker_free(rt.workers[i]);
 		rt.workers[i] = NULL;
 	}
 	rt.pthread_created = 0;
