@@ -95,3 +95,26 @@ void dist_record(json_t *o, const char *name, struct dist *d)
 	snprintf(key, sizeof(key), "%s_quantiles", name);
 	json_object_set_new(o, key, list);
 }
+
+void dist_record_each(json_t *o, const char *name, struct dist *d, int64_t per)
+{
+	static const struct {
+		const char *suffix;
+		double share;
+	} told[] = {
+		{ "p10_ns", 0.1 },
+		{ "p50_ns", 0.5 },
+		{ "p90_ns", 0.9 },
+		{ "p99_ns", 0.99 },
+	};
+	char key[64];
+	size_t i;
+
+	for (i = 0; i < sizeof(told) / sizeof(told[0]); i++) {
+		snprintf(key, sizeof(key), "%s_%s", name, told[i].suffix);
+		json_object_set_new(
+			o, key,
+			json_real((double)dist_quantile(d, told[i].share) /
+				  (double)per));
+	}
+}

@@ -21,6 +21,7 @@ static const struct {
 	{ "floor", probe_floor },
 	{ "starvation", probe_starvation },
 	{ "locks", probe_locks },
+	{ "ring", probe_ring },
 	{ "pair-overhead", probe_pair },
 	{ "interrupt-overhead", probe_interrupt },
 };
@@ -28,7 +29,7 @@ static const struct {
 int main(int argc, char **argv)
 {
 	const char *name;
-	char known[240] = "";
+	char known[400] = "";
 	json_t *trial, *hello;
 	size_t i;
 

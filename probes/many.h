@@ -61,11 +61,17 @@ void dist_merge(struct dist *d, const struct dist *from);
 void dist_record(json_t *o, const char *name, struct dist *d);
 /* The value below which a share p of them lies; 0 of none. Sorts. */
 int64_t dist_quantile(struct dist *d, double p);
+/*
+ * Of values that are each the time of `per` things: NAME_p10_ns, _p50_, _p90_
+ * and _p99_ of one, with fractions. Sorts.
+ */
+void dist_record_each(json_t *o, const char *name, struct dist *d, int64_t per);
 
 void probe_scaling(json_t *trial);
 void probe_preemption(json_t *trial);
 void probe_floor(json_t *trial);
 void probe_starvation(json_t *trial);
 void probe_locks(json_t *trial);
+void probe_ring(json_t *trial);
 
 #endif

@@ -88,6 +88,12 @@ def gantt(trial: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def ring(trial: dict[str, Any]) -> dict[str, Any]:
+    handovers = trial["members"] * trial["laps"] * (trial["batches"] + 1)
+    each = {"each_p10_ns": 40.5, "each_p50_ns": 50.0, "each_p90_ns": 60.0}
+    return {"wall_ns": 50 * handovers, "handovers": handovers, "switches": handovers, **each}
+
+
 def main() -> int:
     trial = json.loads(sys.stdin.read())
     mode = mode_for(trial)
@@ -122,7 +128,8 @@ def main() -> int:
         child = subprocess.Popen(["sleep", "1000"])
         Path(os.environ["FAKE_LOG"] + ".child").write_text(str(child.pid))
     sample = {"kind": "sample", "model": trial["model"]}
-    sample |= scenario(trial) if trial["probe"] == "scenario" else gantt(trial)
+    known = {"scenario": scenario, "ring": ring}
+    sample |= known.get(trial["probe"], gantt)(trial)
     if mode == "model":
         sample["model"] = "kthread"
     if mode == "wall":

@@ -112,6 +112,7 @@ class Report(msgspec.Struct, forbid_unknown_fields=True):
     highlights: list[str]
     verdicts: list[Verdict]
     findings: list[Finding]
+    said: dict[str, list[str]]
     controls: list[Control]
     notes: list[str]
     environment: dict[str, Any]

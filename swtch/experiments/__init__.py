@@ -75,6 +75,19 @@ def value(name: str, unit: str, scale: float = 1.0) -> Metric:
     return Metric(unit=unit, of=scaled)
 
 
+def timed(**sources: str) -> dict[str, Metric]:
+    """Times by name, from what a probe calls them, in both units: ``each_ns``, and
+    ``each_instructions`` where the engine counts those."""
+    return {
+        f"{name}_{unit}": value(f"{source}_{unit}", unit)
+        for name, source in sources.items()
+        for unit in ("ns", "instructions")
+    }
+
+
+BEYOND = "beyond"  # the study of an experiment that repeats none
+
+
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
     """One experiment. ``seconds`` estimates one invocation, for planning only.
@@ -98,6 +111,11 @@ class Experiment:
     repeats: Mapping[Depth, int] = field(default_factory=dict)
     seconds_at: Mapping[tuple[Engine, Depth], float] = field(default_factory=dict)
     exact_at: tuple[Depth, ...] = ()
+
+    @property
+    def origin(self) -> str:
+        """Whose it is, in words."""
+        return "Beyond the studies" if self.study == BEYOND else f"Study {self.study}"
 
 
 def names() -> tuple[str, ...]:

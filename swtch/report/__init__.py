@@ -77,6 +77,8 @@ def as_markdown(run_dir: Path) -> str:
 def _as_json(story: Story) -> dict[str, Any]:
     import msgspec
 
+    from swtch.report.chapters import said
+
     manifest = story.run.manifest
     report: dict[str, Any] = {
         "schema": SCHEMA,
@@ -89,6 +91,7 @@ def _as_json(story: Story) -> dict[str, Any]:
         "highlights": story.highlights,
         "verdicts": msgspec.to_builtins(story.verdicts),
         "findings": msgspec.to_builtins(story.findings),
+        "said": {one.name: made for one in story.experiments if (made := said(story, one.name))},
         "controls": [
             {
                 "a": control.a.trial.id,
@@ -117,7 +120,7 @@ def _html(story: Story, run_dir: Path) -> str:
     import jinja2
     import msgspec
 
-    from swtch.report.chapters import chapter
+    from swtch.report.chapters import chapter, said
     from swtch.report.story import spread, where
 
     templates = resources.files("swtch.report") / "templates"
@@ -134,6 +137,7 @@ def _html(story: Story, run_dir: Path) -> str:
         {
             "experiment": experiment,
             "notes": [n for n in story.notes if n.startswith(f"{experiment.name}/")],
+            "said": said(story, experiment.name),
             "figures": chapter(experiment.name).figures(story),
             "tables": filled(chapter(experiment.name).tables(story)),
         }
@@ -152,7 +156,7 @@ def _html(story: Story, run_dir: Path) -> str:
 
 
 def _markdown(story: Story, _: Path) -> str:
-    from swtch.report.chapters import chapter
+    from swtch.report.chapters import chapter, said
     from swtch.report.story import spread, where
 
     manifest = story.run.manifest
@@ -185,6 +189,7 @@ def _markdown(story: Story, _: Path) -> str:
     )
     for experiment in story.experiments:
         lines += ["", f"## {experiment.title}", "", experiment.question, ""]
+        lines += [f"- {_md_line(sentence)}" for sentence in said(story, experiment.name)]
         lines += [f"- {_md_line(n)}" for n in story.notes if n.startswith(f"{experiment.name}/")]
         for table in filled(chapter(experiment.name).tables(story)):
             lines += ["", _md_line(table.caption), ""]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from swtch.report.chapters import chapter
+from swtch.report.chapters import chapter, said
 from swtch.report.story import Story, spread, tell, where
 
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ def print_run(run_dir: Path, console: Console) -> None:
         for shown in chapter(experiment.name).terminal(story):
             # What is text is text: an id may look like rich's markup.
             console.print(shown, highlight=False, markup=False)
+        for sentence in said(story, experiment.name):
+            console.print(sentence, highlight=False, markup=False)
     console.print()
     _verdicts(story, console)
     _rest(story, console)

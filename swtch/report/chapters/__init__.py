@@ -2,7 +2,9 @@
 """How each experiment is reported: one module for one experiment, of its name.
 
 A chapter has three functions, all of a ``Story``: ``figures`` and ``tables``
-for the files, ``terminal`` for `swtch show`. What was measured at two places
+for the files, ``terminal`` for `swtch show`. One may have ``said``: what was
+found, in sentences with their intervals, for experiments that no study's claims
+are about. What was measured at two places
 (engine, guest) stands in two figures and two tables, never in one. An
 experiment without a chapter gets ``plain``: every metric of every trial.
 """
@@ -36,3 +38,9 @@ def chapter(experiment: str) -> Chapter:
 
         return Plain(experiment)
     return cast("Chapter", importlib.import_module(name))
+
+
+def said(story: Story, experiment: str) -> list[str]:
+    """What its chapter says was found; nothing where claims say it."""
+    says = getattr(chapter(experiment), "said", None)
+    return list(says(story)) if says else []

@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The chapters beyond the studies: figures, tables, and what is said in a sentence."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from made_beyond import measured
+from rich.console import Console
+from synthetic import Scene, failed
+
+from swtch import report
+from swtch.experiments import get
+from swtch.records import Trial
+from swtch.report.chapters import chapter, said
+from swtch.report.chapters.mitigation import state_of
+from swtch.report.story import Story, tell
+
+Where = Mapping[str, Any]
+Values = Callable[[Trial, float], Mapping[str, float]]
+
+PLACES: dict[str, Where] = {
+    "native": {},
+    "vm": {"engine": "vm", "guest": "6.1-amd64"},
+    "exact": {"engine": "exact", "guest": "6.1-amd64", "cpus": (0,)},
+}
+
+
+def each(ns: float, **more: float) -> dict[str, float]:
+    """Batches of a ring."""
+    return {
+        "each_p10_ns": ns * 0.9,
+        "each_p50_ns": ns,
+        "each_p90_ns": ns * 1.5,
+        "handovers": 200,
+        **more,
+    }
+
+
+def handing(one: Trial, factor: float) -> Mapping[str, float]:
+    if one.model == "kthread":
+        return {"c_warm_ns": 900 * factor, "handovers": 200}
+    ns = {"process": 1300.0, "pthread": 1000.0}.get(one.model, 50.0)
+    return each(ns * factor * (5 if one.factors["place"] == "two" else 1))
+
+
+def ringing(processes: float, pthreads: float) -> Values:
+    """Rings whose step beyond the kernel's marks is so large."""
+
+    def values(one: Trial, factor: float) -> Mapping[str, float]:
+        step = processes if one.model == "process" else pthreads
+        return each(1000 * factor * (step if int(str(one.factors["members"])) > 6 else 1))
+
+    return values
+
+
+def fenced(one: Trial, factor: float) -> Mapping[str, float]:
+    asked = one.factors["barrier"] != "none"
+    dear = 3 if asked and one.model == "process" else 1
+    return each(1000 * factor * dear, **({"fence_errno": 0, "fence_state": 5} if asked else {}))
+
+
+def refused(one: Trial, factor: float) -> Mapping[str, float]:
+    asked = one.factors["barrier"] != "none"
+    return each(1000 * factor, **({"fence_errno": 1, "fence_state": 2} if asked else {}))
+
+
+# Of each experiment: values, the figures they make, and what is said of them.
+CHAPTERS: dict[str, tuple[Values, list[str], list[str]]] = {
+    "ping": (
+        handing,
+        ["fig-ping"],
+        ["hands over to the next in 50", "times as much", "adds the switch of address spaces: 1.3"],
+    ),
+    "asid-cliff": (
+        ringing(1.5, 1.0),
+        ["fig-asid-cliff"],
+        ["1.5", "processes pay for their number and pthreads do not"],
+    ),
+    "mitigation": (fenced, ["fig-mitigation"], ["3", "times as long", "Between pthreads"]),
+}
+
+
+def scene_of(name: str, place: str = "native", n: int = 6) -> Scene:
+    return measured(Scene(), name, CHAPTERS[name][0], where=PLACES[place], n=n)
+
+
+def told(scene: Scene, path: Path) -> Story:
+    return tell(scene.write(path / "run"))
+
+
+def shown(name: str, story: Story) -> str:
+    console = Console(width=120, record=True, file=io.StringIO())
+    for one in chapter(name).terminal(story):
+        console.print(one)
+    return console.export_text()
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_everything_measured_is_shown(name: str, place: str, tmp_path: Path) -> None:
+    _, ids, _ = CHAPTERS[name]
+    scene = scene_of(name, place)
+    story = told(scene, tmp_path)
+    figures = chapter(name).figures(story)
+    suffix = {"native": "", "vm": "-vm-6_1-amd64", "exact": "-exact-6_1-amd64"}[place]
+    assert [one.id for one in figures] == [known + suffix for known in ids]
+    for one in figures:
+        assert one.svg.startswith("<svg") and one.title and one.caption
+        assert "NaN" not in one.svg and "{" not in one.description + one.caption
+        assert (place == "native") == ("6.1-amd64" not in one.title)
+    rows = [row for table in chapter(name).tables(story) for row in table.rows]
+    assert len(rows) == len(scene.trials)
+    for table in chapter(name).tables(story):
+        assert all(len(row.cells) == len(table.columns) for row in table.rows)
+        assert ("instructions" in " ".join(table.columns)) == (place == "exact")
+        assert "{" not in " ".join(table.columns)
+    assert all(row.cells[0] in shown(name, story) for row in rows)
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_what_was_found_is_said_with_its_interval(name: str, tmp_path: Path) -> None:
+    story = told(scene_of(name), tmp_path)
+    text = " ".join(said(story, name))
+    for part in CHAPTERS[name][2]:
+        assert part in text, text
+    assert "[" in text and "]" in text
+    # The same in every form.
+    (html, markdown, data) = report.write(tmp_path / "run")
+    for sentence in said(story, name):
+        assert sentence.split("[")[0].strip(" “") in html.read_text(encoding="utf-8")
+        assert sentence.split("[")[0] in markdown.read_text(encoding="utf-8")
+    assert json.loads(data.read_text(encoding="utf-8"))["said"] == {name: said(story, name)}
+    console = Console(width=400, record=True, file=io.StringIO())
+    report.print_run(tmp_path / "run", console)
+    assert said(story, name)[0] in console.export_text()
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_a_guest_is_named_in_what_is_said(name: str, tmp_path: Path) -> None:
+    sentences = said(told(scene_of(name, "vm"), tmp_path), name)
+    assert all(sentence.startswith("On vm 6.1-amd64: ") for sentence in sentences)
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_too_few_are_said_to_be_no_interval(name: str, tmp_path: Path) -> None:
+    text = " ".join(said(told(scene_of(name, n=2), tmp_path), name))
+    assert "no interval" in text
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_a_run_without_good_samples_says_nothing(name: str, tmp_path: Path) -> None:
+    scene = Scene()
+    for one in scene_of(name).trials:
+        scene.add(one, [failed(one)] * 3)
+    story = told(scene, tmp_path)
+    assert chapter(name).figures(story) == [] and said(story, name) == []
+    for table in chapter(name).tables(story):
+        assert all(any("3 failed" in cell for cell in row.cells) for row in table.rows)
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_a_run_of_nothing_is_shown_as_such(name: str, tmp_path: Path) -> None:
+    assert get(name).name == name
+    story = told(Scene(), tmp_path)
+    assert chapter(name).figures(story) == [] and said(story, name) == []
+    assert shown(name, story).strip() == ""
+
+
+def test_experiments_with_claims_say_nothing_of_their_own(tmp_path: Path) -> None:
+    assert said(told(Scene(), tmp_path), "locks") == []
+
+
+# ---- each one's own ----
+
+
+@pytest.mark.parametrize(
+    ("processes", "pthreads", "verdict"),
+    [
+        (1.5, 1.0, "so processes pay for their number"),
+        (1.0, 1.5, "it is not the number of address spaces"),
+        (1.2, 1.2, "no cost of many address spaces can be told"),
+    ],
+)
+def test_the_control_decides_about_the_step(
+    processes: float, pthreads: float, verdict: str, tmp_path: Path
+) -> None:
+    scene = measured(Scene(), "asid-cliff", ringing(processes, pthreads))
+    (sentence,) = said(told(scene, tmp_path), "asid-cliff")
+    assert verdict in sentence
+
+
+def test_a_refused_barrier_is_not_measurable(tmp_path: Path) -> None:
+    story = told(measured(Scene(), "mitigation", refused), tmp_path)
+    (sentence,) = said(story, "mitigation")
+    assert sentence.startswith("Not measurable here: ") and "EPERM" in sentence
+    (table,) = chapter("mitigation").tables(story)
+    asked = [row.cells for row in table.rows if row.cells[1] != "nobody asks"]
+    assert asked and all(cells[2] == "–" for cells in asked)
+    assert all(cells[3] == "no barrier, for all" for cells in asked)
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        (-22, "EINVAL"),
+        (0, "not affected"),
+        (2, "no barrier, for all"),
+        (3, "no barrier, by task"),
+        (5, "barrier, by task"),
+        (8, "barrier, for all"),
+    ],
+)
+def test_the_kernels_state_in_words(state: int, words: str) -> None:
+    assert state_of(state) == words

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The probes beyond the studies by their protocol: what they count is exact.
+
+Nothing here depends on how fast the machine is.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_probes_003 import CPUS, Record, error, measure, probe
+
+from swtch.analysis import gates
+from swtch.engines.protocol import Result
+from swtch.experiments import ping
+from swtch.records import Sample, Trial
+
+__all__ = ["probe"]  # the fixture
+
+two = pytest.mark.skipif(len(CPUS) < 2, reason="needs two CPUs")
+
+
+def of(base: Record, given: Record) -> Record:
+    """The trial with fields replaced, or taken away by None."""
+    return {name: value for name, value in {**base, **given}.items() if value is not None}
+
+
+# ---- ring ----
+
+
+def ring(model: str = "pthread", by: str = "futex", **given: Any) -> Record:
+    base: Record = {
+        "schema": 1,
+        "probe": "ring",
+        "model": model,
+        "by": by,
+        "members": 2,
+        "batches": 10,
+        "laps": 20,
+        "cpus": CPUS[:1],
+        "policy": "batch",
+        "seed": 0,
+    }
+    return of(base, given)
+
+
+def marks(trial: Record, made: Result) -> tuple[str, ...]:
+    """The gates that mark what was measured."""
+    own = Trial(
+        id="t", experiment="x", model=trial["model"], engine="native", factors={}, probe=trial
+    )
+    sample = Sample(
+        seq=0,
+        experiment="x",
+        trial_id="t",
+        model=trial["model"],
+        engine="native",
+        factors={},
+        block=0,
+        seed=0,
+        started="",
+        elapsed_ns=10**12,
+        status="ok",
+        values=made.values,
+        threads=made.threads,
+    )
+    return gates.check(own, sample)
+
+
+SAME = [(model, by) for model, every in ping.SAME.items() if model != "kthread" for by in every]
+TWO = [(model, by) for model, every in ping.TWO.items() for by in every]
+
+
+@pytest.mark.parametrize(("model", "by"), SAME)
+def test_each_hand_over_is_a_switch(probe: Path, model: str, by: str) -> None:
+    trial = ring(model, by)
+    made = measure(probe, trial)
+    assert made.values["handovers"] == 2 * 20 * (10 + 1)
+    assert 0 < made.values["each_p10_ns"] <= made.values["each_p50_ns"]
+    assert made.values["each_p50_ns"] <= made.values["each_p90_ns"]
+    # The wall time is that of the batches that count.
+    assert made.values["wall_ns"] >= 10 * 20 * 2 * made.values["each_p10_ns"] * 0.1
+    assert "switches" not in marks(trial, made)
+    if model in ("process", "pthread"):
+        assert len(made.threads) == 2
+        assert (made.threads[0].pid == made.threads[1].pid) == (model == "pthread")
+        assert {thread.cpu for thread in made.threads} == {CPUS[0]}
+
+
+@two
+@pytest.mark.parametrize(("model", "by"), TWO)
+def test_two_cpus_pass_the_token(probe: Path, model: str, by: str) -> None:
+    made = measure(probe, ring(model, by, cpus=CPUS, batches=4, laps=5))
+    assert made.values["passes"] == 2 * 5 * (4 + 1)
+    assert "handovers" not in made.values
+    if model != "uthread":
+        assert [thread.cpu for thread in made.threads] == CPUS
+
+
+@pytest.mark.parametrize("model", ["process", "pthread", "uthread", "coroutine"])
+def test_a_ring_of_many(probe: Path, model: str) -> None:
+    by = "yield" if model == "coroutine" else "sem" if model == "uthread" else "futex"
+    trial = ring(model, by, members=12, laps=5, pages=32)
+    made = measure(probe, trial)
+    assert made.values["handovers"] == 12 * 5 * (10 + 1)
+    assert "switches" not in marks(trial, made)
+
+
+def test_a_ring_that_did_not_switch_is_marked(probe: Path) -> None:
+    """The gate itself: the same sample with hand-overs that nobody counted."""
+    trial = ring("uthread", "yield")
+    made = measure(probe, trial)
+    made.values["handovers"] *= 2
+    assert "switches" in marks(trial, made)
+
+
+@pytest.mark.parametrize("asked", ["one", "all"])
+def test_a_barrier_is_given_or_refused_with_a_reason(probe: Path, asked: str) -> None:
+    made = measure(probe, ring("process", barrier=asked))
+    assert made.values["handovers"] > 0
+    if made.values["fence_errno"]:
+        assert not int(made.values["fence_state"]) & 4 or made.values["fence_state"] < 0
+    else:
+        assert int(made.values["fence_state"]) & 4
+    assert "fence_errno" not in measure(probe, ring("process", barrier="none")).values
+
+
+@pytest.mark.parametrize(
+    ("given", "where"),
+    [
+        ({"model": "go"}, "model"),
+        ({"by": "telepathy"}, "by"),
+        ({"model": "uthread", "by": "pipe"}, "by"),
+        ({"by": "spin"}, "by"),
+        ({"members": 1}, "members"),
+        ({"members": 65}, "members"),
+        ({"batches": 0}, "batches"),
+        ({"laps": 0}, "laps"),
+        ({"pages": 2000}, "pages"),
+        ({"barrier": "some"}, "barrier"),
+        ({"cpus": []}, "cpus"),
+        ({"policy": "idle"}, "policy"),
+    ],
+)
+def test_a_wrong_ring_is_named(probe: Path, given: Record, where: str) -> None:
+    record = error(probe, ring(**given))
+    assert record["where"] == where
+
+
+@two
+@pytest.mark.parametrize(("model", "by"), [("uthread", "yield"), ("coroutine", "yield")])
+def test_who_yields_stays_on_one_cpu(probe: Path, model: str, by: str) -> None:
+    assert error(probe, ring(model, by, cpus=CPUS))["where"] == "cpus"
