@@ -48,7 +48,7 @@ seed=${SOAK_SEED:-$((RANDOM * 2 + 2))}
 rounds=(
 	"SOAK_SEED=$seed UTHREAD_TICK=100us"
 	"SOAK_SEED=$((seed + 1)) UTHREAD_TICK=1ms"
-	"SOAK_SEED=$((seed + 2)) UTHREAD_TICK=100us UTHREAD_PREEMPT=frame"
+	"SOAK_SEED=$((seed + 2)) UTHREAD_TICK=monitor:100us UTHREAD_PREEMPT=frame"
 )
 
 failed=()
@@ -56,7 +56,9 @@ for round in "${rounds[@]}"; do
 	printf '\n== %s\n' "$round"
 	for storm in "${storms[@]}"; do
 		read -ra settings <<<"SOAK_SECONDS=$seconds $round"
-		if ! log=$(env "${settings[@]}" "$dir/soak_$storm" 2>&1); then
+		# One that stands still has failed, too.
+		if ! log=$(timeout $((seconds * 5 + 60)) \
+			env "${settings[@]}" "$dir/soak_$storm" 2>&1); then
 			failed+=("$storm")
 			printf '%s\n' "$log" | tail -n 40
 			printf 'FAILED; again: %s %s\n' "${settings[*]}" \

@@ -306,7 +306,7 @@ static void fork_prepare(void)
 
 	tls_modules_lock();
 	if (me)
-		monitor_fork_begin();
+		spare_fork_begin();
 	/* Left on this block in parent and child: no tick may move us while
 	 * we borrow the carrier's. The locks are taken and given back there. */
 	region_enter();
@@ -332,7 +332,7 @@ static void fork_parent(void)
 
 	fork_unlock();
 	if (me)
-		monitor_fork_end();
+		spare_fork_end();
 	fork_done(me);
 	region_leave();
 	tls_modules_unlock();

@@ -10,8 +10,6 @@
 #include "runq.h"
 #include "waiter.h"
 
-#define NAP_NS 100000
-
 /* Under idle_lock. */
 static void idle_remove(struct worker *w)
 {
@@ -129,10 +127,10 @@ void go_idle(struct worker *w)
 	spin_unlock(&rt.idle_lock);
 }
 
-/* Sleep for NAP_NS, or until a deadline or something for the inbox. */
-void nap(struct worker *w)
+/* Sleep for so long, or until a deadline or something for the inbox. */
+void nap(struct worker *w, uint64_t ns)
 {
-	uint64_t until = now_ns() + NAP_NS, due = load_relaxed(&timer_next);
+	uint64_t until = now_ns() + ns, due = load_relaxed(&timer_next);
 
 	store_relaxed(&w->wake, 0);
 	store_relaxed(&w->napping, true);

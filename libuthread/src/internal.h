@@ -196,6 +196,7 @@ struct worker {
 	timer_t timer;
 	sigset_t sigmask; /* while nothing of the program's is blocked */
 	bool spare;
+	bool rescuer; /* the spare that runs only who can be stopped */
 	uint32_t parked; /* futex, of a spare: 1 asleep until needed */
 };
 
@@ -277,8 +278,8 @@ static inline int runtime_ensure(void)
 {
 	return likely(load_acquire(&rt.started)) ? 0 : runtime_start(NULL);
 }
-/* One worker more, beyond those of the start. */
-int worker_add_spare(void);
+/* One worker more, beyond those of the start. NULL: it could not be made. */
+struct worker *worker_add_spare(bool rescuer);
 /* In the child of a fork: nothing runs but the caller. */
 void runtime_forked(struct uthread *me);
 

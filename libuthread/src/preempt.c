@@ -14,7 +14,7 @@
  * stdio's lock, for whom others would then sleep in the kernel. A thread
  * that is always seen there (a loop over memcpy) is stopped after LIBC_TRIES
  * all the same: whoever then sleeps for its lock is found by the monitor
- * (monitor.c), which lets a spare worker run the holder. With shared TLS
+ * or by its own tick, and a spare worker (spare.c) runs the holder. With shared TLS
  * that would be wrong, not slow, so there the tick waits for ever.
  *
  * Two mechanisms. Both leave the handler at once, by a sigreturn that does
@@ -365,12 +365,11 @@ static int refuse(struct worker *w, struct here *h, const siginfo_t *si,
 	 * which waits for this very worker. Without a spare the call is begun
 	 * anew on the uthread's next turn, or ends with EINTR (eintr.h). */
 	if (libc && call_restarts(uc, &nr)) {
-		if ((held || !sched_bound_waits(w)) &&
-		    monitor_stuck(w, nr, held))
+		if ((held || !sched_bound_waits(w)) && spare_stuck(w, nr, held))
 			return STUCK;
 		again = true;
 	} else if (libc && !sched_bound_waits(w) && call_interrupted(uc, &nr) &&
-		   monitor_stuck(w, nr, held)) {
+		   spare_stuck(w, nr, held)) {
 		call_again(uc, nr);
 		return STUCK;
 	}
@@ -404,7 +403,7 @@ static int refuse(struct worker *w, struct here *h, const siginfo_t *si,
 	return TAKE;
 }
 
-/* It belongs elsewhere and was only lent (monitor.c). */
+/* It belongs elsewhere and was only lent (spare.c). */
 static bool is_guest(const struct worker *w)
 {
 	const struct uthread *ut = load_relaxed(&w->running);
@@ -452,7 +451,7 @@ void preempt_on_tick(int sig, siginfo_t *si, void *ucp)
 		if (load_relaxed(&w->forks) &&
 		    in_libc((uintptr_t)UC_PC(uc), true) &&
 		    call_restarts(uc, &nr))
-			monitor_stuck(w, nr, true);
+			spare_stuck(w, nr, true);
 		goto out;
 	}
 	why = refuse(w, h, si, uc);

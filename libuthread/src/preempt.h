@@ -46,29 +46,43 @@ static inline void tick_want(struct worker *w)
 
 /* ---- monitor.c ---- */
 
-void monitor_setup(int spares);
 /* Without it ticks come from timers, and nobody looks at who sleeps. */
 void monitor_start(void);
+bool monitor_runs(void);
 void monitor_wake(void);
 /* Somebody waits for some worker: look from time to time. */
 void monitor_hint(void);
-void monitor_stats(struct uthread_stats *s);
+void monitor_forked(void);
+
+/* ---- spare.c ---- */
+
+/* At most `limit` stand in for workers whose uthread could be stopped. */
+void spare_setup(int limit);
+/* The thread that makes them. */
+void *spare_maker(void *unused);
+/* From the monitor: have one made if it is needed. */
+void spare_tend(void);
+/* Is there one, or should there be? Racy. */
+bool spare_any(void);
 /* From the handler: this worker sleeps in the kernel, in system call `nr`,
  * while somebody waits for it. False: no spare worker is there; for one that
  * cannot be stopped instead (`held`) there are a few more. */
-bool monitor_stuck(struct worker *w, long nr, bool held);
+bool spare_stuck(struct worker *w, long nr, bool held);
+/* From the monitor: the same of another, whose uthread could be stopped. */
+bool spare_found_asleep(struct worker *w, long nr);
 /* It is back. */
-void monitor_unstuck(struct worker *w);
+void spare_unstuck(struct worker *w);
 /* A new spare worker sleeps here until it is needed, ... */
-void monitor_begin(struct worker *w);
+void spare_begin(struct worker *w);
 /* ... and one that is not needed any more until it is again. */
-void monitor_park(struct worker *w);
+void spare_park(struct worker *w);
 /* What stuck workers have in their queues is everybody's. */
-void monitor_drain(void);
+void spare_drain(void);
 /* Around a fork by a uthread, one at a time; the end in a region. */
-void monitor_fork_begin(void);
-void monitor_fork_end(void);
-void monitor_forked(void);
+void spare_fork_begin(void);
+void spare_fork_end(void);
+void spare_forked(void);
+void spare_stats(struct uthread_stats *s);
 
 /* ---- preempt.c ---- */
 

@@ -53,15 +53,32 @@ static inline void local_push(struct worker *w, struct uthread *ut)
 	tick_want(w);
 }
 
+void global_push(struct uthread *ut);
+void global_push_all(struct uthread_list *l);
+
+/* May `w` run it at all? The rescuer (spare.c) runs only who can be stopped
+ * in libc. */
+static inline bool may_run(const struct worker *w, const struct uthread *ut)
+{
+	return likely(!w->rescuer) || ut->flags & UT_OWN_TLS;
+}
+
 static inline void local_push_all(struct worker *w, struct uthread_list *l)
 {
+	struct uthread_list others = { 0 };
 	struct uthread *ut;
 
 	bias_lock(&w->bias);
-	while ((ut = list_pop(l)))
-		rq_push(w, ut);
+	while ((ut = list_pop(l))) {
+		if (may_run(w, ut))
+			rq_push(w, ut);
+		else
+			list_push(&others, ut);
+	}
 	bias_unlock(&w->bias);
 	tick_want(w);
+	if (unlikely(others.head))
+		global_push_all(&others);
 }
 
 /* ---- idle.c: sleeping and waking workers ---- */
@@ -71,8 +88,8 @@ void wake_some(void);
 void idle_wake(struct worker *w);
 /* Sleep until woken, unless there is something to do after all. */
 void go_idle(struct worker *w);
-/* Sleep for a moment, or until a deadline or something for the inbox. */
-void nap(struct worker *w);
+/* Sleep for so long, or until a deadline or something for the inbox. */
+void nap(struct worker *w, uint64_t ns);
 
 /* Work that any worker may do was added: see that somebody comes. */
 static inline void poke(void)
@@ -86,13 +103,11 @@ static inline void poke(void)
 
 /* Into its own worker's inbox, from another. */
 void inbox_push(struct worker *w, struct uthread *ut);
-void global_push(struct uthread *ut);
-void global_push_all(struct uthread_list *l);
 void ready_from(struct worker *w, struct uthread *ut);
 /*
  * May it be taken out of its queue for another worker? Not while it is still
  * on its way off its stack, nor one that is bound: unless it is to be lent,
- * because its worker sleeps and cannot be stopped (monitor.c).
+ * because its worker sleeps and cannot be stopped (spare.c).
  */
 static inline bool may_move(const struct uthread *ut, bool lend)
 {

@@ -43,6 +43,8 @@
 #define DRAIN_TICKS 8
 #define LOOK_ROUNDS 6 /* times a worker looks before it sleeps or naps */
 #define LOOK_NS 1000 /* from one look to the next */
+#define NAP_NS 100000
+#define RESCUER_NAP_NS 500000
 
 struct runtime rt;
 
@@ -124,7 +126,7 @@ static bool look(struct worker *w)
 				arch_pause();
 		}
 		if (!found && active)
-			nap(w);
+			nap(w, NAP_NS);
 	} while (!found && active);
 	/*
 	 * The last one to stop looking may have been the reason why nobody
@@ -172,7 +174,17 @@ static void retire(struct worker *w)
 		return;
 	}
 	hand_over();
-	monitor_park(w);
+	spare_park(w);
+}
+
+/* The rescuer (spare.c) leaves work for others, so it must not count as one
+ * who looks for it, or as a sleeper whom it is enough to wake. */
+static void look_to_rescue(struct worker *w)
+{
+	bool active = false;
+
+	if (!steal(w, &active) || !load_relaxed(&w->count))
+		nap(w, RESCUER_NAP_NS);
 }
 
 /* Runs on the base context: the next uthread, sleeping until there is one. */
@@ -181,11 +193,11 @@ static struct uthread *find_work(struct worker *w)
 	struct uthread *ut;
 
 	if (unlikely(w->stuck))
-		monitor_unstuck(w);
+		spare_unstuck(w);
 	for (;;) {
 		if (unlikely(load_relaxed(&w->retire)))
 			retire(w);
-		monitor_drain();
+		spare_drain();
 		look_around(w);
 		ut = local_pop(w);
 		if (ut) {
@@ -195,7 +207,9 @@ static struct uthread *find_work(struct worker *w)
 				sched_wake_for_timer();
 			return ut;
 		}
-		if (!look(w))
+		if (unlikely(w->rescuer))
+			look_to_rescue(w);
+		else if (!look(w))
 			go_idle(w);
 	}
 }
@@ -207,7 +221,7 @@ void sched_loop(struct worker *w)
 
 	region_enter(); /* for good: the base context is never preempted */
 	if (w->spare)
-		monitor_begin(w);
+		spare_begin(w);
 	for (;;) {
 		next = w->handoff;
 		w->handoff = NULL;
@@ -363,7 +377,7 @@ static inline bool give_way(struct worker *w, struct uthread *me)
 	return true;
 }
 
-/* One that was lent (monitor.c) goes back where it is bound at its next tick,
+/* One that was lent (spare.c) goes back where it is bound at its next tick,
  * unless the reason still holds. */
 static bool go_home(struct worker *w, struct uthread *me)
 {
@@ -401,12 +415,12 @@ void sched_preempt(void)
 	me->taking = false;
 	if (!(me->flags & UT_OWN_TLS))
 		me->bound = w->index;
-	/* The monitor does it, but may have to wait for malloc. */
+	/* The monitor does it, too, but it looks seldom. */
 	if (unlikely(count_tick(w) % DRAIN_TICKS == 0))
-		monitor_drain();
+		spare_drain();
 	me->why = UTHREAD_READY_STOPPED;
 	if (unlikely(load_relaxed(&w->stuck)))
-		monitor_unstuck(w);
+		spare_unstuck(w);
 	if (unlikely(load_relaxed(&w->retire)) && me->bound < 0) {
 		global_push(me);
 		leave(w, me, NULL);

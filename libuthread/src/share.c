@@ -67,7 +67,7 @@ void ready_from(struct worker *w, struct uthread *ut)
 {
 	if (ut->bound >= 0 && (!w || ut->bound != w->index)) {
 		inbox_push(rt.workers[ut->bound], ut);
-	} else if (w) {
+	} else if (w && may_run(w, ut)) {
 		local_push(w, ut);
 		if (ut->bound < 0)
 			poke();
@@ -108,7 +108,7 @@ static bool inbox_drain(struct worker *w)
 /* A fair share of the global queue. */
 static bool global_take(struct worker *w)
 {
-	struct uthread_list l = { 0 };
+	struct uthread_list l = { 0 }, stay = { 0 };
 	struct uthread *ut;
 	uint32_t n;
 
@@ -118,9 +118,21 @@ static bool global_take(struct worker *w)
 	n = rt.global_count / (uint32_t)rt.nworkers + 1;
 	if (n > 2 * STEAL_MAX)
 		n = 2 * STEAL_MAX;
-	while (n-- && (ut = list_pop(&rt.global))) {
+	while (n && (ut = list_pop(&rt.global))) {
+		if (unlikely(!may_run(w, ut))) {
+			list_push(&stay, ut);
+			continue;
+		}
 		store_relaxed(&rt.global_count, rt.global_count - 1);
 		list_push(&l, ut);
+		n--;
+	}
+	if (unlikely(stay.head)) {
+		if (rt.global.head)
+			stay.tail->next = rt.global.head;
+		else
+			rt.global.tail = stay.tail;
+		rt.global.head = stay.head;
 	}
 	spin_unlock(&rt.global_lock);
 	if (!l.head)

@@ -40,7 +40,7 @@ int uthread_stats(struct uthread_stats *stats, size_t size)
 	s.tick_ns = rt.tick_ns;
 	s.tick_source = rt.tick_source;
 	s.preempt = rt.tick_ns ? rt.mechanism : 0;
-	monitor_stats(&s);
+	spare_stats(&s);
 	/* A caller of another version gets what both know. */
 	memset(stats, 0, size);
 	memcpy(stats, &s, size < sizeof(s) ? size : sizeof(s));

@@ -140,7 +140,7 @@ void tick_arm(struct worker *w)
 		return;
 	if (unlikely(load_relaxed(&w->stuck))) {
 		if (worker_current() == w) {
-			monitor_unstuck(w);
+			spare_unstuck(w);
 		} else {
 			/* Somebody else comes, but for who is bound there:
 			 * then what it sleeps in is begun anew later. */

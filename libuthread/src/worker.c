@@ -138,8 +138,10 @@ static void worker_free(struct worker *w)
 	free(w);
 }
 
+enum worker_kind { WORKER, SPARE, RESCUER };
+
 /* NULL: no memory, or it could not start. */
-static struct worker *worker_new(int cpu, int i, bool spare)
+static struct worker *worker_new(int cpu, int i, enum worker_kind kind)
 {
 	struct worker *w = NULL;
 
@@ -154,8 +156,9 @@ static struct worker *worker_new(int cpu, int i, bool spare)
 	w->index = i;
 	w->cpu = cpu;
 	w->rng = 2463534242u + (uint32_t)i * 7919u;
-	w->spare = spare;
-	w->parked = spare; /* monitor_begin() */
+	w->spare = kind != WORKER;
+	w->rescuer = kind == RESCUER;
+	w->parked = w->spare; /* spare_begin() */
 	if (start_one(w)) {
 		worker_free(w);
 		return NULL;
@@ -175,7 +178,8 @@ static int start_locked(const struct uthread_config *user)
 	if (err)
 		return err;
 	err = EAGAIN;
-	rt.capacity = c.workers + (c.tick_ns ? c.spares + SPARES_RESERVE : 0);
+	rt.capacity =
+		c.workers + (c.tick_ns ? c.spares + SPARES_RESERVE + 1 : 0);
 	rt.workers = calloc((size_t)rt.capacity, sizeof(rt.workers[0]));
 	if (!rt.workers)
 		goto out;
@@ -204,7 +208,7 @@ static int start_locked(const struct uthread_config *user)
 	}
 	err = EAGAIN;
 	for (i = 0; i < c.workers; i++)
-		if (!worker_new(c.pin ? c.cpus[i % c.ncpus] : -1, i, false))
+		if (!worker_new(c.pin ? c.cpus[i % c.ncpus] : -1, i, WORKER))
 			break;
 	if (!i)
 		goto out;
@@ -223,7 +227,7 @@ static int start_locked(const struct uthread_config *user)
 	rt.default_class[false] = (uint8_t)stack_class(0, false);
 	rt.default_class[true] = (uint8_t)stack_class(0, true);
 	compat_setup();
-	monitor_setup(rt.tick_ns ? c.spares : 0);
+	spare_setup(rt.tick_ns ? c.spares : 0);
 	monitor_start();
 	err = 0;
 	store_release(&rt.started, 1); /* pairs: runtime_ensure, worker_main */
@@ -238,14 +242,14 @@ out:
 	return err;
 }
 
-int worker_add_spare(void)
+struct worker *worker_add_spare(bool rescuer)
 {
 	int i = rt.existing;
+	struct worker *w = worker_new(-1, i, rescuer ? RESCUER : SPARE);
 
-	if (!worker_new(-1, i, true))
-		return EAGAIN;
-	store_release(&rt.existing, i + 1);
-	return 0;
+	if (w)
+		store_release(&rt.existing, i + 1);
+	return w;
 }
 
 int runtime_start(const struct uthread_config *user)
@@ -346,7 +350,7 @@ void runtime_forked(struct uthread *me)
 	w->index = 0;
 	rt.workers[0] = w;
 	rt.nworkers = rt.existing = 1;
-	w->spare = w->retire = w->stuck = w->held = false;
+	w->spare = w->rescuer = w->retire = w->stuck = w->held = false;
 	monitor_forked();
 	tick_forked(w);
 	monitor_start();
