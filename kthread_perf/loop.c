@@ -12,7 +12,8 @@
  * When a thread intervenes: study 000 where i % every == 0, i = 0 included,
  * which makes 100 sleeps of 1 000 000 / 10 000; study 001 only after work,
  * which makes the 999 of its table 8 (3 996 for four threads). So the modes of
- * study 000 begin with an intervention and mode yield does not.
+ * study 000, schedule and sleep, begin with an intervention; yield and its
+ * match sched_yield do not.
  *
  * Which switch is which: schedule() by a runnable thread counts as
  * *involuntary*, so in mode schedule nvcsw stays exactly 0. cond_resched()
@@ -76,7 +77,8 @@ static bool intervenes_at(const struct kperf_params *p, u64 i)
 {
 	if (p->work_mode == KPERF_MODE_NORMAL || !p->yield_interval)
 		return false;
-	return i || p->work_mode != KPERF_MODE_YIELD;
+	return i || p->work_mode == KPERF_MODE_SCHEDULE ||
+	       p->work_mode == KPERF_MODE_SLEEP;
 }
 
 static u64 loop_bare(struct kperf_thread *t)

@@ -43,7 +43,7 @@ void scenario_body(const struct scenario *s, int index,
 	pthread_barrier_wait(barrier);
 	usage_now(&before);
 	r->start_ns = clock_ns();
-	scenario_loop(s, how[s->intervention], (void *)(uintptr_t)s);
+	scenario_loop(s, index, how[s->intervention], (void *)(uintptr_t)s);
 	r->end_ns = clock_ns();
 	usage_now(&r->usage);
 	usage_sub(&r->usage, &before);

@@ -94,7 +94,7 @@ static void body(void *arg)
 	r->tid = o->index;
 	r->cpu = s->cpus[o->g->index];
 	r->start_ns = clock_ns();
-	scenario_loop(s, how[s->intervention], o);
+	scenario_loop(s, o->index, how[s->intervention], o);
 	r->end_ns = clock_ns();
 	r->cpu_end = sched_getcpu();
 	o->g->awake--;

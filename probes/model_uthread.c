@@ -57,7 +57,7 @@ static void *body(void *arg)
 	r->cpu = s->cpus[o->index % s->ncpus];
 	uthread_barrier_wait(&o->sh->barrier);
 	r->start_ns = clock_ns();
-	scenario_loop(s, how[s->intervention], (void *)(uintptr_t)s);
+	scenario_loop(s, o->index, how[s->intervention], (void *)(uintptr_t)s);
 	r->end_ns = clock_ns();
 	r->cpu_end = sched_getcpu();
 	return NULL;

@@ -95,6 +95,8 @@ struct scenario {
 	int ncpus;
 	enum policy policy;
 	struct counter *counter;
+	struct counter *own; /* [threads], plain; NULL: all share `counter` */
+	bool between; /* intervene between chunks only, not before the first */
 };
 
 struct thread_result {
@@ -132,17 +134,21 @@ struct model_ops {
 extern const struct model_ops model_pthread, model_process, model_uthread,
 	model_coroutine, model_ucontext;
 
-/* The loop of study 000 around the workload; `intervene` may be NULL. */
-static inline void scenario_loop(const struct scenario *s,
+/* The loop of studies 000 and 001 around the workload, for thread `index`;
+ * `intervene` may be NULL. */
+static inline void scenario_loop(const struct scenario *s, int index,
 				 void (*intervene)(void *), void *arg)
 {
 	uint64_t i, n;
 
 	for (i = 0; i < s->iterations; i += n) {
 		n = counter_chunk(i, s->iterations, s->every);
-		if (intervene)
+		if (intervene && (i || !s->between))
 			intervene(arg);
-		counter_add_chunk(s->counter, n);
+		if (s->own)
+			counter_add_plain_chunk(&s->own[index], n);
+		else
+			counter_add_chunk(s->counter, n);
 	}
 }
 

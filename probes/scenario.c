@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * scenario.c - the five scenarios of study 000 for every user-space model:
- * reads the trial, has the model perform it, prints the sample.
+ * scenario.c - the scenarios of studies 000 and 001 for every user-space
+ * model: reads the trial, has the model perform it, prints the sample.
+ *
+ * Study 001 yields between chunks of work (999 times in 1 000 000 / 1000), and
+ * its coroutines add to a counter of their own without an atomic instruction;
+ * `between` and `counter` say so. The defaults are study 000's.
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "probe.h"
@@ -30,6 +35,7 @@ static void read_scenario(json_t *trial, struct scenario *s)
 {
 	static const char *const interventions[] = { "none", "yield", "sleep",
 						     NULL };
+	static const char *const counters[] = { "shared", "own", NULL };
 
 	s->threads = (int)trial_int(trial, "threads", 1, 100000);
 	s->iterations =
@@ -40,6 +46,11 @@ static void read_scenario(json_t *trial, struct scenario *s)
 	s->sleep_ns = trial_int_or(trial, "sleep_ns", 0, 1000000000, 1000);
 	s->policy = (enum policy)trial_choice(trial, "policy", policy_names);
 	s->cpus = trial_cpus(trial, &s->ncpus);
+	s->between = json_is_true(json_object_get(trial, "between"));
+	/* Mapped, so that processes have the same ones. */
+	if (json_object_get(trial, "counter") &&
+	    trial_choice(trial, "counter", counters))
+		s->own = map_shared((size_t)s->threads * sizeof(*s->own));
 }
 
 static void print_sample(const struct scenario *s,
@@ -47,6 +58,7 @@ static void print_sample(const struct scenario *s,
 {
 	json_t *o = record_new("sample"), *list;
 	int64_t first = INT64_MAX, last = INT64_MIN, minflt = 0, majflt = 0;
+	int64_t counted = s->counter->value;
 	int i;
 
 	for (i = 0; i < s->threads; i++) {
@@ -56,6 +68,7 @@ static void print_sample(const struct scenario *s,
 			last = r->threads[i].end_ns;
 		minflt += r->threads[i].usage.minflt;
 		majflt += r->threads[i].usage.majflt;
+		counted += s->own ? s->own[i].value : 0;
 	}
 	for (i = 0; i < r->ncarriers; i++) {
 		minflt += r->carriers[i].usage.minflt;
@@ -63,7 +76,7 @@ static void print_sample(const struct scenario *s,
 	}
 	json_object_set_new(o, "model", json_string(s->model));
 	json_object_set_new(o, "wall_ns", json_integer(last - first));
-	json_object_set_new(o, "counter", json_integer(s->counter->value));
+	json_object_set_new(o, "counter", json_integer(counted));
 	json_object_set_new(o, "expected",
 			    json_integer((json_int_t)(s->iterations *
 						      (uint64_t)s->threads)));
@@ -107,4 +120,6 @@ void probe_scenario(json_t *trial)
 	free(r.threads);
 	free(r.carriers);
 	free(s.cpus);
+	if (s.own)
+		munmap(s.own, (size_t)s.threads * sizeof(*s.own));
 }

@@ -194,6 +194,33 @@ def test_interventions_are_counted_as_the_loop_does() -> None:
     assert gates.interventions(msgspec.structs.replace(trial, probe=probe)) == 12
 
 
+@pytest.mark.parametrize(
+    ("given", "count"),
+    [
+        ({"between": True}, 9),
+        ({"between": False}, 12),
+        ({"intervention": None, "work_mode": "normal"}, 0),
+        ({"intervention": None, "work_mode": "yield"}, 9),
+        ({"intervention": None, "work_mode": "sched_yield"}, 9),
+        ({"intervention": None, "work_mode": "schedule"}, 12),
+    ],
+    ids=str,
+)
+def test_who_works_first_intervenes_once_less(given: dict[str, Any], count: int) -> None:
+    trial = scenario("B2", "pthread")
+    probe = {**trial.probe, "threads": 3, "iterations": 1000, "every": 300, **given}
+    assert gates.interventions(msgspec.structs.replace(trial, probe=probe)) == count
+
+
+@pytest.mark.parametrize(("mode", "fires"), [("yield", False), ("sched_yield", True)])
+def test_a_kernel_threads_sleeps_are_interrupts_of_their_own(mode: str, fires: bool) -> None:
+    trial = scenario("B2", "pthread")
+    probe = {**trial.probe, "intervention": None, "work_mode": mode}
+    kernel = msgspec.structs.replace(trial, probe=probe)
+    sample = change(scenario_sample(trial), elapsed_ns=50_000_000, interrupts=890)
+    assert ("interrupts" in gates.check(kernel, sample)) == fires
+
+
 def test_counts_that_some_threads_lack_are_not_known() -> None:
     trial = scenario("B2", "pthread")
     made = scenario_sample(trial, threads_of={"nvcsw": [1, 2, None, 3]})

@@ -97,6 +97,22 @@ def test_edges_of_a_good_trial(probe: Path, model: str, given: Record) -> None:
     assert sample["counter"] == sample["expected"] == 4 * trial["iterations"]
 
 
+@pytest.mark.parametrize("model", MODELS)
+def test_own_counters_are_added_up(probe: Path, model: str) -> None:
+    for intervention in ("none", "yield"):
+        trial = scenario(model, counter="own", intervention=intervention, iterations=10_001)
+        sample = measure(probe, trial)
+        assert sample["counter"] == sample["expected"] == 40_004
+
+
+@pytest.mark.parametrize("model", ["coroutine", "ucontext"])
+def test_between_work_there_is_one_yield_less(probe: Path, model: str) -> None:
+    """In and out for each yield, and once for each coroutine."""
+    for between, yields in ((False, 10), (True, 9)):
+        trial = scenario(model, cpus=CPUS[:1], between=between)
+        assert measure(probe, trial)["switches"] == 2 * 4 * (yields + 1)
+
+
 # ---- who is who ----
 
 

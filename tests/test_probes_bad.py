@@ -65,6 +65,11 @@ def test_a_field_that_is_missing_is_named(probe: Path, field: str) -> None:
     fails(probe, null, field)
 
 
+@pytest.mark.parametrize("counter", ["mine", "", 7, True, []], ids=str)
+def test_a_counter_that_is_none_is_named(probe: Path, counter: object) -> None:
+    fails(probe, scenario(counter=counter), "counter")
+
+
 @pytest.mark.parametrize("field", ["model", "work", "order"])
 def test_a_field_that_a_chart_lacks_is_named(probe: Path, field: str) -> None:
     fails(probe, gantt(**{field: None}), field, f"the trial has no {field}")

@@ -43,7 +43,7 @@ between mode_yield_switches_voluntarily 380 396 "$(total nvcsw)"
 # SCHED_FIFO: equal threads take turns by sched_yield, and the barrier holds.
 control "probe=scenario work_mode=sched_yield policy=fifo cpus=0 start wait"
 same mode_sched_yield_counts_exactly 4000000 "$(number counter)"
-between mode_sched_yield_fifo_switches 395 402 "$(total nivcsw)"
+between mode_sched_yield_fifo_switches 391 398 "$(total nivcsw)"
 control "probe=scenario work_mode=schedule policy=fifo cpus=0 start wait"
 between mode_schedule_fifo_does_not_switch 0 4 "$(total nivcsw)"
 

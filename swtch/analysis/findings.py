@@ -103,7 +103,7 @@ def metrics(sample: Sample) -> dict[str, float]:
     if sample.values.get("switches") is not None and not sample_has_kernel_counts(sample):
         values["user_switches"] = sample.values["switches"]
     for name, metric in own_metrics(sample.experiment).items():
-        value = metric.of(sample.values)
+        value = metric.told(sample) if metric.told else metric.of(sample.values)
         if value is not None:
             values[name] = value
     return values

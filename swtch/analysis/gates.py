@@ -31,10 +31,20 @@ class Gate:
 def interventions(trial: Trial) -> int:
     """How often a scenario's threads intervene in one invocation, in all."""
     probe = trial.probe
-    if probe.get("probe") != "scenario" or probe.get("intervention") == "none":
+    # Study 001's kernel threads have the module's own word for what they do.
+    mode = probe.get("work_mode")
+    idle = probe.get("intervention") == "none" or mode == "normal"
+    if probe.get("probe") != "scenario" or idle:
         return 0
-    per_thread = -(-int(probe["iterations"]) // int(probe["every"]))
+    between = probe.get("between") or mode in ("yield", "sched_yield")
+    per_thread = -(-int(probe["iterations"]) // int(probe["every"])) - bool(between)
     return int(probe["threads"]) * per_thread
+
+
+def sleeps(trial: Trial) -> bool:
+    """Whether the interventions are sleeps: one timer interrupt each."""
+    probe = trial.probe
+    return probe.get("intervention") == "sleep" or probe.get("work_mode") in ("yield", "sleep")
 
 
 def total(sample: Sample, field: str) -> int | None:
@@ -87,7 +97,7 @@ def _skew(trial: Trial, sample: Sample) -> bool:
 
 def _interrupts(trial: Trial, sample: Sample) -> bool:
     """Beyond the one timer interrupt that each sleep asks for itself."""
-    slept = interventions(trial) if trial.probe.get("intervention") == "sleep" else 0
+    slept = interventions(trial) if sleeps(trial) else 0
     allowed = max(1.0, sample.elapsed_ns / 1e6) * INTERRUPTS_PER_MS
     return (sample.interrupts or 0) - slept > allowed
 

@@ -3,7 +3,8 @@
 
 Every module of this package is one experiment and defines ``EXPERIMENT``; the
 registry is the folder itself, so a new experiment is one new file and nothing
-else changes. The experiment's name is the module's with ``-`` for ``_``.
+else changes. The experiment's name is the module's with ``-`` for ``_``. A module
+whose name begins with ``_`` is none: it holds what several of a study share.
 
 Invariants:
 
@@ -27,7 +28,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from swtch.errors import RequestError, did_you_mean
-from swtch.records import Depth, Engine, Model, Published, Trial
+from swtch.records import Depth, Engine, Model, Published, Sample, Trial
 
 Policy = Literal["other", "batch", "fifo"]
 
@@ -59,10 +60,14 @@ class Setting:
 
 @dataclass(frozen=True, kw_only=True)
 class Metric:
-    """A number computed from one sample's values; None where they do not have it."""
+    """A number computed from one sample's values; None where they do not have it.
+
+    ``told`` takes the place of ``of`` where the threads, too, are needed for it.
+    """
 
     unit: str
-    of: Callable[[Mapping[str, float | int]], float | None]
+    of: Callable[[Mapping[str, float | int]], float | None] = lambda _: None
+    told: Callable[[Sample], float | None] | None = None
 
 
 def value(name: str, unit: str, scale: float = 1.0) -> Metric:
@@ -121,7 +126,7 @@ class Experiment:
 def names() -> tuple[str, ...]:
     """All experiment names, without importing any."""
     found = (module.name for module in pkgutil.iter_modules(__path__))
-    return tuple(sorted(name.replace("_", "-") for name in found))
+    return tuple(sorted(name.replace("_", "-") for name in found if name[0] != "_"))
 
 
 def get(name: str) -> Experiment:
