@@ -346,3 +346,22 @@ def history_command(folder: Path, form: str, html: Path | None) -> int:
     from swtch.commands import history
 
     return history.show(folder, form=form, html=html)
+
+
+@cli.command("export")
+@click.argument("run", type=FOLDER, metavar="RUN")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["csv", "parquet", "google-benchmark"]),
+    default="csv",
+    help="csv, parquet (a file a frame) or google-benchmark (one JSON).",
+)
+@click.option(
+    "-o", "--out", type=FOLDER, metavar="PATH", help="Folder (RUN/export), or the JSON's file."
+)
+def export_command(run: Path, form: str, out: Path | None) -> int:
+    """Write the run directory RUN for other programs."""
+    from swtch.commands import export
+
+    return export.export(run, form, out)

@@ -39,7 +39,17 @@ def test_help_imports_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stderr.strip() == "[]"
-    for command in ("compare", "doctor", "history", "list", "replicate", "report", "run", "show"):
+    for command in (
+        "compare",
+        "doctor",
+        "export",
+        "history",
+        "list",
+        "replicate",
+        "report",
+        "run",
+        "show",
+    ):
         assert f"\n  {command} " in done.stdout
 
 
@@ -332,7 +342,9 @@ class FakeReport(types.ModuleType):
         monkeypatch.setitem(sys.modules, "swtch.report", self)
         monkeypatch.setattr(swtch_package, "report", self, raising=False)
 
-    def write(self, path: Path, formats: tuple[str, ...], out: Path | None = None) -> list[Path]:
+    def write(
+        self, path: Path, formats: tuple[str, ...], out: Path | None = None, told: object = None
+    ) -> list[Path]:
         self.calls.append(formats)
         files = [(out or path) / f"report.{form}" for form in formats]
         for file in files:

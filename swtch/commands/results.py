@@ -10,9 +10,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from swtch import store
+from swtch import data, store
 from swtch.commands import output
 from swtch.errors import EXIT_OK, CannotError, RequestError, did_you_mean, os_error_text
 
@@ -47,7 +47,7 @@ def emit(path: Path, form: str) -> None:
     elif form == "csv":
         from swtch.report import legible
 
-        output.print_csv(_sample_rows(legible.run(store.load(path))))
+        output.print_csv(data.sample_rows(legible.run(store.load(path)).samples))
     elif form == "md":
         sys.stdout.write(report.as_markdown(path))
     else:
@@ -95,25 +95,3 @@ def validated(path: Path) -> store.Run:
             file=sys.stderr,
         )
     return run
-
-
-def _sample_rows(run: store.Run) -> list[dict[str, Any]]:
-    """One row per sample. Columns without a clash of names: factors and values are flat."""
-    return [
-        {
-            "seq": sample.seq,
-            "block": sample.block,
-            "experiment": sample.experiment,
-            "trial": sample.trial_id,
-            "model": sample.model,
-            "engine": sample.engine,
-            **sample.factors,
-            "status": sample.status,
-            "error": sample.error,
-            "elapsed_ns": sample.elapsed_ns,
-            "steal_ns": sample.steal_ns,
-            "interrupts": sample.interrupts,
-            **sample.values,
-        }
-        for sample in run.samples
-    ]

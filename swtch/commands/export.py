@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`swtch export`: a run for other programs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from swtch import data
+from swtch.commands import output, results
+from swtch.errors import EXIT_OK, CannotError, RequestError, os_error_text
+
+
+def export(path: Path, form: str, out: Path | None) -> int:
+    """Writes the run in `path` as `form` into `out`; Google Benchmark's also to a pipe."""
+    run = results.validated(path)
+    if form == "google-benchmark":
+        return _google_benchmark(data.Data(run), out)
+    folder = out or path / "export"
+    made = data.Data(run)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in data.FRAMES:
+            frame = getattr(made, name)
+            if frame.width == 0:
+                continue
+            file = folder / f"{name}.{form}"
+            draft = file.with_name(file.name + ".tmp")
+            if form == "parquet":
+                frame.write_parquet(draft)
+            else:
+                frame.write_csv(draft)
+            draft.replace(file)
+            print(file)
+    except OSError as error:
+        raise CannotError(
+            f"cannot write to {error.filename or folder}: {os_error_text(error)};"
+            " choose another folder with --out."
+        ) from None
+    return EXIT_OK
+
+
+def _google_benchmark(made: data.Data, out: Path | None) -> int:
+    import msgspec
+
+    from swtch import google_benchmark
+    from swtch.store import write_atomically
+
+    document = google_benchmark.of(made.run)
+    if not document["benchmarks"]:
+        raise RequestError("this run has no times; Google Benchmark's form knows nothing else.")
+    if out is None:
+        output.print_json(document)
+        return EXIT_OK
+    text = msgspec.json.format(msgspec.json.encode(document)) + b"\n"
+    try:
+        write_atomically(out, text)
+    except OSError as error:
+        raise CannotError(
+            f"cannot write {out}: {os_error_text(error)}; choose another file with --out."
+        ) from None
+    print(out)
+    sys.stdout.flush()
+    return EXIT_OK

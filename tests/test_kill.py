@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""kill -9 of the lab at random moments: no sample is lost, none doubled."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from swtch import store
+
+KILLS = 20
+# With pauses of this length in all, kills fall into starting, probing and writing alike.
+PAUSE_S = 0.12
+RUN = ("run", "scenarios", "--models", "ucontext,coroutine", "--repeats", "8", "--no-report")
+
+
+class Lab:
+    """A lab that is killed and comes back."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.samples = folder / "run" / store.SAMPLES
+
+    def start(self, *arguments: str) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "swtch", *arguments],
+            cwd=self.folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+        )
+
+    def written(self) -> bytes:
+        return self.samples.read_bytes() if self.samples.exists() else b""
+
+    def whole(self) -> bytes:
+        """The complete lines."""
+        text = self.written()
+        return text[: text.rfind(b"\n") + 1]
+
+
+@pytest.mark.slow
+def test_twenty_kills_lose_nothing_and_double_nothing(
+    probe_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_LOG", str(tmp_path / "starts"))
+    rng = random.Random(20261121)
+    lab = Lab(tmp_path)
+    process = lab.start(*RUN, "--seed", "4", "--out", "run")
+    before = b""
+    killed = 0
+    while killed < KILLS:
+        # Until a few more lines are there than before, then at any moment after.
+        goal = before.count(b"\n") + rng.randrange(4)
+        while process.poll() is None and lab.written().count(b"\n") < goal:
+            time.sleep(0.002)
+        # Without a manifest there is no run yet that could be resumed.
+        while process.poll() is None and not (tmp_path / "run" / store.MANIFEST).exists():
+            time.sleep(0.002)
+        time.sleep(rng.random() * PAUSE_S)
+        os.kill(process.pid, signal.SIGKILL)
+        process.communicate()
+        killed += process.returncode == -signal.SIGKILL
+        after = lab.whole()
+        assert after.startswith(before), "a sample that was there is gone"
+        if process.returncode != -signal.SIGKILL:
+            break  # it was faster than the kills, and is complete
+        before = after
+        process = lab.start("run", "--resume", "run", "--no-report")
+    else:
+        _, said = process.communicate(timeout=120)
+        assert process.returncode == 0, said
+    assert killed == KILLS, "the run was over before the last kill"
+    assert lab.whole().startswith(before)
+    run = store.load(tmp_path / "run")
+    assert run.complete
+    assert sorted(s.seq for s in run.samples) == [i.seq for i in run.manifest.plan]
+    assert {s.status for s in run.samples} == {"ok"}
+
+
+def test_a_half_written_line_is_measured_again(probe_dir: Path, tmp_path: Path) -> None:
+    """What a kill in the middle of write() leaves, cut at every place of the line."""
+    lab = Lab(tmp_path)
+    arguments = ("run", "coroutine-gantt", "--models", "ucontext", "--repeats", "1", "--no-report")
+    assert lab.start(*arguments, "--out", "run").wait(60) == 0
+    whole = lab.written()
+    lines = whole.splitlines(keepends=True)
+    for cut in (1, len(lines[-1]) // 2, len(lines[-1]) - 1):
+        lab.samples.write_bytes(b"".join(lines[:-1]) + lines[-1][:cut])
+        assert lab.start("run", "--resume", "run", "--no-report").wait(60) == 0
+        assert lab.whole().startswith(b"".join(lines[:-1]))
+        run = store.load(tmp_path / "run")
+        assert [s.seq for s in run.samples] == [i.seq for i in run.manifest.plan]
