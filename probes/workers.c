@@ -86,6 +86,7 @@ void workers_record(json_t *o, const struct uthread_stats *before)
 		[UTHREAD_DEFER_SIGNALS] = "deferred_signals",
 		[UTHREAD_DEFER_ROOM] = "deferred_room",
 		[UTHREAD_DEFER_TAKING] = "deferred_taking",
+		[UTHREAD_DEFER_YOUNG] = "deferred_young",
 	};
 	struct uthread_stats s;
 	int i;

@@ -264,6 +264,7 @@ enum uthread_defer {
 	UTHREAD_DEFER_SIGNALS = 4, /* in a signal handler, or signals blocked */
 	UTHREAD_DEFER_ROOM = 5, /* too little stack left */
 	UTHREAD_DEFER_TAKING = 6, /* another tick is just being taken */
+	UTHREAD_DEFER_YOUNG = 7, /* it began since the last tick */
 	UTHREAD_DEFER_REASONS = 8,
 };
 

@@ -5,7 +5,7 @@
  * A uthread with a TLS block of its own is to libc what a pthread is, so
  * stopping it anywhere and going on with it on another worker is what the
  * kernel does to pthreads all day: a lock it holds stays its own, an address
- * of a thread-local variable in its registers stays right. Seven reasons to
+ * of a thread-local variable in its registers stays right. Eight reasons to
  * wait remain, one a line in refuse(); a tick that has to wait is taken when
  * the reason is gone or tried again within RETRY_NS, and each reason has a
  * counter in uthread_stats().
@@ -16,6 +16,11 @@
  * all the same: whoever then sleeps for its lock is found by the monitor
  * or by its own tick, and a spare worker (spare.c) runs the holder. With shared TLS
  * that would be wrong, not slow, so there the tick waits for ever.
+ *
+ * First in, first out, a uthread that has run for less than a tick is left
+ * alone until the next: where uthreads switch by themselves ticks then cost a
+ * signal and nothing else, and nobody runs for more than two. A policy decides
+ * by itself.
  *
  * Two mechanisms. Both leave the handler at once, by a sigreturn that does
  * not go back to the interrupted code but to preempt.S on the uthread's own
@@ -338,6 +343,14 @@ static inline bool taking(uintptr_t pc)
 	       pc < (uintptr_t)preempt_frame_end;
 }
 
+/* It belongs elsewhere and was only lent (spare.c). */
+static bool is_guest(const struct worker *w)
+{
+	const struct uthread *ut = load_relaxed(&w->running);
+
+	return ut && ut->bound >= 0 && ut->bound != w->index;
+}
+
 /* UTHREAD_DEFER_* or one of these. */
 enum { TAKE = -1, STUCK = -2 };
 
@@ -373,6 +386,12 @@ static int refuse(struct worker *w, struct here *h, const siginfo_t *si,
 		call_again(uc, nr);
 		return STUCK;
 	}
+	/* Others had their turn since the last tick. */
+	if (w->tick != w->tick_seen && !again && !rt.policy && !w->stuck &&
+	    !w->retire && !is_guest(w)) {
+		w->tick_seen = w->tick;
+		return UTHREAD_DEFER_YOUNG;
+	}
 	/* It said so. Before the next: what waits for the end of a region is
 	 * taken there without asking again. */
 	if (me->preempt_off)
@@ -401,14 +420,6 @@ static int refuse(struct worker *w, struct here *h, const siginfo_t *si,
 	me->in_libc = libc || pc - (uintptr_t)preempt_now < BACK_BYTES;
 	me->taking = true;
 	return TAKE;
-}
-
-/* It belongs elsewhere and was only lent (spare.c). */
-static bool is_guest(const struct worker *w)
-{
-	const struct uthread *ut = load_relaxed(&w->running);
-
-	return ut && ut->bound >= 0 && ut->bound != w->index;
 }
 
 /* Does anybody wait for this worker's CPU, or for who has it? If not, *until
@@ -463,6 +474,10 @@ void preempt_on_tick(int sig, siginfo_t *si, void *ucp)
 			tick_stop(w);
 		goto out;
 	}
+	/* The stop itself is no turn that somebody had. */
+	if (why == TAKE || why == UTHREAD_DEFER_RUNTIME ||
+	    why == UTHREAD_DEFER_DISABLED)
+		w->tick_seen = w->tick + 1;
 	if (why == TAKE) {
 		STAT_INC(w->stats.preempted);
 		if (by_call)
@@ -476,7 +491,7 @@ void preempt_on_tick(int sig, siginfo_t *si, void *ucp)
 		store_relaxed(&h->pending, 1);
 	else if (why == UTHREAD_DEFER_DISABLED)
 		store_relaxed(&h->self->preempt_pending, 1);
-	else if (why != UTHREAD_DEFER_TAKING)
+	else if (why != UTHREAD_DEFER_TAKING && why != UTHREAD_DEFER_YOUNG)
 		tick_retry(w);
 out:
 	errno = saved;

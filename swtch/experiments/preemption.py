@@ -94,6 +94,7 @@ METRICS: Final[Mapping[str, Metric]] = {
     "deferred_libc": value("deferred_libc", "ticks"),
     "deferred_runtime": value("deferred_runtime", "ticks"),
     "deferred_taking": value("deferred_taking", "ticks"),
+    "deferred_young": value("deferred_young", "ticks"),
 }
 
 
