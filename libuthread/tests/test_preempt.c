@@ -10,6 +10,7 @@
 
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <ucontext.h>
 
 static struct uthread_stats stats(void)
 {
@@ -536,6 +537,52 @@ TEST(a_signal_in_use_is_said_when_nobody_can_be_told)
 	CHECK(!stats().tick_ns);
 	raise(SIGURG);
 	CHECK_EQ(load(&urgents), 1);
+}
+
+/* ---- breakpoints ---- */
+
+static int traps;
+
+static void on_trap(int sig, siginfo_t *si, void *ucp)
+{
+	ucontext_t *uc = ucp;
+
+	(void)sig;
+	(void)si;
+#if defined(__aarch64__)
+	uc->uc_mcontext.pc += 4; /* the address is the instruction's */
+#else
+	(void)uc;
+#endif
+	add(&traps, 1);
+}
+
+static void *breakpoint(void *arg)
+{
+#if defined(__aarch64__)
+	__asm__ volatile("brk #0");
+#else
+	__asm__ volatile("int3");
+#endif
+	return arg;
+}
+
+/* The kernel takes a trap that is blocked out of the mask, and with another
+ * mask than the worker's no tick is taken: after a debugger's step, say. */
+TEST(a_breakpoint_is_the_programs_and_ticks_go_on)
+{
+	struct sigaction sa = { .sa_sigaction = on_trap,
+				.sa_flags = SA_SIGINFO };
+	uthread_t a, b;
+
+	CHECK(!sigaction(SIGTRAP, &sa, NULL));
+	start(1);
+	in_uthread(breakpoint, NULL);
+	CHECK_EQ(load(&traps), 1);
+	a = spawn(empty_loop, NULL);
+	b = spawn(stops, NULL);
+	joined(a);
+	joined(b);
 }
 
 TEST(settings_out_of_range_are_refused)
