@@ -22,6 +22,9 @@ static const struct {
 	{ "starvation", probe_starvation },
 	{ "locks", probe_locks },
 	{ "ring", probe_ring },
+	{ "calls", probe_calls },
+	{ "sync", probe_sync },
+	{ "queue", probe_queue },
 	{ "pair-overhead", probe_pair },
 	{ "interrupt-overhead", probe_interrupt },
 };

@@ -73,5 +73,8 @@ void probe_floor(json_t *trial);
 void probe_starvation(json_t *trial);
 void probe_locks(json_t *trial);
 void probe_ring(json_t *trial);
+void probe_calls(json_t *trial);
+void probe_sync(json_t *trial);
+void probe_queue(json_t *trial);
 
 #endif

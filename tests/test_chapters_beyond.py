@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from made_beyond import measured
 from rich.console import Console
@@ -70,6 +71,29 @@ def refused(one: Trial, factor: float) -> Mapping[str, float]:
     return each(1000 * factor, **({"fence_errno": 1, "fence_state": 2} if asked else {}))
 
 
+def calling(one: Trial, factor: float) -> Mapping[str, float]:
+    ns = {"function": 2, "vdso": 30, "getppid": 120, "pipe": 480, "uyield": 6}
+    return {**each(ns.get(str(one.factors["kind"]), 200) * factor), "calls": 10_000}
+
+
+def signalling(one: Trial, factor: float) -> Mapping[str, float]:
+    ns = {"ignored": 300, "handler": 1500, "interrupt": 6000}
+    return each(ns.get(str(one.factors["kind"]), 900) * factor)
+
+
+def adding(one: Trial, factor: float) -> Mapping[str, float]:
+    ns = {"own": 10, "packed": 20, "shared": 30, "spin": 50, "mutex": 80}
+    wall = ns[str(one.factors["way"])] * 1000 * factor
+    return {"wall_ns": round(wall), "counter": 1000, "expected": 1000}
+
+
+def producing(one: Trial, factor: float) -> Mapping[str, float]:
+    ns = 5000 if one.factors["room"] == 1 else 100
+    if one.model in ("uthread", "coroutine"):
+        ns //= 50
+    return {"wall_ns": round(ns * 100 * factor), "items": 100, "counter": 5050, "expected": 5050}
+
+
 # Of each experiment: values, the figures they make, and what is said of them.
 CHAPTERS: dict[str, tuple[Values, list[str], list[str]]] = {
     "ping": (
@@ -81,6 +105,18 @@ CHAPTERS: dict[str, tuple[Values, list[str], list[str]]] = {
         ringing(1.5, 1.0),
         ["fig-asid-cliff"],
         ["1.5", "processes pay for their number and pthreads do not"],
+    ),
+    "syscall": (calling, ["fig-syscall"], ["back takes 1", "getppid", "times as long"]),
+    "signal": (
+        signalling,
+        ["fig-signal"],
+        ["empty handler takes 1", "as long as one that is dropped"],
+    ),
+    "sync": (adding, ["fig-sync"], ["with a counter each", "atomic counter takes"]),
+    "producer-consumer": (
+        producing,
+        ["fig-producer-consumer"],
+        ["each item two switches, ", "as long as it does as uthreads"],
     ),
     "mitigation": (fenced, ["fig-mitigation"], ["3", "times as long", "Between pthreads"]),
 }
@@ -218,3 +254,50 @@ def test_a_refused_barrier_is_not_measurable(tmp_path: Path) -> None:
 )
 def test_the_kernels_state_in_words(state: int, words: str) -> None:
     assert state_of(state) == words
+
+
+def yielding(scheduler_switches: Mapping[str, int], n: int = 6) -> Scene:
+    """Two guests whose threads were switched to so often."""
+    scene = Scene()
+    for guest, switches in scheduler_switches.items():
+        where = {"engine": "vm", "guest": guest}
+        measured(scene, "eevdf-yield", lambda *_: {}, n=n, where=where, switches=switches)
+    for index, one in enumerate(scene.trials):
+        scheduler = "EEVDF" if "6.12" in one.id else "CFS"
+        changed = msgspec.structs.replace(one, factors={**one.factors, "scheduler": scheduler})
+        scene.trials[index] = changed
+    return scene
+
+
+def test_the_share_of_yields_is_the_kernels_count(tmp_path: Path) -> None:
+    scene = yielding({"6.1-amd64": 20_000, "6.12-amd64": 1_000})
+    story = told(scene, tmp_path)
+    (figure,) = chapter("eevdf-yield").figures(story)
+    assert figure.id == "fig-eevdf-yield" and "5 of 100" in figure.description
+    (table,) = chapter("eevdf-yield").tables(story)
+    shares = {(row.cells[0], row.cells[3]) for row in table.rows}
+    assert shares == {("vm 6.1-amd64 (CFS)", "100"), ("vm 6.12-amd64 (EEVDF)", "5")}
+    # What is no switch is marked, and only that.
+    assert {row.cells[0] for row in table.rows if "switches" in row.cells[-1]} == {
+        "vm 6.12-amd64 (EEVDF)"
+    }
+    sentences = said(story, "eevdf-yield")
+    assert len(sentences) == 2
+    assert "100 on vm 6.1-amd64 (CFS), 5 on vm 6.12-amd64 (EEVDF)" in sentences[0]
+    assert "schedule()" in sentences[0] and "sched_yield()" in sentences[1]
+    assert "vm 6.12-amd64 (EEVDF)" in shown("eevdf-yield", story)
+
+
+def test_one_kernel_alone_says_how_to_get_the_other(tmp_path: Path) -> None:
+    *_, last = said(told(yielding({"6.1-amd64": 20_000}), tmp_path), "eevdf-yield")
+    assert "--guest 6.1-amd64,6.12-amd64" in last
+
+
+def test_yields_of_nobody_are_no_share(tmp_path: Path) -> None:
+    scene = Scene()
+    for one in yielding({"6.1-amd64": 1}).trials:
+        scene.add(one, [failed(one)] * 3)
+    story = told(scene, tmp_path)
+    assert chapter("eevdf-yield").figures(story) == [] and said(story, "eevdf-yield") == []
+    (table,) = chapter("eevdf-yield").tables(story)
+    assert all("3 failed" in row.cells[-2] for row in table.rows)

@@ -5,10 +5,32 @@ from __future__ import annotations
 
 import pytest
 
-from swtch.experiments import Setting, asid_cliff, every, get, mitigation, ping
+from swtch.experiments import (
+    Setting,
+    asid_cliff,
+    eevdf_yield,
+    every,
+    get,
+    mitigation,
+    ping,
+    producer_consumer,
+    signal,
+    sync,
+    syscall,
+)
 from swtch.records import Depth, Engine, Trial
 
-NAMES = ("asid-cliff", "mitigation", "ping")
+NAMES = (
+    "asid-cliff",
+    "mitigation",
+    "ping",
+    "producer-consumer",
+    "signal",
+    "sync",
+    "syscall",
+)
+# What makes a trial longer or shorter.
+SIZES = ("batches", "iterations", "times", "items")
 
 
 def trials(
@@ -34,7 +56,7 @@ def test_a_whole_run_leaves_nothing_out_and_a_quick_one_says_what(name: str) -> 
     assert all(one.note.startswith("quick: ") for one in quick.values())
     assert set(quick) <= set(whole)
     work = {
-        kind: sum(one.probe.get("batches", 0) for one in made.values())
+        kind: sum(one.probe.get(size, 0) for one in made.values() for size in SIZES)
         for kind, made in (("whole", whole), ("quick", quick))
     }
     assert len(quick) < len(whole) or work["quick"] < work["whole"]
@@ -52,6 +74,8 @@ def test_guests_do_less_and_say_so(name: str, engine: Engine) -> None:
 def test_one_cpu_is_enough_for_something(name: str) -> None:
     made = trials(name, (3,))
     assert made and all(one.probe["cpus"] == [3] for one in made.values())
+    quick = trials(name, (3,), quick=True)
+    assert quick and all(one.probe["cpus"] == [3] for one in quick.values())
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -131,3 +155,80 @@ def test_a_refused_barrier_has_no_time() -> None:
     assert of({"each_p50_ns": 900.5, "fence_errno": 1}) is None
     assert of({"each_p50_ns": 900.5, "fence_errno": 0}) == 900.5
     assert of({"each_p50_ns": 900.5}) == 900.5
+
+
+# ---- syscall, signal ----
+
+
+def test_calls_are_made_one_by_one_on_one_cpu() -> None:
+    made = trials("syscall")
+    assert set(made) == {
+        f"{kind}/{model}" for model, kinds in syscall.KINDS.items() for kind in kinds
+    }
+    for one in made.values():
+        assert (one.probe["kind"], one.probe["cpus"]) == (one.factors["kind"], [4])
+    assert made["uyield/uthread"].probe["tick_ns"] == 0
+    assert made["function/pthread"].probe["calls"] > made["getppid/pthread"].probe["calls"]
+
+
+def test_signals_go_to_oneself_and_to_another() -> None:
+    made = {name.partition("/")[0]: one for name, one in trials("signal").items()}
+    assert set(made) == {*signal.SELF, "pong-same", *signal.OTHERS}
+    assert all(made[kind].probe["probe"] == "calls" for kind in signal.SELF)
+    assert made["interrupt"].probe["cpus"] == made["pong-two"].probe["cpus"] == [4, 7]
+    assert made["pong-same"].probe["by"] == "signal"
+    alone = trials("signal", (3,))
+    assert not any(name.startswith(signal.OTHERS) for name in alone)
+    assert all(one.note == signal.ONE_CPU_NOTE for one in alone.values())
+
+
+# ---- sync, producer-consumer ----
+
+
+def test_every_way_of_a_sum_on_one_cpu_and_on_two() -> None:
+    made = trials("sync")
+    assert set(made) == {
+        f"{cpus}/{way}/{model}" for cpus in (1, 2) for way in sync.WAYS for model in sync.MODELS
+    }
+    for one in made.values():
+        assert len(one.probe["cpus"]) == one.factors["cpus_used"]
+        assert one.probe["threads"] == sync.THREADS
+    assert get("sync").study == get("producer-consumer").study == "001"
+    each = sync.METRICS["each_ns"].of
+    assert each({"wall_ns": 500, "counter": 100}) == 5
+    assert each({"wall_ns": 500}) is None and each({"counter": 5}) is None
+
+
+def test_items_by_model_and_room() -> None:
+    made = trials("producer-consumer")
+    assert set(made) == {
+        f"{cpus}/{room}/{model}"
+        for cpus in (1, 2)
+        for room in producer_consumer.ROOMS
+        for model in producer_consumer.MODELS
+        if cpus == 1 or model != "coroutine"
+    }
+    for one in made.values():
+        assert one.probe["room"] == one.factors["room"] and one.probe["pairs"] == 1
+        assert one.probe["items"] >= one.probe["room"]
+    quick = trials("producer-consumer", quick=True)
+    assert all(one.probe["items"] >= 100 for one in quick.values())
+    each = producer_consumer.METRICS["each_ns"].of
+    assert each({"wall_ns": 500, "items": 100}) == 5 and each({"wall_ns": 500}) is None
+
+
+# ---- eevdf-yield ----
+
+
+@pytest.mark.parametrize("engine", ["native", "vm"])
+def test_two_threads_do_nothing_but_yield(engine: Engine) -> None:
+    made = trials("eevdf-yield", engine=engine)
+    policies = ("other", "batch") if engine == "native" else ("other", "batch", "fifo")
+    assert set(made) == {f"{policy}/{m}" for policy in policies for m in eevdf_yield.MODELS}
+    for one in made.values():
+        assert (one.probe["threads"], one.probe["every"], one.probe["cpus"]) == (2, 1, [4])
+        assert (one.probe["intervention"], one.probe["policy"]) == ("yield", one.factors["policy"])
+        assert one.note == ""
+    quick = trials("eevdf-yield", quick=True, engine=engine)
+    assert set(quick) == {f"other/{m}" for m in eevdf_yield.MODELS}
+    assert all(one.note == eevdf_yield.QUICK_NOTE for one in quick.values())

@@ -14,7 +14,7 @@ from test_probes_003 import CPUS, Record, error, measure, probe
 
 from swtch.analysis import gates
 from swtch.engines.protocol import Result
-from swtch.experiments import ping
+from swtch.experiments import ping, producer_consumer, signal, sync, syscall
 from swtch.records import Sample, Trial
 
 __all__ = ["probe"]  # the fixture
@@ -153,3 +153,157 @@ def test_a_wrong_ring_is_named(probe: Path, given: Record, where: str) -> None:
 @pytest.mark.parametrize(("model", "by"), [("uthread", "yield"), ("coroutine", "yield")])
 def test_who_yields_stays_on_one_cpu(probe: Path, model: str, by: str) -> None:
     assert error(probe, ring(model, by, cpus=CPUS))["where"] == "cpus"
+
+
+# ---- calls ----
+
+
+def calls(kind: str, model: str = "pthread", **given: Any) -> Record:
+    base: Record = {
+        "schema": 1,
+        "probe": "calls",
+        "model": model,
+        "kind": kind,
+        "batches": 20,
+        "calls": 10,
+        "cpus": CPUS[:1],
+        "policy": "batch",
+        "seed": 0,
+    }
+    return of(base, given)
+
+
+KINDS = [(kind, model) for model, kinds in syscall.KINDS.items() for kind in kinds]
+
+
+@pytest.mark.parametrize(("kind", "model"), [*KINDS, *((kind, "pthread") for kind in signal.SELF)])
+def test_calls_are_counted_and_switch_nobody(probe: Path, kind: str, model: str) -> None:
+    made = measure(probe, calls(kind, model))
+    assert made.values["calls"] == 200
+    assert 0 < made.values["each_p10_ns"] <= made.values["each_p50_ns"]
+    assert made.values["each_p50_ns"] <= made.values["each_p90_ns"] <= made.values["each_p99_ns"]
+    (thread,) = made.threads
+    # Nobody to hand over to: whatever it was, it did not sleep.
+    assert thread.nvcsw == 0 and thread.cpu == CPUS[0]
+
+
+@two
+def test_an_interrupted_thread_handles_every_signal(probe: Path) -> None:
+    made = measure(probe, calls("interrupt", cpus=CPUS))
+    assert made.values["calls"] == 200
+
+
+@pytest.mark.parametrize(
+    ("given", "where"),
+    [
+        ({"kind": "fork"}, "kind"),
+        ({"kind": "interrupt"}, "cpus"),
+        ({"kind": "uyield"}, "model"),
+        ({"model": "uthread"}, "model"),
+        ({"model": "process"}, "model"),
+        ({"batches": 0}, "batches"),
+        ({"calls": 0}, "calls"),
+    ],
+)
+def test_a_wrong_call_is_named(probe: Path, given: Record, where: str) -> None:
+    assert error(probe, calls(**{"kind": "getppid", **given}))["where"] == where
+
+
+# ---- sync ----
+
+
+def adding(model: str, way: str, **given: Any) -> Record:
+    base: Record = {
+        "schema": 1,
+        "probe": "sync",
+        "model": model,
+        "way": way,
+        "threads": 4,
+        "times": 200,
+        "between": 5,
+        "cpus": CPUS,
+        "policy": "batch",
+        "seed": 0,
+    }
+    return of(base, given)
+
+
+@pytest.mark.parametrize("way", sync.WAYS)
+@pytest.mark.parametrize("model", sync.MODELS)
+def test_every_way_gives_the_same_sum(probe: Path, model: str, way: str) -> None:
+    trial = adding(model, way, tick_ns=100_000 if model == "uthread" else None)
+    made = measure(probe, trial)
+    assert made.values["counter"] == made.values["expected"] == 4 * 200
+    assert "counter" not in marks(trial, made)
+    assert len(made.threads) == (0 if model == "uthread" else 4)
+
+
+def test_threads_that_are_stopped_with_the_lock_lose_nothing(probe: Path) -> None:
+    trial = adding("uthread", "mutex", cpus=CPUS[:1], times=200_000, tick_ns=100_000)
+    made = measure(probe, trial)
+    assert made.values["counter"] == 800_000 and made.values["ticks"] > 0
+
+
+@pytest.mark.parametrize(
+    ("given", "where"),
+    [
+        ({"model": "process"}, "model"),
+        ({"way": "hope"}, "way"),
+        ({"threads": 0}, "threads"),
+        ({"times": 0}, "times"),
+        ({"between": -1}, "between"),
+    ],
+)
+def test_a_wrong_sum_is_named(probe: Path, given: Record, where: str) -> None:
+    assert error(probe, adding(**{"model": "pthread", "way": "own", **given}))["where"] == where
+
+
+# ---- queue ----
+
+
+def queue(model: str, room: int, **given: Any) -> Record:
+    base: Record = {
+        "schema": 1,
+        "probe": "queue",
+        "model": model,
+        "pairs": 1,
+        "room": room,
+        "items": 100,
+        "cpus": CPUS[:1],
+        "policy": "batch",
+        "seed": 0,
+    }
+    return of(base, given)
+
+
+@pytest.mark.parametrize("pairs", [1, 3])
+@pytest.mark.parametrize("room", [1, 16])
+@pytest.mark.parametrize("model", producer_consumer.MODELS)
+def test_every_item_arrives_once(probe: Path, model: str, room: int, pairs: int) -> None:
+    cpus = CPUS[:1] if model == "coroutine" else CPUS
+    trial = queue(model, room, pairs=pairs, cpus=cpus)
+    made = measure(probe, trial)
+    all_of_them = 100 * pairs
+    assert made.values["items"] == all_of_them
+    assert made.values["counter"] == made.values["expected"] == all_of_them * (all_of_them + 1) / 2
+    assert marks(trial, made) == ()
+
+
+@pytest.mark.parametrize("model", producer_consumer.MODELS)
+def test_room_for_one_is_two_switches_an_item(probe: Path, model: str) -> None:
+    made = measure(probe, queue(model, 1, items=1000))
+    kernel = [(t.nvcsw or 0) + (t.nivcsw or 0) for t in made.threads]
+    assert (sum(kernel) if kernel else made.values["switches"]) >= 2 * 1000 - 20
+
+
+@pytest.mark.parametrize(
+    ("given", "where"),
+    [
+        ({"model": "ucontext"}, "model"),
+        ({"room": 0}, "room"),
+        ({"items": 0}, "items"),
+        ({"pairs": 0}, "pairs"),
+    ],
+)
+def test_a_wrong_queue_is_named(probe: Path, given: Record, where: str) -> None:
+    assert error(probe, queue(**{"model": "pthread", "room": 1, **given}))["where"] == where

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Study 001's future work: a producer and a consumer with a bounded buffer between them.
+
+The text book's way, a mutex and two condition variables, by each model. How often one
+must switch to the other follows from the room in the buffer: with room for one item,
+each item is a switch there and one back; with room for many, a switch moves as many.
+So the same program shows what a switch costs and what it costs to have few of them.
+
+The consumer adds the items up, and the sum must be right: the gate ``counter`` marks a
+sample in which an item was lost or came twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from swtch.experiments import Experiment, Metric, Setting, value
+from swtch.records import Model, Scalar, Trial
+
+NAME: Final = "producer-consumer"
+MODELS: Final[tuple[Model, ...]] = ("process", "pthread", "uthread", "coroutine")
+ROOMS: Final = (1, 16, 256)
+ROOMS_QUICK: Final = (1, 256)
+# Items by room: about as many switches, and many more items where those are rare.
+ITEMS: Final[Mapping[int, int]] = {1: 5_000, 16: 20_000, 256: 50_000}
+QUICK_PART: Final = 5
+TWO_PART: Final = 10  # a wake-up across takes that much longer at least
+GUEST_PART: Final = 50
+
+QUICK_NOTE: Final = "quick: room for 1 and for 256 only, and a fifth of the items"
+GUEST_NOTE: Final = "in a guest on one CPU with few items"
+ONE_CPU_NOTE: Final = "no second CPU is allowed here, so both sides share one"
+
+
+def _each(unit: str) -> Metric:
+    """The time of one item."""
+
+    def computed(values: Mapping[str, float | int]) -> float | None:
+        wall, items = values.get(f"wall_{unit}"), values.get("items")
+        return wall / items if wall is not None and items else None
+
+    return Metric(unit=unit, of=computed)
+
+
+METRICS: Final[Mapping[str, Metric]] = {
+    "each_ns": _each("ns"),
+    "each_instructions": _each("instructions"),
+    "items": value("items", "items"),
+}
+
+
+def items_of(room: int, cpus: int, setting: Setting) -> int:
+    """Fewer where each takes longer."""
+    if setting.engine != "native":
+        return ITEMS[room] // GUEST_PART
+    return ITEMS[room] // (QUICK_PART if setting.quick else 1) // (TWO_PART if cpus > 1 else 1)
+
+
+def _trial(model: Model, room: int, cpus: int, setting: Setting) -> Trial:
+    factors: dict[str, Scalar] = {"room": room, "cpus_used": cpus, "policy": setting.policy}
+    probe = {
+        "schema": 1,
+        "probe": "queue",
+        "model": model,
+        "pairs": 1,
+        "room": room,
+        "items": items_of(room, cpus, setting),
+        "cpus": list(setting.cpus[:cpus]),
+        "policy": setting.policy,
+        "seed": 0,
+    }
+    if model == "uthread":
+        probe["tick_ns"] = 0
+    return Trial(
+        id=f"{NAME}/{cpus}/{room}/{model}",
+        experiment=NAME,
+        model=model,
+        engine=setting.engine,
+        factors=factors,
+        probe=probe,
+        note=_note(setting),
+        timeout_s=setting.timeout_s,
+    )
+
+
+def _note(setting: Setting) -> str:
+    if setting.engine != "native":
+        return GUEST_NOTE
+    notes = [QUICK_NOTE] if setting.quick else []
+    if len(setting.cpus) < 2:
+        notes.append(ONE_CPU_NOTE)
+    return "; ".join(notes)
+
+
+def trials(setting: Setting) -> tuple[Trial, ...]:
+    """Each model with each room, both sides on one CPU and each on its own."""
+    native = setting.engine == "native"
+    rooms = ROOMS_QUICK if setting.quick or not native else ROOMS
+    return tuple(
+        _trial(model, room, cpus, setting)
+        for cpus in (1, 2)[: len(setting.cpus) if native else 1]
+        for room in rooms
+        for model in MODELS
+        if model in setting.models and (cpus == 1 or model != "coroutine")
+    )
+
+
+EXPERIMENT = Experiment(
+    name=NAME,
+    title="A producer and a consumer",
+    study="001",
+    question="What does an item cost on its way through a bounded buffer, by model and room?",
+    models=MODELS,
+    seconds=0.1,
+    trials=trials,
+    metrics=METRICS,
+)
