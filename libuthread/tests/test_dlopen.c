@@ -299,7 +299,7 @@ static void *opens_and_closes(void *arg)
 		CHECK(*value() >= 42);
 		++*value();
 		uthread_yield();
-		CHECK(*value() > 42);
+		CHECK(*value() >= 42); /* another worker's, with shared TLS */
 		gate_leave(&gate);
 		gate_enter_alone(&gate);
 		CHECK(!dlclose(h));
