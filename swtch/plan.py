@@ -26,6 +26,8 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import get_args
 
+import msgspec
+
 from swtch import experiments
 from swtch.errors import RequestError, did_you_mean
 from swtch.experiments import Experiment, Setting
@@ -83,6 +85,20 @@ def make_trials(chosen: Sequence[Experiment], setting: Setting) -> tuple[Trial, 
     trials = tuple(trial for experiment in chosen for trial in experiment.trials(setting))
     assert len({trial.id for trial in trials}) == len(trials)
     return trials
+
+
+def with_control(trials: Sequence[Trial]) -> tuple[Trial, ...]:
+    """`trials` with a copy of the first of each experiment that has no copy of its own:
+    the A/A control (analysis.control)."""
+    made: list[Trial] = []
+    controlled = {t.experiment for t in trials if t.factors.get("control") == "b"}
+    for trial in trials:
+        made.append(trial)
+        if trial.experiment not in controlled:
+            controlled.add(trial.experiment)
+            factors = {**trial.factors, "control": "b"}
+            made.append(msgspec.structs.replace(trial, id=f"{trial.id}/again", factors=factors))
+    return tuple(made)
 
 
 def repeats_of(experiment: Experiment, depth: Depth, asked: int | None) -> int:

@@ -16,7 +16,7 @@ import msgspec
 import pytest
 
 from swtch import cli, store
-from swtch.analysis import changes, comparison
+from swtch.analysis import changes, comparison, ranks
 from swtch.analysis.comparison import Comparison
 from swtch.analysis.findings import Group
 from swtch.commands import compare
@@ -93,7 +93,8 @@ def of(a: str, b: str) -> Comparison:
 
 def test_a_slower_model_is_called_and_nothing_else(pair: tuple[str, str]) -> None:
     made = of(*pair)
-    assert {row.model for row in made.rows if row.differs} == {"coroutine"}
+    # All models together are called, too: a part of them did change.
+    assert {row.model for row in made.rows if row.differs} == {"coroutine", None}
     (family,) = [row for row in made.families if row.model == "coroutine"]
     assert family.word == "slower"
     assert family.ratio.low < 1.2 < family.ratio.high
@@ -151,22 +152,43 @@ def test_costs_turn_rates_round() -> None:
     ],
 )
 def test_rank_test_of_one_trial(a: Sequence[float], b: Sequence[float], p: float) -> None:
-    assert comparison.rank_p([(a, b)]) == pytest.approx(p, abs=0.01)
+    assert ranks.rank_p([(a, b)]) == pytest.approx(p, abs=0.01)
 
 
 def test_strata_add_up() -> None:
     """What one trial cannot show, five of them can; and a mix of signs shows nothing."""
     up = ([1.0, 2, 3, 4, 5], [3.5, 4.5, 6, 7, 8])
     down = (up[1], up[0])
-    assert comparison.rank_p([up]) > 0.01
-    assert comparison.rank_p([up] * 5) < 1e-4
-    assert comparison.rank_p([up, down] * 3) == pytest.approx(1.0)
-    assert comparison.rank_p([([1.0, 1], [1.0, 1])] * 3) == 1.0
+    assert ranks.rank_p([up]) > 0.01
+    assert ranks.rank_p([up] * 5) < 1e-4
+    assert ranks.rank_p([up, down] * 3) == pytest.approx(1.0)
+    assert ranks.rank_p([([1.0, 1], [1.0, 1])] * 3) == 1.0
+
+
+def test_simes_is_no_less_than_the_least_and_no_more_than_bonferroni() -> None:
+    assert comparison.simes([0.01, 0.5, 0.9]) == pytest.approx(0.03)
+    assert comparison.simes([0.04, 0.04, 0.04]) == pytest.approx(0.04)
+    assert comparison.simes([0.2]) == 0.2
+
+
+def test_a_single_trial_that_changed_is_found_among_many(
+    tmp_path: Path, make_manifest: MakeManifest
+) -> None:
+    manifest = make_manifest(repeats=10)
+    one = "scenarios/B2/pthread"
+    a = write(tmp_path / "a", manifest)
+    b = write(tmp_path / "b", manifest, lambda trial: 1.5 if trial.id == one else 1.0, 2)
+    made = of(str(a), str(b))
+    assert {row.name for row in made.trials if row.differs} == {one}
+    assert {row.name for row in made.families if row.differs} == {
+        "scenarios, all models",
+        "scenarios, all pthread",
+    }
 
 
 def test_one_stratum_is_wilcoxons_by_either_way() -> None:
     """Doubling strata is not doubling data, but the rank sums agree."""
-    rank_sum, expected, variance = comparison._rank_sum([1, 2, 3], [4, 5, 6])
+    rank_sum, expected, variance = ranks.rank_sum([1, 2, 3], [4, 5, 6])
     assert (rank_sum, expected, variance) == (15, 10.5, 3 * 3 * 7 / 12)
 
 
@@ -192,7 +214,7 @@ def test_compare_tells_the_environment_first(
     assert cli.main(["compare", *pair]) == 0
     said = capsys.readouterr().out
     assert said.index("kernel.release") < said.index("scenarios, all")
-    assert "12 comparisons: 6 slower, 6 no difference." in said
+    assert "13 comparisons: 7 slower, 6 no difference." in said
     assert "5 trials without a difference are not listed; --all lists them." in said
 
 
@@ -206,7 +228,7 @@ def test_compare_in_other_forms(
     assert {row["called"] for row in made["families"]} == {"slower", "no difference"}
     assert cli.main(["compare", *pair, "--format", "csv"]) == 0
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
-    assert len(rows) == 12
+    assert len(rows) == 13
     assert {row["called"] for row in rows if row["model"] == "coroutine"} == {"slower"}
     assert cli.main(["compare", *pair, "--format", "md"]) == 0
     assert capsys.readouterr().out.startswith("| what | engine |")

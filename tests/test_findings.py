@@ -12,11 +12,11 @@ from synthetic import Scene, scenario, scenario_sample, spread
 
 from swtch import experiments
 from swtch.analysis import stats
+from swtch.analysis.control import controls
 from swtch.analysis.findings import (
     UNITS,
     Place,
     compare,
-    controls,
     find,
     group,
     metrics,

@@ -114,6 +114,7 @@ class Report(msgspec.Struct, forbid_unknown_fields=True):
     findings: list[Finding]
     said: dict[str, list[str]]
     controls: list[Control]
+    false_positives: dict[str, int]
     notes: list[str]
     environment: dict[str, Any]
 

@@ -7,4 +7,6 @@
 ``changes``     where a series changes its level
 ``comparison``  two runs: ratios, and which of them are differences
 ``series``      trials over many runs
+``ranks``       the tests that call a difference
+``control``     A/A: how often they are wrong here
 """

@@ -3,23 +3,29 @@
 
 A comparison is of one metric of one trial that both runs have at the same place. Its
 ratio is that of the *cost* (time, or one over a rate), so that above 1 always means
-slower. Beside the trials stand the *families*: all trials of one experiment, place and
-model together, because a slower probe is slower in all of its trials, and together they
-show what one trial's few invocations cannot.
+slower. Beside the trials stand two kinds of *families*: all trials of a model in an
+experiment, and all of an experiment, at one place each. A slower probe is slower in all
+of its trials, and together they show what one trial's few invocations cannot.
 
-A comparison is called different by a rank test: Wilcoxon's for a trial, exact for the
-few invocations there are, and van Elteren's, which is Wilcoxon's with a stratum a
-trial, for a family. Ranks, because noise has a tail to one side and one invocation that
-was preempted shall not decide. All p-values of a comparison of runs are adjusted
-together by Benjamini and Hochberg (JRSS B 57, 1995): of what is called different, a
-share of ``LEVEL`` is expected not to be; if nothing differs, nothing is called in 95 of
-100 comparisons of runs.
+What is called different passes a rank test: Wilcoxon's for a trial, exact for the few
+invocations there are, and van Elteren's, which is Wilcoxon's with a stratum a trial, for
+a family. Ranks, because noise has a tail to one side and one invocation that was
+preempted shall not decide. A family is tested in two ways, by its strata and by its
+members' p-values (Simes), so that neither a small change of all nor a large one of a
+single trial is lost; the smaller p counts double.
+
+Multiplicity is controlled from above (Yekutieli, JASA 103, 2008): experiments are
+adjusted together by Benjamini and Hochberg (JRSS B 57, 1995), the models of an
+experiment only if it is called, the trials of a model only if that is. Of the
+experiments that are called different a share of ``LEVEL`` is expected not to be; if
+nothing differs, nothing at all is called in 95 of 100 comparisons of runs.
 
 Rejected: calling what has an interval without 1 (with five invocations, bootstrap
 intervals are too narrow, and of 200 intervals 10 miss by design), Welch's t on
 logarithms (one outlier hides a shift of all others), Holm's step-down (it controls any
 false call at all, and gives up most true ones of a quick run), pairing blocks of two
-runs (they were not measured at the same time).
+runs (they were not measured at the same time), one adjustment over all trials (a trial
+more that did not change would hide those that did).
 
 Source: measurement guide after Kalibera and Jones (2013), section 2; Lehmann,
 Nonparametrics (1975), section 3.3 for van Elteren's test.
@@ -29,11 +35,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from swtch.analysis import stats
 from swtch.analysis.findings import UNITS, Group, Place, own_metrics
+from swtch.analysis.ranks import rank_p
 from swtch.records import Interval, Model, Verdict
 
 LEVEL = 0.05
@@ -52,13 +59,14 @@ MORE_IS_BETTER = frozenset(
 class Compared:
     """One row. ``ratio`` is B's cost over A's; ``p`` as tested, ``adjusted`` for all rows.
 
-    ``a`` and ``b`` are medians in ``unit``, None for a family, which has ``trials``.
+    ``a`` and ``b`` are medians in ``unit``, None for a family, which has ``trials``;
+    ``model`` is None where a family has all models.
     """
 
     name: str
     experiment: str
     place: Place
-    model: Model
+    model: Model | None
     metric: str
     unit: str
     n: tuple[int, int]
@@ -116,11 +124,15 @@ def costs(values: Sequence[float], unit: str) -> list[float]:
     return [1 / value for value in values] if unit in MORE_IS_BETTER else list(values)
 
 
+# Before, after, and by what they are compared: metric and unit.
+Pair = tuple[Group, Group, str, str]
+
+
 def compare(a: Sequence[Group], b: Sequence[Group]) -> Comparison:
     """Every trial that both have, and their families."""
     left = {(g.trial.id, g.place): g for g in a if g.good and not _copy(g)}
     right = {(g.trial.id, g.place): g for g in b if g.good and not _copy(g)}
-    pairs = []
+    pairs: list[Pair] = []
     for key, one in left.items():
         other = right.get(key)
         if other is None or not _same_work(one, other):
@@ -128,13 +140,12 @@ def compare(a: Sequence[Group], b: Sequence[Group]) -> Comparison:
         found = main_metric(one)
         if found is not None and found == main_metric(other):
             pairs.append((one, other, *found))
-    rows = [_trial(*pair) for pair in pairs]
-    strata: dict[tuple[str, Place, Model], list[tuple[Group, Group, str, str]]] = {}
+    tree: dict[tuple[str, Place], dict[Model, list[Pair]]] = {}
     for pair in pairs:
         trial = pair[0].trial
-        strata.setdefault((trial.experiment, pair[0].place, trial.model), []).append(pair)
-    families = [_family(own) for own in strata.values() if len(own) > 1]
-    families, rows = _adjusted(families, rows)
+        models = tree.setdefault((trial.experiment, pair[0].place), {})
+        models.setdefault(trial.model, []).append(pair)
+    families, rows = _called([_node(models) for models in tree.values()])
     compared = {(g.trial.id, g.place) for g, *_ in pairs}
     return Comparison(
         families=tuple(families),
@@ -174,64 +185,50 @@ def _trial(a: Group, b: Group, metric: str, unit: str) -> Compared:
     )
 
 
-def _family(pairs: Sequence[tuple[Group, Group, str, str]]) -> Compared:
+@dataclass(frozen=True)
+class _Node:
+    """A row with the rows that it stands for; of a trial there are none."""
+
+    row: Compared
+    children: tuple[_Node, ...] = ()
+
+
+def _node(models: Mapping[Model, Sequence[Pair]]) -> _Node:
+    """An experiment at a place, with its models and their trials."""
+    members = []
+    for model, pairs in models.items():
+        trials = tuple(_Node(_trial(*pair)) for pair in pairs)
+        members.append(trials[0] if len(trials) == 1 else _family(pairs, trials, model))
+    if len(members) == 1:
+        return members[0]
+    every = [pair for pairs in models.values() for pair in pairs]
+    return _family(every, tuple(members), None)
+
+
+def _family(pairs: Sequence[Pair], children: tuple[_Node, ...], model: Model | None) -> _Node:
     trial = pairs[0][0].trial
     strata = [(costs(a.values(m), unit), costs(b.values(m), unit)) for a, b, m, unit in pairs]
     metrics = dict.fromkeys(metric for _, _, metric, _ in pairs)
-    return Compared(
-        name=f"{trial.experiment}, all {trial.model}",
+    row = Compared(
+        name=f"{trial.experiment}, all {model or 'models'}",
         experiment=trial.experiment,
         place=pairs[0][0].place,
-        model=trial.model,
+        model=model,
         metric=", ".join(metrics),
         unit="x",
         n=(min(len(a) for a, _ in strata), min(len(b) for _, b in strata)),
         a=None,
         b=None,
         ratio=geometric_ratio(strata),
-        p=rank_p(strata),
+        p=min(1.0, 2 * min(rank_p(strata), simes([child.row.p for child in children]))),
         trials=len(pairs),
     )
+    return _Node(row, children)
 
 
-def rank_p(strata: Sequence[tuple[Sequence[float], Sequence[float]]]) -> float:
-    """Two-sided p that B is as A: Wilcoxon's, and of several strata van Elteren's."""
-    from scipy.stats import mannwhitneyu, norm
-
-    usable = [(a, b) for a, b in strata if a and b]
-    if not usable:
-        return 1.0
-    if len(usable) == 1:
-        a, b = usable[0]
-        if len(set(a) | set(b)) == 1:
-            return 1.0
-        tied = len(set(a) | set(b)) < len(a) + len(b)
-        method = "asymptotic" if tied else "exact"
-        return float(mannwhitneyu(a, b, alternative="two-sided", method=method).pvalue)
-    above, variance = 0.0, 0.0
-    for a, b in usable:
-        rank_sum, expected, spread = _rank_sum(a, b)
-        # Locally most powerful for equal shifts: weight 1 / (n + 1).
-        weight = 1.0 / (len(a) + len(b) + 1)
-        above += weight * (rank_sum - expected)
-        variance += weight**2 * spread
-    if variance == 0:
-        return 1.0
-    return float(2 * norm.sf(abs(above) / math.sqrt(variance)))
-
-
-def _rank_sum(a: Sequence[float], b: Sequence[float]) -> tuple[float, float, float]:
-    """Of b among both: the sum of ranks, what is expected of it, and its variance."""
-    from collections import Counter
-
-    from scipy.stats import rankdata
-
-    both = [*a, *b]
-    n, m, total = len(a), len(b), len(a) + len(b)
-    ranks = rankdata(both)
-    ties = sum(count**3 - count for count in Counter(both).values())
-    variance = n * m / 12 * ((total + 1) - ties / (total * (total - 1)))
-    return float(ranks[n:].sum()), m * (total + 1) / 2, variance
+def simes(ps: Sequence[float]) -> float:
+    """One p-value for several that each test the same: none of them is a difference."""
+    return min(p * len(ps) / rank for rank, p in enumerate(sorted(ps), start=1))
 
 
 def geometric_ratio(strata: Sequence[tuple[Sequence[float], Sequence[float]]]) -> Interval:
@@ -266,19 +263,26 @@ def _medians(values: Any, rng: Any) -> Any:
     return np.median(values[rng.integers(0, len(values), (RESAMPLES, len(values)))], axis=1)
 
 
-def _adjusted(
-    families: Sequence[Compared], rows: Sequence[Compared]
-) -> tuple[list[Compared], list[Compared]]:
-    from dataclasses import replace
+def _called(roots: Sequence[_Node]) -> tuple[list[Compared], list[Compared]]:
+    """Families and trials with their adjusted p, from above."""
+    found: list[Compared] = []
 
+    def descend(nodes: Sequence[_Node], above: float) -> None:
+        for node, p in zip(nodes, adjusted([node.row.p for node in nodes]), strict=True):
+            # Nothing below is called where what stands for it is not.
+            own = max(p, above)
+            found.append(replace(node.row, adjusted=own))
+            descend(node.children, own)
+
+    descend(roots, 0.0)
+    return [r for r in found if r.a is None], [r for r in found if r.a is not None]
+
+
+def adjusted(ps: Sequence[float]) -> list[float]:
+    """By Benjamini and Hochberg."""
     from scipy.stats import false_discovery_control
 
-    every = [*families, *rows]
-    if not every:
-        return [], []
-    adjusted = false_discovery_control([row.p for row in every], method="bh")
-    made = [replace(row, adjusted=float(p)) for row, p in zip(every, adjusted, strict=True)]
-    return made[: len(families)], made[len(families) :]
+    return [float(p) for p in false_discovery_control(ps, method="bh")] if ps else []
 
 
 # ---- environments ----

@@ -166,32 +166,3 @@ def compare(a: Group, b: Group, metric: str = "") -> Interval | None:
             [left[block] for block in common], [right[block] for block in common], paired=True
         )
     return stats.ratio(list(left.values()), list(right.values()))
-
-
-@dataclass(frozen=True)
-class Control:
-    """The A/A control: one trial against its own copy. 1 lies inside, or noise does."""
-
-    a: Group
-    b: Group
-    ratio: Interval
-
-    @property
-    def differs(self) -> bool:
-        return not self.ratio.low <= 1 <= self.ratio.high
-
-
-def controls(groups: Sequence[Group]) -> tuple[Control, ...]:
-    """Every trial that has a copy, with the ratio between the two."""
-    found = []
-    copies = [g for g in groups if g.trial.factors.get("control") == "b"]
-    for copy in copies:
-        for original in groups:
-            same = original.trial.factors | {"control": "b"} == copy.trial.factors
-            if original is copy or not same or original.trial.model != copy.trial.model:
-                continue
-            if original.place == copy.place:
-                made = compare(original, copy)
-                if made is not None:
-                    found.append(Control(original, copy, made))
-    return tuple(found)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from swtch.analysis import changes, comparison
 from swtch.analysis.findings import Group, group
+from swtch.analysis.ranks import rank_p
 
 if TYPE_CHECKING:
     from swtch.store import Run
@@ -76,8 +77,6 @@ def _shown(one: Group) -> bool:
 
 
 def _mark(made: list[Series]) -> None:
-    from scipy.stats import false_discovery_control
-
     steps = []
     for one in made:
         costs = [comparison.costs(point.values, one.unit) for point in one.points]
@@ -85,10 +84,10 @@ def _mark(made: list[Series]) -> None:
         for index in range(1, len(one.points)):
             before, after = costs[index - 1], costs[index]
             point = one.points[index]
-            point.p = comparison.rank_p([(before, after)])
+            point.p = rank_p([(before, after)])
             steps.append((point, statistics.median(after) / statistics.median(before) - 1))
-    adjusted = false_discovery_control([point.p for point, _ in steps], method="bh")
+    adjusted = comparison.adjusted([point.p for point, _ in steps])
     for (point, share), p in zip(steps, adjusted, strict=True):
-        point.p = float(p)
+        point.p = p
         if p < comparison.LEVEL:
             point.changed = share

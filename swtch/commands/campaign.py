@@ -87,7 +87,7 @@ def make(terms: Terms, engine: Engine, shares: Sequence[choice.Share]) -> Planne
     for share in shares:
         name = share.engine.name
         made = plan.make_trials(share.experiments, _setting(share, terms))
-        mine = choice.spread(share.engine, made)
+        mine = choice.spread(share.engine, plan.with_control(made))
         trials += mine
         boots += len({trial.factors["guest"] for trial in mine}) if name == "vm" else 0
         for experiment in share.experiments:

@@ -101,6 +101,10 @@ def _as_json(story: Story) -> dict[str, Any]:
             }
             for control in story.controls
         ],
+        "false_positives": {
+            "called": story.false_positives.called,
+            "of": story.false_positives.of,
+        },
         "notes": story.notes,
         "environment": manifest.environment,
     }
@@ -201,6 +205,8 @@ def _markdown(story: Story, _: Path) -> str:
     )
     for control in story.controls:
         lines += ["", _md_line(f"A/A control, {control.a.trial.id}: {spread(control.ratio)} x.")]
+    if story.false_positives.of:
+        lines += ["", f"Like compared with like, from this run: {story.false_positives} differ."]
     if story.errors:
         lines += ["", "Failed invocations:", ""]
         lines += [f"- {_md_line(error)}" for error in story.errors]

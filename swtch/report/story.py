@@ -16,9 +16,10 @@ from typing import Any
 
 from swtch import claims, store
 from swtch.analysis import gates
-from swtch.analysis.findings import Control, Group, Place, compare, controls, find, group
+from swtch.analysis.control import Control, Rate, controls, rate
+from swtch.analysis.findings import Group, Place, compare, find, group
 from swtch.experiments import Experiment, get
-from swtch.records import Finding, Interval, Verdict
+from swtch.records import Finding, Interval, Trial, Verdict
 from swtch.report import legible
 
 VERDICT_ORDER = ("holds", "differs", "cannot tell", "not measurable here")
@@ -49,7 +50,7 @@ class Story:
         """What was done instead of what the study did, once each."""
         notes: dict[str, list[str]] = {}
         for one in self.groups:
-            if one.trial.note:
+            if one.trial.note and _shown(one.trial):
                 notes.setdefault(one.trial.note, []).append(one.trial.id)
         return tuple(f"{', '.join(ids)}: {note}." for note, ids in notes.items())
 
@@ -74,6 +75,7 @@ class Story:
             finding
             for finding in self.findings
             if finding.trial.experiment == experiment
+            and _shown(finding.trial)
             and (place is None or Place.of(finding.trial) == place)
         )
 
@@ -81,7 +83,9 @@ class Story:
         return tuple(
             group
             for group in self.groups
-            if group.trial.experiment == experiment and (place is None or group.place == place)
+            if group.trial.experiment == experiment
+            and _shown(group.trial)
+            and (place is None or group.place == place)
         )
 
     @cached_property
@@ -118,6 +122,11 @@ class Story:
         return tuple(sentences[:3])
 
     @cached_property
+    def false_positives(self) -> Rate:
+        """How often this run would call like with like different."""
+        return rate(self.groups)
+
+    @cached_property
     def gate_rows(self) -> tuple[tuple[str, str, int, int], ...]:
         """(gate, meaning, samples marked, samples) of the gates that fired."""
         total = sum(finding.n for finding in self.findings)
@@ -139,6 +148,11 @@ def tell(path: Path) -> Story:
         controls=controls(groups),
         verdicts=claims.judge(groups, run.manifest.experiments),
     )
+
+
+def _shown(trial: Trial) -> bool:
+    """Chapters see no copies of the A/A control, but for the one that shows its own."""
+    return trial.factors.get("control") != "b" or trial.experiment == "scenarios"
 
 
 def number(value: float | None, digits: int = 3) -> str:

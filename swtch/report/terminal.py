@@ -69,5 +69,11 @@ def _rest(story: Story, console: Console) -> None:
             highlight=False,
             markup=False,
         )
+    if story.false_positives.of:
+        console.print(
+            f"of comparisons of like with like drawn from this run, {story.false_positives} are"
+            " called different",
+            highlight=False,
+        )
     for error in story.errors:
         console.print(error, markup=False, highlight=False, style="red")
