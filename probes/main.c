@@ -25,6 +25,7 @@ static const struct {
 	{ "calls", probe_calls },
 	{ "sync", probe_sync },
 	{ "queue", probe_queue },
+	{ "wakeup", probe_wakeup },
 	{ "pair-overhead", probe_pair },
 	{ "interrupt-overhead", probe_interrupt },
 };

@@ -76,5 +76,6 @@ void probe_ring(json_t *trial);
 void probe_calls(json_t *trial);
 void probe_sync(json_t *trial);
 void probe_queue(json_t *trial);
+void probe_wakeup(json_t *trial);
 
 #endif

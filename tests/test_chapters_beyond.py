@@ -6,6 +6,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable, Mapping
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,21 @@ def producing(one: Trial, factor: float) -> Mapping[str, float]:
     return {"wall_ns": round(ns * 100 * factor), "items": 100, "counter": 5050, "expected": 5050}
 
 
+def waking(one: Trial, factor: float) -> Mapping[str, float]:
+    busy = 4 if one.factors["busy"] else 1
+    ns = {"uthread": 500, "pthread": 5000}[one.model] * factor * busy
+    return {
+        "late_n": 40,
+        "late_p50_ns": ns,
+        "late_p90_ns": 2 * ns,
+        "late_p99_ns": 3 * ns,
+        "late_max_ns": 4 * ns,
+        "wakes": 40,
+    }
+
+
+QUANTILES = {"late_quantiles": [[0.0, 400], [0.5, 500], [0.9, 900], [0.99, 9000], [1.0, 9500]]}
+
 # Of each experiment: values, the figures they make, and what is said of them.
 CHAPTERS: dict[str, tuple[Values, list[str], list[str]]] = {
     "ping": (
@@ -112,6 +128,11 @@ CHAPTERS: dict[str, tuple[Values, list[str], list[str]]] = {
         ["fig-signal"],
         ["empty handler takes 1", "as long as one that is dropped"],
     ),
+    "wakeup-latency": (
+        waking,
+        ["fig-wakeup-latency", "fig-wakeup-latency-tail"],
+        ["beside a loop that is 4", "10 ", "as long as a uthread"],
+    ),
     "sync": (adding, ["fig-sync"], ["with a counter each", "atomic counter takes"]),
     "producer-consumer": (
         producing,
@@ -123,7 +144,8 @@ CHAPTERS: dict[str, tuple[Values, list[str], list[str]]] = {
 
 
 def scene_of(name: str, place: str = "native", n: int = 6) -> Scene:
-    return measured(Scene(), name, CHAPTERS[name][0], where=PLACES[place], n=n)
+    values = CHAPTERS[name][0]
+    return measured(Scene(), name, values, where=PLACES[place], n=n, detail=QUANTILES)
 
 
 def told(scene: Scene, path: Path) -> Story:
@@ -168,8 +190,9 @@ def test_what_was_found_is_said_with_its_interval(name: str, tmp_path: Path) -> 
     assert "[" in text and "]" in text
     # The same in every form.
     (html, markdown, data) = report.write(tmp_path / "run")
+    shown_by_browsers = unescape(html.read_text(encoding="utf-8"))
     for sentence in said(story, name):
-        assert sentence.split("[")[0].strip(" “") in html.read_text(encoding="utf-8")
+        assert sentence in shown_by_browsers
         assert sentence.split("[")[0] in markdown.read_text(encoding="utf-8")
     assert json.loads(data.read_text(encoding="utf-8"))["said"] == {name: said(story, name)}
     console = Console(width=400, record=True, file=io.StringIO())

@@ -28,9 +28,10 @@ NAMES = (
     "signal",
     "sync",
     "syscall",
+    "wakeup-latency",
 )
 # What makes a trial longer or shorter.
-SIZES = ("batches", "iterations", "times", "items")
+SIZES = ("batches", "iterations", "times", "items", "wakes")
 
 
 def trials(
@@ -232,3 +233,22 @@ def test_two_threads_do_nothing_but_yield(engine: Engine) -> None:
     quick = trials("eevdf-yield", quick=True, engine=engine)
     assert set(quick) == {f"other/{m}" for m in eevdf_yield.MODELS}
     assert all(one.note == eevdf_yield.QUICK_NOTE for one in quick.values())
+
+
+# ---- wakeup-latency ----
+
+
+def test_sleepers_are_woken_quiet_and_beside_a_loop() -> None:
+    made = trials("wakeup-latency")
+    for policy in ("other", "batch"):
+        for model in ("pthread", "uthread"):
+            for where in ("timer/quiet", "timer/busy", "same/quiet", "same/busy", "two/quiet"):
+                one = made[f"{where}/{policy}/{model}"]
+                assert one.probe["busy"] == where.endswith("busy")
+                assert one.probe["by"] == ("timer" if where.startswith("timer") else "other")
+                assert one.probe["cpus"] == ([4, 7] if where.startswith("two") else [4])
+                assert one.probe["policy"] == policy
+    assert len(made) == 20
+    assert {one.factors["policy"] for one in trials("wakeup-latency", quick=True).values()} == {
+        "other"
+    }

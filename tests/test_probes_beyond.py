@@ -307,3 +307,57 @@ def test_room_for_one_is_two_switches_an_item(probe: Path, model: str) -> None:
 )
 def test_a_wrong_queue_is_named(probe: Path, given: Record, where: str) -> None:
     assert error(probe, queue(**{"model": "pthread", "room": 1, **given}))["where"] == where
+
+
+# ---- wakeup ----
+
+
+def wakeup(model: str, by: str, **given: Any) -> Record:
+    base: Record = {
+        "schema": 1,
+        "probe": "wakeup",
+        "model": model,
+        "by": by,
+        "wakes": 15,
+        "apart_ns": 100_000,
+        "busy": False,
+        "cpus": CPUS[:1],
+        "policy": "other",
+        "tick_ns": 1_000_000 if model == "uthread" else None,
+        "seed": 0,
+    }
+    return of(base, given)
+
+
+@pytest.mark.parametrize("busy", [False, True])
+@pytest.mark.parametrize("cpus", [CPUS[:1], CPUS], ids=["one", "all"])
+@pytest.mark.parametrize("by", ["timer", "other"])
+@pytest.mark.parametrize("model", ["pthread", "uthread"])
+def test_every_sleeper_wakes(probe: Path, model: str, by: str, cpus: list[int], busy: bool) -> None:
+    """Beside a loop, too, that never gives up its CPU by itself."""
+    made = measure(probe, wakeup(model, by, cpus=cpus, busy=busy))
+    assert made.values["wakes"] == made.values["late_n"] == 15
+    assert 0 <= made.values["late_p50_ns"] <= made.values["late_p99_ns"]
+    assert made.values["late_p99_ns"] <= made.values["late_max_ns"]
+    assert len(made.detail["late_quantiles"]) > 10
+    assert [thread.cpu for thread in made.threads] == ([CPUS[0]] if model == "pthread" else [])
+
+
+@pytest.mark.parametrize("attempt", range(6))
+def test_a_sleeper_beside_a_loop_is_not_forgotten(probe: Path, attempt: int) -> None:
+    """The timer comes once for it: a tick that is refused then must ask for another."""
+    made = measure(probe, wakeup("uthread", "timer", busy=True, apart_ns=500_000, wakes=20))
+    assert made.values["late_n"] == 20
+
+
+@pytest.mark.parametrize(
+    ("given", "where"),
+    [
+        ({"model": "process"}, "model"),
+        ({"by": "magic"}, "by"),
+        ({"wakes": 0}, "wakes"),
+        ({"apart_ns": 10}, "apart_ns"),
+    ],
+)
+def test_a_wrong_sleeper_is_named(probe: Path, given: Record, where: str) -> None:
+    assert error(probe, wakeup(**{"model": "pthread", "by": "timer", **given}))["where"] == where

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The chapter of `wakeup-latency`: medians in a forest, and whole distributions in curves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from swtch.analysis.findings import Group, Place
+from swtch.experiments.wakeup_latency import NAME
+from swtch.records import Trial
+from swtch.report import shapes
+from swtch.report.casework import (
+    Cases,
+    beside,
+    counted,
+    find,
+    interval,
+    median,
+    ratio,
+    switches_for,
+    times,
+    told,
+    unit_of,
+)
+from swtch.report.charts import Figure, figure, place_suffix
+from swtch.report.story import Story
+
+_LATE = "late_{unit}"
+_WAYS = {
+    "timer": "by a timer",
+    "same": "by another, same CPU",
+    "two": "by another, two CPUs",
+}
+
+
+def _case(trial: Trial) -> str:
+    busy = "beside a loop" if trial.factors["busy"] else "quiet"
+    policy = "" if trial.factors["policy"] == "other" else f", {trial.factors['policy']}"
+    return f"{_WAYS[str(trial.factors['way'])]}, {busy}{policy}"
+
+
+def figures(story: Story) -> list[Figure]:
+    made = list(_CASES.figures(story))
+    for place in story.places_of(NAME):
+        tail = _tail(story, place)
+        made += [tail] if tail else []
+    return made
+
+
+def _tail(story: Story, place: Place) -> Figure | None:
+    """Of the timers: what share was later than how much."""
+    rows: list[dict[str, Any]] = []
+    for group in story.groups_of(NAME, place):
+        factors = group.trial.factors
+        if factors["way"] != "timer" or factors["policy"] != "other":
+            continue
+        lists = [s.detail["late_quantiles"] for s in group.good if "late_quantiles" in s.detail]
+        busy = "beside a loop" if factors["busy"] else "quiet"
+        for row in shapes.pooled(lists, 1.0):
+            rows.append({**row, "series": f"{group.trial.model}, {busy}"})
+    if not [row for row in rows if row["x"] > 0]:
+        return None
+    return figure(
+        shapes.distributions(rows, f"{unit_of(place)} late"),
+        f"fig-{NAME}-tail" + place_suffix(place),
+        "Sleepers that a timer wakes, all of them" + beside(place),
+        "For each model, quiet and busy, the share of wakes that were later.",
+        "What share of the wakes was later than so much; the median invocation at each share."
+        " Who computes beside a pthread loses the CPU to it at once, by SCHED_OTHER; a uthread"
+        " waits for the next tick.",
+    )
+
+
+def _says(_: Place, groups: Sequence[Group]) -> Iterator[str]:
+    quiet = find(groups, "pthread", way="timer", busy=False, policy="other")
+    busy = find(groups, "pthread", way="timer", busy=True, policy="other")
+    own, more = interval(quiet, "p99_{unit}"), ratio(busy, quiet, "p99_{unit}")
+    if own and more:
+        yield (
+            f"Of a pthread's sleeps, 99 % are over no later than {told(own)} on a quiet CPU;"
+            f" beside a loop that is {times(more, 'as much')}."
+        )
+    uthread = find(groups, "uthread", way="same", busy=False, policy="other")
+    wakes = ratio(find(groups, "pthread", way="same", busy=False, policy="other"), uthread, _LATE)
+    if wakes:
+        yield (
+            "Woken by another on the same CPU, a pthread runs after"
+            f" {times(wakes, 'as long as a uthread')}."
+        )
+
+
+_CASES = Cases(
+    experiment=NAME,
+    title="How late a sleeper wakes",
+    axis="{unit} late (less is better)",
+    metric=_LATE,
+    caption="Median over invocations of half of the wakes, with its 95 % interval.",
+    table="from the moment that was asked for, or from just before the wake, to the sleeper's first"
+    " look at the clock; medians of half of an invocation's wakes with 95 % intervals, of nine in"
+    " ten, of 99 in 100, and of the worst",
+    case=_case,
+    series=lambda trial: trial.model,
+    labels=("model", "woken"),
+    columns={
+        "{unit}": median(_LATE),
+        "p90": counted("p90_{unit}"),
+        "p99": counted("p99_{unit}"),
+        "worst": counted("worst_{unit}"),
+        "switches": switches_for("wakes"),
+    },
+    says=_says,
+    brief=4,
+)
+
+tables = _CASES.tables
+terminal = _CASES.terminal
+said = _CASES.said
