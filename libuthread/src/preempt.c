@@ -386,9 +386,10 @@ static int refuse(struct worker *w, struct here *h, const siginfo_t *si,
 		call_again(uc, nr);
 		return STUCK;
 	}
-	/* Others had their turn since the last tick. */
-	if (w->tick != w->tick_seen && !again && !rt.policy && !w->stuck &&
-	    !w->retire && !is_guest(w)) {
+	/* Others had their turn since the last tick, and there will be a next:
+	 * one for a deadline comes once. */
+	if (w->tick != w->tick_seen && load_relaxed(&w->ticking) && !again &&
+	    !rt.policy && !w->stuck && !w->retire && !is_guest(w)) {
 		w->tick_seen = w->tick;
 		return UTHREAD_DEFER_YOUNG;
 	}
