@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import csv
+import inspect
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,7 +22,7 @@ from swtch.engines.several import SeveralEngines
 from swtch.errors import CannotError
 from swtch.experiments import Experiment
 from swtch.records import Interval, Verdict, VerdictName
-from swtch.report import verdicts
+from swtch.report import chapters, verdicts
 
 SMALL = ("replicate", "--depth", "quick", "--engine", "native", "--seed", "3")
 
@@ -204,3 +205,14 @@ def test_contradictions_name_claims_of_the_studies() -> None:
     for one in contradictions.CONTRADICTIONS:
         for claim in (*one.left, *one.right):
             assert claim in known or claim.partition(".")[0] not in studies, claim
+
+
+# ---- chapters ----
+
+
+@pytest.mark.parametrize("name", experiments.names())
+def test_what_a_chapter_says_is_said_of_a_story(name: str) -> None:
+    """Not of a place: a text taken for sentences is a page of a hundred megabytes."""
+    says = getattr(chapters.chapter(name), "said", None)
+    if says is not None:
+        assert list(inspect.signature(says).parameters) == ["story"]

@@ -15,7 +15,7 @@ from swtch.experiments.interrupt_overhead import EXPERIMENT, MOST, NAME
 from swtch.experiments.pair_overhead import unit_of
 from swtch.records import Finding, Interval
 from swtch.report import shapes
-from swtch.report.chapters.pair_overhead import CAPTION, caveat, panels, said
+from swtch.report.chapters.pair_overhead import CAPTION, caveat, of_place, panels
 from swtch.report.charts import Figure, figure, place_suffix
 from swtch.report.story import Story, number, spread
 from swtch.report.tables import Row, Table, count, gate_marks
@@ -83,7 +83,7 @@ def _over_n(story: Story, place: Place) -> Figure | None:
     return figure(
         panels(rows, "task", "interrupts", unit),
         "fig-interrupt-cost" + place_suffix(place),
-        f"What n {whose} cost{said(place)}",
+        f"What n {whose} cost{of_place(place)}",
         f"{unit} at most n: {told}.",
         CAPTION + " As in the study, the direct cost is n times one interrupt by itself, and the"
         " indirect what R' is more than that and R." + caveat(groups),
@@ -109,7 +109,7 @@ def _two_methods(story: Story, place: Place) -> Figure | None:
     return figure(
         shapes.forest(rows, f"{unit} an interrupt", known={}),
         "fig-interrupt-methods" + place_suffix(place),
-        f"One interrupt, by both methods{said(place)}",
+        f"One interrupt, by both methods{of_place(place)}",
         f"Dearest: {dearest['case']}, {dearest['series']}, {number(dearest['value'])} {unit}.",
         "D: median of a hundred in a loop. Slope: how much longer the task takes for one more. The"
         " slope less D is the indirect cost of one. Of a kthread it is an interrupt, of the others"

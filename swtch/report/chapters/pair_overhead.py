@@ -36,7 +36,7 @@ def figures(story: Story) -> list[Figure]:
     return [one for one in made if one is not None]
 
 
-def said(place: Place) -> str:
+def of_place(place: Place) -> str:
     return "" if place == Place("native") else f" ({place})"
 
 
@@ -96,7 +96,7 @@ def _over_n(story: Story, place: Place) -> Figure | None:
     return figure(
         panels(rows, "pair", "switches", unit),
         "fig-pair-cost" + place_suffix(place),
-        f"What n switches between {whose} cost{said(place)}",
+        f"What n switches between {whose} cost{of_place(place)}",
         f"{unit} at most n: {told}.",
         CAPTION + " In the study (figure 2) the indirect cost lies above the direct one. It is"
         " below 0 where a switch between the tasks takes less than C, one from evicted caches;"
@@ -146,7 +146,7 @@ def _one_switch(story: Story, place: Place) -> Figure | None:
     return figure(
         chart,
         "fig-pair-direct" + place_suffix(place),
-        f"One switch, by itself and between the tasks{said(place)}",
+        f"One switch, by itself and between the tasks{of_place(place)}",
         f"Dearest: {dearest['case']}, {dearest['series']}, {number(dearest['value'])} {unit}.",
         "By itself from evicted caches (C) and from warm ones, and between the tasks at"
         f" n = {MOST}; median over all pairs. The study's switch took 48 us, from empty caches,"
@@ -169,7 +169,7 @@ def _who_pays(story: Story, place: Place) -> Figure | None:
     return figure(
         shapes.forest(rows, f"{unit} lost in {MOST} switches", known=SERIES, line=0),
         "fig-pair-losses" + place_suffix(place),
-        f"What each task loses in {MOST} switches{said(place)}",
+        f"What each task loses in {MOST} switches{of_place(place)}",
         f"Most: {most['case']} as {most['series']}, {number(most['value'])} {unit}.",
         "A task's time in R' less its time in R, the mean of its pairs, without the switches"
         " themselves. The study (figure 3): crc below 2 ms, sort 2.5 ms, aes and deflate 6 to"
