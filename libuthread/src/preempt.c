@@ -492,9 +492,7 @@ void preempt_on_tick(int sig, siginfo_t *si, void *ucp)
 		store_relaxed(&h->pending, 1);
 	else if (why == UTHREAD_DEFER_DISABLED)
 		store_relaxed(&h->self->preempt_pending, 1);
-	else if (why == UTHREAD_DEFER_YOUNG)
-		tick_want(w); /* one that only woke a sleeper came once */
-	else if (why != UTHREAD_DEFER_TAKING)
+	else if (why != UTHREAD_DEFER_TAKING && why != UTHREAD_DEFER_YOUNG)
 		tick_retry(w);
 out:
 	errno = saved;
