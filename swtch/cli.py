@@ -295,11 +295,18 @@ def vm_command(arguments: tuple[str, ...]) -> int:
 @click.option(
     "--format", "forms", default="html,md,json", metavar="A,B", help="Any of html, md, json."
 )
+@click.option(
+    "--figures",
+    type=click.Choice(["svg", "png", "pdf"]),
+    help="Write each figure as a file into 'figures', for a paper; no report then.",
+)
 @click.option("-o", "--out", type=FOLDER, metavar="DIR", help="Where to write (the run itself).")
-def report_command(run: Path, forms: str, out: Path | None) -> int:
+def report_command(run: Path, forms: str, figures: str | None, out: Path | None) -> int:
     """Write the report of the run directory RUN again."""
     from swtch.commands import results
 
+    if figures is not None:
+        return results.write_figures(run, figures, out)
     return results.write_report(run, forms, out)
 
 

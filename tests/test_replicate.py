@@ -12,9 +12,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
+import msgspec
 import pytest
+import synthetic
 
-from swtch import cli, experiments, store
+from swtch import cli, experiments, report, store
 from swtch.claims import contradictions, every
 from swtch.commands import campaign, replicate
 from swtch.engines import Engine, choice
@@ -22,7 +24,7 @@ from swtch.engines.several import SeveralEngines
 from swtch.errors import CannotError
 from swtch.experiments import Experiment
 from swtch.records import Interval, Verdict, VerdictName
-from swtch.report import chapters, verdicts
+from swtch.report import chapters, story, verdicts
 
 SMALL = ("replicate", "--depth", "quick", "--engine", "native", "--seed", "3")
 
@@ -216,3 +218,58 @@ def test_what_a_chapter_says_is_said_of_a_story(name: str) -> None:
     says = getattr(chapters.chapter(name), "said", None)
     if says is not None:
         assert list(inspect.signature(says).parameters) == ["story"]
+
+
+# ---- the page ----
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of both kinds of claims of study 000."""
+    scene = synthetic.everything({}, ("pthread", "uthread"), n=6)
+    return scene.write(tmp_path_factory.mktemp("full") / "run")
+
+
+@pytest.mark.parametrize(
+    ("form", "begins"), [("svg", b"<svg "), ("png", b"\x89PNG"), ("pdf", b"%PDF")]
+)
+def test_figures_are_files_for_a_paper(
+    form: str, begins: bytes, full: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["report", str(full), "--figures", form, "-o", str(tmp_path)]) == 0
+    files = [Path(line) for line in capsys.readouterr().out.splitlines()]
+    assert files
+    assert {file.parent for file in files} == {tmp_path / "figures"}
+    for file in files:
+        assert file.suffix == f".{form}"
+        assert file.read_bytes().startswith(begins)
+        if form == "svg":
+            assert b"currentColor" not in file.read_bytes()
+
+
+def test_contradictions_are_in_every_form(full: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pair = contradictions.Contradiction("Which is it?", ("000.1",), ("000.2",), "They differ.")
+    monkeypatch.setattr(contradictions, "CONTRADICTIONS", (pair,))
+    html, markdown, made = (file.read_text() for file in report.write(full, ("html", "md", "json")))
+    for text in (html, markdown):
+        assert "Where the studies contradict each other" in text
+        assert "Which is it? " in text.replace("<br>", " ").replace("?<", "? <")
+    assert json.loads(made)["contradictions"] == [
+        {"about": "Which is it?", "because": "They differ.", "left": ["000.1"], "right": ["000.2"]}
+    ]
+
+
+def test_a_contradiction_that_is_decided_is_a_finding() -> None:
+    (said,) = story._contradiction_sentence([verdict("000.4"), verdict("001.4", "differs")])
+    assert "claim 000.4 holds" in said
+    assert story._contradiction_sentence([verdict("000.4"), verdict("001.4")]) == []
+
+
+def test_the_claim_that_differs_by_most_is_a_finding() -> None:
+    near, far = (
+        msgspec.structs.replace(verdict(name, "differs"), threshold=threshold)
+        for name, threshold in (("000.4", 1.9), ("003.2", 100.0))
+    )
+    (said,) = story._surprise_sentence([near, far, verdict("000.1")])
+    assert said.startswith("Claim 003.2 differs here")
+    assert story._surprise_sentence([verdict("000.1")]) == []

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import io
 import json
+import random
 import re
 import subprocess
 from collections.abc import Callable
@@ -115,6 +117,7 @@ class Report(msgspec.Struct, forbid_unknown_fields=True):
     said: dict[str, list[str]]
     controls: list[Control]
     false_positives: dict[str, int]
+    contradictions: list[dict[str, Any]]
     notes: list[str]
     environment: dict[str, Any]
 
@@ -168,8 +171,8 @@ def test_the_page_asks_for_nothing_and_runs_nothing(written: Get, name: str) -> 
                 assert value in NAMESPACES
                 continue
             if attribute in ("href", "src", "xlink:href"):
-                assert re.match(r"#|data:application/x-ndjson;base64,|data:,$", value), value
-            assert "//" not in value or value.startswith("data:application/x-ndjson"), value
+                assert re.match(r"#|data:application/(x-ndjson|gzip);base64,|data:,$", value), value
+            assert "//" not in value or value.startswith("data:application/"), value
             assert "javascript:" not in value.lower()
     for style in root.all("style"):
         assert "@import" not in style.raw and "url(" not in style.raw
@@ -356,11 +359,20 @@ def test_notes_say_what_was_done_instead(written: Get) -> None:
 
 def test_the_samples_are_in_the_page(written: Get) -> None:
     made = written("full")
-    (link,) = (a for a in made.page.all("a") if "download" in a.attributes)
+    *chapters, link = (a for a in made.page.all("a") if "download" in a.attributes)
     kind, _, data = link.attributes["href"].partition(",")
     assert kind == "data:application/x-ndjson;base64"
-    assert base64.b64decode(data) == (made.path / store.SAMPLES).read_bytes()
+    whole = (made.path / store.SAMPLES).read_bytes()
+    assert base64.b64decode(data) == whole
     assert link.attributes["download"] == f"{made.run.manifest.run_id}-samples.jsonl"
+    # And those of each experiment with its figures, packed.
+    parts = b""
+    for one, name in zip(chapters, made.run.manifest.experiments, strict=True):
+        assert one.attributes["download"] == f"{name}.jsonl.gz"
+        kind, _, data = one.attributes["href"].partition(",")
+        assert kind == "data:application/gzip;base64"
+        parts += gzip.decompress(base64.b64decode(data))
+    assert sorted(parts.splitlines()) == sorted(whole.splitlines())
 
 
 def test_it_fits_a_terminal_of_eighty_columns(written: Get) -> None:
@@ -412,8 +424,11 @@ def test_exact_is_never_a_time(written: Get) -> None:
 def test_samples_too_many_for_a_page_stay_in_their_folder(tmp_path: Path) -> None:
     one = gantt()
     padded = [synthetic.gantt_sample(one)] * 5
-    detail = {**padded[0].detail, "text": "x" * (report.DATA_MAX_BYTES // 5)}
-    scene = Scene().add(one, [msgspec.structs.replace(s, detail=detail) for s in padded])
+    # What cannot be packed to less than half.
+    texts = [random.Random(n).randbytes(report.DATA_MAX_BYTES // 5).hex() for n in range(5)]
+    details = [{**padded[0].detail, "text": text} for text in texts]
+    pairs = zip(padded, details, strict=True)
+    scene = Scene().add(one, [msgspec.structs.replace(s, detail=d) for s, d in pairs])
     made = Written(scene.write(tmp_path / "run"))
     assert not any("download" in a.attributes for a in made.page.all("a"))
     assert "too many to carry in this page" in made.page.text
@@ -422,7 +437,8 @@ def test_samples_too_many_for_a_page_stay_in_their_folder(tmp_path: Path) -> Non
     (made.path / store.SAMPLES).write_bytes(b"".join(lines[:4]))
     again = Written(made.path)
     assert any("download" in a.attributes for a in again.page.all("a"))
-    most = len(again.html) + (report.DATA_MAX_BYTES - len(b"".join(lines[:4]))) * 4 / 3
+    # Twice as much as may be packed, whole and of its experiment.
+    most = len(again.html) + report.DATA_MAX_BYTES * 0.2 * 2 * 4 / 3
     assert most + 350 * scenarios.POINTS_MAX < 6 * MIB
 
 

@@ -38,6 +38,24 @@ def write_report(path: Path, forms: str, out: Path | None) -> int:
     return EXIT_OK
 
 
+def write_figures(path: Path, form: str, out: Path | None) -> int:
+    """Writes the figures of the run in `path` as files of their own."""
+    from swtch import report
+
+    validated(path)
+    folder = (out or path) / "figures"
+    try:
+        files = report.write_figures(path, form, folder)
+    except OSError as error:
+        raise CannotError(
+            f"cannot write figures to {error.filename or folder}: {os_error_text(error)};"
+            f" choose another folder: swtch report {path} --figures {form} -o DIR"
+        ) from None
+    for file in files:
+        print(file)
+    return EXIT_OK
+
+
 def emit(path: Path, form: str) -> None:
     """The results of the run in `path` on standard output."""
     from swtch import report

@@ -155,6 +155,7 @@ EXPERIMENT = Experiment(
     question="How much longer does work take when very many threads share it?",
     models=MODELS,
     seconds=0.8,
+    seconds_at={("native", "quick"): 0.5},
     trials=trials,
     published=PUBLISHED,
     metrics=METRICS,

@@ -22,12 +22,15 @@ from swtch.store import SAMPLES, write_atomically
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from swtch.records import Verdict
     from swtch.report.story import Story
     from swtch.report.tables import Table
 
 SCHEMA = 1
-# Base64 makes a third more of it; a report stays under 6 MB, to be sent by mail.
-DATA_MAX_BYTES = 5 << 19
+# Base64 makes a third more of it; a report stays under 6 MB, to be sent by mail. Data
+# are in it twice, whole and by experiment; packed it is a tenth.
+DATA_MAX_BYTES = 3 << 19
+DATA_PLAIN_BYTES = 1 << 19
 NAMES = {"html": "report.html", "md": "report.md", "json": "report.json"}
 
 
@@ -51,6 +54,23 @@ def write(
     for file, text in made.items():
         write_atomically(file, text.encode())
     return list(made)
+
+
+def write_figures(run_dir: Path, form: str, folder: Path) -> list[Path]:
+    """Every figure of the run as a file of its own: svg, png or pdf."""
+    from swtch.report.chapters import chapter
+    from swtch.report.charts import as_file
+    from swtch.report.story import tell
+
+    story = tell(run_dir)
+    folder.mkdir(parents=True, exist_ok=True)
+    files = []
+    for experiment in story.experiments:
+        for figure in chapter(experiment.name).figures(story):
+            file = folder / f"{figure.id}.{form}"
+            write_atomically(file, as_file(figure, form))
+            files.append(file)
+    return files
 
 
 def print_run(run_dir: Path, console: Console) -> None:
@@ -77,6 +97,7 @@ def as_markdown(run_dir: Path) -> str:
 def _as_json(story: Story) -> dict[str, Any]:
     import msgspec
 
+    from swtch.claims.contradictions import judged
     from swtch.report.chapters import said
 
     manifest = story.run.manifest
@@ -90,6 +111,15 @@ def _as_json(story: Story) -> dict[str, Any]:
         "complete": story.run.complete,
         "highlights": story.highlights,
         "verdicts": msgspec.to_builtins(story.verdicts),
+        "contradictions": [
+            {
+                "about": one.about,
+                "because": one.because,
+                "left": [v.claim for v in one.left],
+                "right": [v.claim for v in one.right],
+            }
+            for one in judged(story.verdicts)
+        ],
         "findings": msgspec.to_builtins(story.findings),
         "said": {one.name: made for one in story.experiments if (made := said(story, one.name))},
         "controls": [
@@ -118,12 +148,12 @@ def _json(story: Story, _: Path) -> str:
 
 
 def _html(story: Story, run_dir: Path) -> str:
-    import base64
     from importlib import resources
 
     import jinja2
     import msgspec
 
+    from swtch.claims.contradictions import judged
     from swtch.report.chapters import chapter, said
     from swtch.report.story import spread, where
 
@@ -134,9 +164,9 @@ def _html(story: Story, run_dir: Path) -> str:
     template = environment.from_string((templates / "report.html.j2").read_text(encoding="utf-8"))
     file = run_dir / SAMPLES
     data = file.read_bytes() if file.exists() else b""
-    link = ""
-    if len(data) <= DATA_MAX_BYTES:
-        link = "data:application/x-ndjson;base64," + base64.b64encode(data).decode()
+    packed = len(data) > DATA_PLAIN_BYTES
+    link = _data_link(data, packed)
+    by_experiment = _lines_by_experiment(data)
     chapters = [
         {
             "experiment": experiment,
@@ -144,6 +174,7 @@ def _html(story: Story, run_dir: Path) -> str:
             "said": said(story, experiment.name),
             "figures": chapter(experiment.name).figures(story),
             "tables": filled(chapter(experiment.name).tables(story)),
+            "data": _data_link(by_experiment.get(experiment.name, b""), True),
         }
         for experiment in story.experiments
     ]
@@ -154,12 +185,45 @@ def _html(story: Story, run_dir: Path) -> str:
         chapters=chapters,
         environment=shown.decode(),
         data_link=link,
+        packed=packed,
+        contradictions=judged(story.verdicts),
         spread=spread,
         where=where,
     )
 
 
+def _data_link(data: bytes, packed: bool) -> str:
+    """`data` as a link that downloads it; none of nothing, or of what is too much."""
+    import base64
+    import gzip
+
+    if not data:
+        return ""
+    kind = "application/gzip" if packed else "application/x-ndjson"
+    # Without a time of day in it, so that the same run makes the same page.
+    data = gzip.compress(data, mtime=0) if packed else data
+    if len(data) > DATA_MAX_BYTES:
+        return ""
+    return f"data:{kind};base64,{base64.b64encode(data).decode()}"
+
+
+def _lines_by_experiment(data: bytes) -> dict[str, bytes]:
+    """The complete lines of a samples file, as they are, by experiment."""
+    import msgspec
+
+    class Named(msgspec.Struct):
+        experiment: str
+
+    found: dict[str, list[bytes]] = {}
+    for line in data.splitlines(keepends=True):
+        if line.endswith(b"\n"):
+            name = msgspec.json.decode(line, type=Named).experiment
+            found.setdefault(name, []).append(line)
+    return {name: b"".join(lines) for name, lines in found.items()}
+
+
 def _markdown(story: Story, _: Path) -> str:
+    from swtch.claims.contradictions import judged
     from swtch.report.chapters import chapter, said
     from swtch.report.story import spread, where
 
@@ -191,6 +255,14 @@ def _markdown(story: Story, _: Path) -> str:
         ],
         strong=4,
     )
+    found = judged(story.verdicts)
+    if found:
+        lines += ["", "## Where the studies contradict each other", ""]
+        rows = [
+            (f"{one.about} {one.because}", *(_sides(part) for part in (one.left, one.right)))
+            for one in found
+        ]
+        lines += _md_table(("The question", "One says", "Another says"), rows)
     for experiment in story.experiments:
         lines += ["", f"## {experiment.title}", "", experiment.question, ""]
         lines += [f"- {_md_line(sentence)}" for sentence in said(story, experiment.name)]
@@ -213,6 +285,16 @@ def _markdown(story: Story, _: Path) -> str:
     made_by = f"swtch {manifest.swtch_version}, run {manifest.run_id}, seed {manifest.seed}"
     lines += ["", f"{_md(made_by)}: {_md_code(' '.join(manifest.command))}", ""]
     return "\n".join(lines)
+
+
+def _sides(verdicts: Sequence[Verdict]) -> str:
+    from swtch.report.story import spread, where
+
+    return "; ".join(
+        f"{v.claim}: {v.text} (published: {v.published}; here:"
+        f" {spread(v.here) + ' ' + v.here.unit if v.here else '–'}, {where(v)}, {v.verdict})"
+        for v in verdicts
+    )
 
 
 def filled(tables: Sequence[Table]) -> list[Table]:

@@ -18,10 +18,13 @@ from swtch import claims, store
 from swtch.analysis import gates
 from swtch.analysis.control import Control, Rate, controls, rate
 from swtch.analysis.findings import Group, Place, compare, find, group
+from swtch.claims.contradictions import judged
 from swtch.experiments import Experiment, get
 from swtch.records import Finding, Interval, Trial, Verdict
 from swtch.report import legible
 
+# From so many experiments on, a run is about all studies and not about one.
+MANY = 6
 VERDICT_ORDER = ("holds", "differs", "cannot tell", "not measurable here")
 
 
@@ -111,6 +114,14 @@ class Story:
         # Said of one place: the machine itself where it was measured.
         home = Place("native") if Place("native") in self.places else self.places[0]
         groups = [group for group in self.groups if group.place == home]
+        if len(self.experiments) >= MANY:
+            return (
+                *_cost_sentence(groups),
+                *_surprise_sentence(self.verdicts),
+                *_contradiction_sentence(self.verdicts),
+                *_ratio_sentence(groups),
+                *_noise_sentence(self.controls),
+            )[:3]
         sentences = [
             *_ratio_sentence(groups),
             *_kthread_sentence(self.groups),
@@ -295,6 +306,64 @@ def _differs_sentence(verdicts: Sequence[Verdict]) -> list[str]:
         f"Claim {verdict.claim} differs here: “{verdict.text}” – {verdict.why}."
         for verdict in differing[:1]
     ]
+
+
+def _cost_sentence(groups: Sequence[Group]) -> list[str]:
+    """What a hand-over costs by the cheapest mechanism of the kernel and of user space."""
+    medians: dict[str, tuple[float, str]] = {}
+    for one in groups:
+        factors = one.trial.factors
+        if one.trial.experiment != "ping" or factors.get("place") != "same":
+            continue
+        values = one.values("each_ns")
+        if values:
+            mechanism = f"{one.trial.model}s by {factors.get('by')}"
+            kind = "user" if one.trial.model in ("uthread", "coroutine") else "kernel"
+            found = (sorted(values)[len(values) // 2], mechanism)
+            medians[kind] = min(medians.get(kind, found), found)
+    if set(medians) != {"user", "kernel"}:
+        return []
+    (kernel, by), (user, how) = medians["kernel"], medians["user"]
+    return [
+        (
+            f"Handing over to another thread on the same CPU costs {number(kernel)} ns through the"
+            f" kernel ({by}) and {number(user)} ns in user space ({how}):"
+            f" {number(kernel / user)} times as much."
+        )
+    ]
+
+
+def _surprise_sentence(verdicts: Sequence[Verdict]) -> list[str]:
+    """The claim that differs by most, of those whose figure can be compared with a threshold."""
+
+    def far(verdict: Verdict) -> float:
+        import math
+
+        here, threshold = verdict.here, verdict.threshold
+        if here is None or not threshold or here.estimate / threshold <= 0:
+            return 0.0
+        return abs(math.log(here.estimate / threshold))
+
+    differing = [verdict for verdict in verdicts if verdict.verdict == "differs"]
+    if not differing:
+        return []
+    return _differs_sentence([max(differing, key=far)])
+
+
+def _contradiction_sentence(verdicts: Sequence[Verdict]) -> list[str]:
+    """The first contradiction between studies that this machine decides."""
+    for one in judged(verdicts):
+        left, right = one.left[0], one.right[0]
+        if {left.verdict, right.verdict} == {"holds", "differs"}:
+            holds = left if left.verdict == "holds" else right
+            other = right if holds is left else left
+            return [
+                (
+                    f"{one.about} Here claim {holds.claim} holds (“{holds.text}”) and claim"
+                    f" {other.claim} does not (“{other.text}”)."
+                )
+            ]
+    return []
 
 
 def _noise_sentence(pairs: Sequence[Control]) -> list[str]:
