@@ -17,7 +17,19 @@ import msgspec
 SCHEMA = 2
 
 Scalar = int | float | str | bool | None
-Model = Literal["kthread", "process", "pthread", "uthread", "coroutine", "ucontext", "go"]
+Model = Literal[
+    "kthread",
+    "process",
+    "pthread",
+    "uthread",
+    "coroutine",
+    "ucontext",
+    # Peers: the same work in other runtimes, each by a program of its own.
+    "go",
+    "boost",
+    "tokio",
+    "java",
+]
 Engine = Literal["native", "vm", "exact"]
 Depth = Literal["quick", "normal", "paper"]
 VerdictName = Literal["holds", "differs", "cannot tell", "not measurable here"]

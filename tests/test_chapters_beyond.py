@@ -108,6 +108,11 @@ def waking(one: Trial, factor: float) -> Mapping[str, float]:
     }
 
 
+def peering(one: Trial, factor: float) -> Mapping[str, float]:
+    ns = {"pthread": 1000, "uthread": 20, "go": 80, "boost": 60, "tokio": 40, "java": 500}
+    return each(ns[one.model] * factor)
+
+
 QUANTILES = {"late_quantiles": [[0.0, 400], [0.5, 500], [0.9, 900], [0.99, 9000], [1.0, 9500]]}
 
 # Of each experiment: values, the figures they make, and what is said of them.
@@ -132,6 +137,11 @@ CHAPTERS: dict[str, tuple[Values, list[str], list[str]]] = {
         waking,
         ["fig-wakeup-latency", "fig-wakeup-latency-tail"],
         ["beside a loop that is 4", "10 ", "as long as a uthread"],
+    ),
+    "peers": (
+        peering,
+        ["fig-peers"],
+        ["takes 20.0 [", "Go 4", "Boost.Fiber 3", "tokio 2", "Java's virtual threads 25"],
     ),
     "sync": (adding, ["fig-sync"], ["with a counter each", "atomic counter takes"]),
     "producer-consumer": (
@@ -324,3 +334,15 @@ def test_yields_of_nobody_are_no_share(tmp_path: Path) -> None:
     assert chapter("eevdf-yield").figures(story) == [] and said(story, "eevdf-yield") == []
     (table,) = chapter("eevdf-yield").tables(story)
     assert all("3 failed" in row.cells[-2] for row in table.rows)
+
+
+def test_peers_that_were_not_built_are_named(tmp_path: Path) -> None:
+    scene = Scene()
+    whole = measured(Scene(), "peers", peering)
+    for one in whole.trials:
+        if one.model not in ("tokio", "java"):
+            scene.add(one, [s for s in whole.samples if s.trial_id == one.id])
+    found, missing = said(told(scene, tmp_path), "peers")
+    assert "Go 4" in found and "tokio" not in found
+    assert missing.startswith("Not measured here: tokio: once cargo is installed")
+    assert "JDK of at least 21" in missing and "Boost" not in missing

@@ -12,6 +12,7 @@ from swtch.experiments import (
     every,
     get,
     mitigation,
+    peers,
     ping,
     producer_consumer,
     signal,
@@ -23,6 +24,7 @@ from swtch.records import Depth, Engine, Trial
 NAMES = (
     "asid-cliff",
     "mitigation",
+    "peers",
     "ping",
     "producer-consumer",
     "signal",
@@ -84,6 +86,18 @@ def test_only_the_models_asked_for(name: str) -> None:
     for model in get(name).models:
         setting = Setting(cpus=(0, 1), models=(model,))
         assert {one.model for one in get(name).trials(setting)} == {model}
+
+
+def test_peers_do_the_same_as_the_probe_does() -> None:
+    made = trials("peers")
+    assert set(made) == {f"{way}/{model}" for way in ("yield", "channel") for model in peers.MODELS}
+    for one in made.values():
+        assert (one.probe["members"], one.probe["cpus"]) == (2, [4])
+        assert one.probe["policy"] == one.factors["policy"] == "other"
+    for model in peers.OTHERS:
+        assert made[f"channel/{model}"].probe["by"] == "channel"
+    assert made["channel/pthread"].probe["by"] == made["channel/uthread"].probe["by"] == "cond"
+    assert {one.model for one in trials("peers", engine="vm").values()} == set(peers.OWN)
 
 
 # ---- ping ----

@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from swtch.engines.native import PEER_GO, find_probe
+from swtch.engines import PEERS
+from swtch.engines.native import find_probe
 from swtch.engines.protocol import Result, read_result
 from swtch.experiments import get
 from swtch.experiments.uthread_scaling import METRICS
@@ -255,7 +256,7 @@ def test_a_wrong_field_of_floor_is_named(probe: Path, field: str, value: Any) ->
 @pytest.fixture(scope="session")
 def go(probe: Path) -> Path:
     """The Go peer, which is there where Go was."""
-    found = probe.with_name(PEER_GO)
+    found = probe.with_name(PEERS["go"])
     if not found.is_file():
         pytest.skip("Go is not installed: its peer was not built")
     return found

@@ -13,6 +13,7 @@ import pytest
 from test_probes_003 import CPUS, Record, error, measure, probe
 
 from swtch.analysis import gates
+from swtch.engines import PEERS
 from swtch.engines.protocol import Result
 from swtch.experiments import ping, producer_consumer, signal, sync, syscall
 from swtch.records import Sample, Trial
@@ -361,3 +362,45 @@ def test_a_sleeper_beside_a_loop_is_not_forgotten(probe: Path, attempt: int) -> 
 )
 def test_a_wrong_sleeper_is_named(probe: Path, given: Record, where: str) -> None:
     assert error(probe, wakeup(**{"model": "pthread", "by": "timer", **given}))["where"] == where
+
+
+# ---- peers ----
+
+
+@pytest.fixture(params=sorted(PEERS))
+def peer(request: pytest.FixtureRequest, probe: Path) -> tuple[str, Path]:
+    """A peer's name and its program; which of them are built is the machine's affair."""
+    program = probe.with_name(PEERS[request.param])
+    if not program.is_file():
+        pytest.skip(f"{program.name} is not built")
+    return request.param, program
+
+
+@pytest.mark.parametrize("by", ["yield", "channel"])
+def test_a_peer_hands_over_as_often_as_was_asked(peer: tuple[str, Path], by: str) -> None:
+    model, program = peer
+    made = measure(program, ring(model, by, policy="other"))
+    assert made.values["passes"] == 2 * 20 * (10 + 1)
+    assert "handovers" not in made.values
+    assert 0 < made.values["each_p10_ns"] <= made.values["each_p50_ns"]
+    assert made.values["each_p50_ns"] <= made.values["each_p90_ns"] <= made.values["each_p99_ns"]
+    assert made.detail["version"]
+
+
+@pytest.mark.parametrize(
+    ("given", "where"),
+    [
+        ({"schema": 2}, "schema"),
+        ({"model": "pthread"}, "model"),
+        ({"probe": "scenario"}, "probe"),
+        ({"by": "telepathy"}, "by"),
+        ({"members": 3}, "members"),
+        ({"batches": 0}, "batches"),
+        ({"laps": 0}, "laps"),
+        ({"policy": "fifo"}, "policy"),
+    ],
+)
+def test_a_peer_names_what_is_wrong(peer: tuple[str, Path], given: Record, where: str) -> None:
+    model, program = peer
+    record = error(program, ring(**{"model": model, "by": "yield", "policy": "other", **given}))
+    assert record["where"] == where

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from swtch.engines import Outcome, choice, native_kthread
+from swtch.engines import PEERS, Outcome, choice, native_kthread
 from swtch.engines.control import control_text
 from swtch.engines.native import NativeEngine
 from swtch.engines.native_kthread import NativeKthreadEngine
@@ -33,11 +33,11 @@ class FakeEngine:
     """An engine that only knows what it can do, and what it was asked."""
 
     def __init__(
-        self, name: EngineName, *, has_kthread: bool = False, has_go: bool = False
+        self, name: EngineName, *, has_kthread: bool = False, peers: tuple[str, ...] = ()
     ) -> None:
         self.name = name
         self.has_kthread = has_kthread
-        self.has_go = has_go
+        self.peers = peers
         self.said: list[str] = []
 
     def describe(self) -> dict[str, Any]:
@@ -70,17 +70,17 @@ class TestShares:
 
     def test_native_alone_has_all_but_kthread(self) -> None:
         models, experiments = self.shares(FakeEngine("native"))["native"]
-        assert models == set(MODEL_NAMES) - {"kthread", "go"}
+        assert models == set(MODEL_NAMES) - {"kthread", *PEERS}
         assert experiments == ["scenarios", "coroutine-gantt"]
 
     def test_guest_beside_native_has_what_native_lacks_and_its_company(self) -> None:
         shares = self.shares(FakeEngine("native"), FakeEngine("vm", has_kthread=True))
         assert shares["native"][1] == ["scenarios", "coroutine-gantt"]
-        assert shares["vm"] == (set(MODEL_NAMES) - {"go"}, ["scenarios"])
+        assert shares["vm"] == (set(MODEL_NAMES) - set(PEERS), ["scenarios"])
 
     def test_guest_alone_has_everything(self) -> None:
         shares = self.shares(FakeEngine("vm", has_kthread=True))
-        assert shares == {"vm": (set(MODEL_NAMES) - {"go"}, ["scenarios", "coroutine-gantt"])}
+        assert shares == {"vm": (set(MODEL_NAMES) - set(PEERS), ["scenarios", "coroutine-gantt"])}
 
     def test_two_kinds_of_guest_each_have_everything(self) -> None:
         both = (FakeEngine("vm", has_kthread=True), FakeEngine("exact", has_kthread=True))
@@ -107,11 +107,21 @@ class TestShares:
             choice.shares(FakeEngine("native"), ("go", "pthread"), MODEL_NAMES, chosen)
         for engine, lacks in (
             (FakeEngine("native"), True),
-            (FakeEngine("native", has_go=True), False),
+            (FakeEngine("native", peers=("go",)), False),
         ):
             made = choice.shares(engine, None, MODEL_NAMES, chosen)
             assert ("go" in made[0].models) != lacks
             assert ("golang-go" in choice.left_out(made, None)) == lacks
+
+    def test_other_peers_say_how_they_are_built(self) -> None:
+        chosen = (get("peers"),)
+        with pytest.raises(CannotError, match=r"tokio needs .*tools/peers\.sh"):
+            choice.shares(FakeEngine("native"), ("tokio", "pthread"), MODEL_NAMES, chosen)
+        made = choice.shares(FakeEngine("native", peers=("tokio",)), None, MODEL_NAMES, chosen)
+        assert "tokio" in made[0].models
+        assert not {"boost", "java", "go"} & set(made[0].models)
+        left = choice.left_out(made, None)
+        assert "boost is not measured" in left and "tokio" not in left
 
     def test_what_is_left_out_is_said_unless_it_was_asked_so(self) -> None:
         def said(engine: FakeEngine, asked: tuple[Model, ...] | None = None) -> str:

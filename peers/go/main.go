@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The Go peer: a probe by the same protocol, for what a runtime with preemptive
-// threads of its own makes of the same trial. It knows the trial `starvation`.
+// threads of its own makes of the same trial. It knows the trials `starvation` and `ring`.
 //
 // CPUs and GODEBUG must be set before the runtime starts, so the program reads
 // the trial, sets both, and becomes itself once more.
@@ -36,6 +36,10 @@ type Trial struct {
 	SleepNs   int64  `json:"sleep_ns"`
 	WorkNs    int64  `json:"work_ns"`
 	Preempt   *bool  `json:"preempt"` // false: as before Go 1.14
+	By        string `json:"by"`
+	Members   int    `json:"members"`
+	Batches   int64  `json:"batches"`
+	Laps      int64  `json:"laps"`
 }
 
 func say(record map[string]any) {
@@ -61,14 +65,23 @@ func (t *Trial) check() {
 	switch {
 	case t.Schema != schema:
 		fail("schema", "schema is %d, this probe speaks %d", t.Schema, schema)
-	case t.Probe != "starvation":
-		fail("probe", "unknown probe '%.60s'; one of starvation", t.Probe)
+	case t.Probe != "starvation" && t.Probe != "ring":
+		fail("probe", "unknown probe '%.60s'; one of starvation, ring", t.Probe)
 	case t.Model != "go":
 		fail("model", "model is '%.60s'; one of go", t.Model)
 	case t.Policy != "other":
 		fail("policy", "policy is '%.60s'; one of other", t.Policy)
 	case len(t.Cpus) == 0 || len(t.Cpus) > 1024:
 		fail("cpus", "cpus must name at least one CPU")
+	}
+	if t.Probe == "ring" {
+		if t.By != "yield" && t.By != "channel" {
+			fail("by", "unknown by '%.60s'; one of yield, channel", t.By)
+		}
+		between("members", int64(t.Members), 2, 2)
+		between("batches", t.Batches, 1, 100000)
+		between("laps", t.Laps, 1, 10000000)
+		return
 	}
 	between("hogs", int64(t.Hogs), 0, 1e6)
 	between("answerers", int64(t.Answerers), 1, 1000)
@@ -127,6 +140,10 @@ func main() {
 	trial.check()
 	if first {
 		again(&trial, text)
+	}
+	if trial.Probe == "ring" {
+		ring(&trial)
+		return
 	}
 	starvation(&trial)
 }

@@ -11,11 +11,20 @@ Invariants:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from swtch.records import Engine as EngineName
-from swtch.records import Invocation, Sample, Trial
+from swtch.records import Invocation, Model, Sample, Trial
+
+# Programs of other runtimes by the same protocol, beside the probe where they were built.
+PEERS: Final[Mapping[Model, str]] = {
+    "go": "swtch-probe-go",
+    "boost": "swtch-probe-boost",
+    "tokio": "swtch-probe-tokio",
+    "java": "swtch-probe-java",
+}
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, cast, get_args
 
-from swtch.engines import Engine
+from swtch.engines import PEERS, Engine
 from swtch.engines.several import SeveralEngines
 from swtch.errors import CannotError, RequestError, did_you_mean
 from swtch.experiments import Experiment
@@ -23,6 +23,8 @@ from swtch.records import Manifest, Model, Trial
 Say = Callable[[str], None]
 
 GO_PEER = "the machine itself and the Go peer, built where Go is (apt-get install golang-go; make)"
+
+OTHER_PEERS = "tools/peers.sh builds what there are compilers for"
 
 ENGINE_NAMES: tuple[EngineName, ...] = get_args(EngineName)
 
@@ -204,8 +206,9 @@ def shares(
                 f"--engine {member.name} measures nothing that {made[0].engine.name} does not;"
                 " leave it out."
             )
-    if asked and "go" in asked and not any("go" in share.models for share in made):
-        raise CannotError(f"go needs {GO_PEER}.")
+    for peer in PEERS:
+        if asked and peer in asked and not any(peer in share.models for share in made):
+            raise CannotError(f"{peer} needs {_needs(peer)}.")
     if asked and "kthread" in asked and not any("kthread" in share.models for share in made):
         raise CannotError(
             "kthread needs the kernel module: use --engine vm, which needs no root, or as root"
@@ -222,8 +225,12 @@ def left_out(made: Sequence[Share], asked: tuple[Model, ...] | None) -> str:
     lacking = wanted - {m for s in made for m in s.models}
     if asked is not None:
         return ""
-    go = f"go is not measured: it needs {GO_PEER}" if "go" in lacking else ""
-    return "; ".join(line for line in (_without_kthread(made, lacking), go) if line)
+    peers = [f"{p} is not measured: it needs {_needs(p)}" for p in PEERS if p in lacking]
+    return "; ".join(line for line in (_without_kthread(made, lacking), *peers) if line)
+
+
+def _needs(peer: Model) -> str:
+    return GO_PEER if peer == "go" else f"the machine itself and its program ({OTHER_PEERS})"
 
 
 def _without_kthread(made: Sequence[Share], lacking: Set[Model]) -> str:
@@ -235,10 +242,10 @@ def _without_kthread(made: Sequence[Share], lacking: Set[Model]) -> str:
 
 
 def _has(engine: Engine, model: Model) -> bool:
-    """Whether the engine has the model: two of them need something built."""
-    if model not in ("kthread", "go"):
-        return True
-    return bool(getattr(engine, f"has_{model}", False))
+    """Whether the engine has the model: some of them need something built."""
+    if model in PEERS:
+        return model in getattr(engine, "peers", ())
+    return model != "kthread" or bool(getattr(engine, "has_kthread", False))
 
 
 def keep_logs(engine: Engine, folder: Path) -> None:

@@ -43,14 +43,13 @@ from typing import Any
 
 import msgspec
 
-from swtch.engines import Outcome
+from swtch.engines import PEERS, Outcome
 from swtch.engines.protocol import ProbeError, read_result
 from swtch.errors import CannotError, os_error_text
 from swtch.records import Engine as EngineName
-from swtch.records import Invocation, Sample, Trial
+from swtch.records import Invocation, Model, Sample, Trial
 
 PROBE = "swtch-probe"
-PEER_GO = "swtch-probe-go"
 PROBE_DIR = "SWTCH_PROBE_DIR"
 PAD = "SWTCH_PAD"
 PAD_MAX = 4096
@@ -89,15 +88,15 @@ class NativeEngine:
 
     def __init__(self, probe: Path | None = None) -> None:
         self.probe = probe or find_probe()
-        self._peer_go = self.probe.with_name(PEER_GO)
         self._allowed = frozenset(os.sched_getaffinity(0))
         self._running = 0
         self._stopped = False
 
     @property
-    def has_go(self) -> bool:
-        """Whether the Go peer was built, which needs a Go compiler."""
-        return os.access(self._peer_go, os.X_OK)
+    def peers(self) -> frozenset[Model]:
+        """The peers that were built, each of which needs a compiler of its own."""
+        there = (m for m, name in PEERS.items() if os.access(self.probe.with_name(name), os.X_OK))
+        return frozenset(there)
 
     def describe(self) -> dict[str, Any]:
         """The program's digest tells a resumed run whether it is still the same one."""
@@ -161,7 +160,8 @@ class NativeEngine:
         try:
             os.write(files[0], msgspec.json.encode(request))
             os.lseek(files[0], 0, os.SEEK_SET)
-            program = self._peer_go if trial.model == "go" else self.probe
+            peer = PEERS.get(trial.model)
+            program = self.probe.with_name(peer) if peer else self.probe
             process = self._start(program, files, invocation.seed)
             try:
                 self._bound(process.pid, trial.timeout_s)

@@ -36,7 +36,7 @@ from swtch.engines.protocol import ProbeError, Result, read_result
 from swtch.engines.vm import sample_of
 from swtch.errors import CannotError, os_error_text
 from swtch.records import Engine as EngineName
-from swtch.records import Invocation, Trial
+from swtch.records import Invocation, Model, Trial
 
 MODULE = "kthread_perf"
 FLAG = "--native-kthread"
@@ -150,8 +150,8 @@ class NativeKthreadEngine:
         self._stopped = False
 
     @property
-    def has_go(self) -> bool:
-        return self._native.has_go
+    def peers(self) -> frozenset[Model]:
+        return self._native.peers
 
     def describe(self) -> dict[str, Any]:
         """As the native engine, and the module's digest."""

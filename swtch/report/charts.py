@@ -31,6 +31,9 @@ COLOURS = {
     "coroutine": "#E69F00",
     "ucontext": "#8C7AE6",
     "go": "#56B4E9",
+    "boost": "#A6761D",
+    "tokio": "#C0392B",
+    "java": "#7F8C8D",
 }
 INK = "#010203"  # stands for currentColor until the SVG is made
 WIDTH = 560

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The tokio peer: a probe by the same protocol that knows the trial `ring`. Two
+// tasks of a runtime with one thread hand over to one another, by yielding or
+// through a channel with room for one. As in probes/ring.c a batch of laps is
+// timed as a whole and the first is warm-up.
+use serde_json::{json, Value};
+use std::io::Read;
+use std::process::exit;
+use std::time::Instant;
+use tokio::sync::mpsc;
+use tokio::task::{spawn, yield_now};
+
+const VERSION: &str = "tokio 1.48.0";
+
+fn say(record: Value) {
+    println!("{record}");
+}
+
+fn fail(place: &str, what: String) -> ! {
+    say(json!({"kind": "error", "schema": 1, "errno": 22, "where": place, "what": what}));
+    exit(2)
+}
+
+fn number(trial: &Value, field: &str, low: i64, high: i64) -> i64 {
+    match trial[field].as_i64() {
+        Some(n) if (low..=high).contains(&n) => n,
+        _ => fail(field, format!("{field} is not a number from {low} to {high}")),
+    }
+}
+
+fn choice<'a>(trial: &'a Value, field: &str, known: &[&str]) -> &'a str {
+    match trial[field].as_str() {
+        Some(word) if known.contains(&word) => word,
+        _ => fail(field, format!("unknown {field}; one of {}", known.join(", "))),
+    }
+}
+
+fn stay_on(cpu: i64) {
+    // SAFETY: a set of zeros is a valid one, and the kernel only reads it.
+    let done = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(cpu as usize, &mut set);
+        libc::sched_setaffinity(0, std::mem::size_of_val(&set), &set)
+    };
+    if done != 0 {
+        fail("cpus", format!("CPU {cpu} is not to be had"));
+    }
+}
+
+struct Clock {
+    begin: Instant,
+    took: Vec<u64>,
+}
+
+impl Clock {
+    fn stamp(&mut self, batch: i64) {
+        let now = Instant::now();
+        if batch > 0 {
+            self.took.push((now - self.begin).as_nanos() as u64);
+        }
+        self.begin = now;
+    }
+}
+
+async fn by_yield(batches: i64, laps: i64, clock: &mut Clock) {
+    let other = spawn(async move {
+        for _ in 0..(batches + 1) * laps {
+            yield_now().await;
+        }
+    });
+    for batch in 0..=batches {
+        for _ in 0..laps {
+            yield_now().await;
+        }
+        clock.stamp(batch);
+    }
+    other.await.unwrap();
+}
+
+async fn by_channel(batches: i64, laps: i64, clock: &mut Clock) {
+    let (there, mut at_other) = mpsc::channel::<u32>(1);
+    let (back, mut here) = mpsc::channel::<u32>(1);
+    let other = spawn(async move {
+        while let Some(token) = at_other.recv().await {
+            back.send(token).await.unwrap();
+        }
+    });
+    for batch in 0..=batches {
+        for _ in 0..laps {
+            there.send(1).await.unwrap();
+            here.recv().await.unwrap();
+        }
+        clock.stamp(batch);
+    }
+    drop(there);
+    other.await.unwrap();
+}
+
+fn main() {
+    let mut text = String::new();
+    say(json!({"kind": "hello", "schema": 1, "probe": "swtch-probe-tokio",
+        "version": VERSION, "pid": std::process::id()}));
+    if std::io::stdin().take(1 << 20).read_to_string(&mut text).is_err() {
+        fail("trial", "the trial cannot be read".into());
+    }
+    let trial: Value = match serde_json::from_str(&text) {
+        Ok(value) => value,
+        Err(error) => fail("trial", format!("the trial is not JSON: {error}")),
+    };
+    number(&trial, "schema", 1, 1);
+    choice(&trial, "probe", &["ring"]);
+    choice(&trial, "model", &["tokio"]);
+    choice(&trial, "policy", &["other"]);
+    let by = choice(&trial, "by", &["yield", "channel"]);
+    number(&trial, "members", 2, 2);
+    let batches = number(&trial, "batches", 1, 100_000);
+    let laps = number(&trial, "laps", 1, 10_000_000);
+    match trial["cpus"].as_array().map(Vec::as_slice) {
+        Some([cpu]) if cpu.as_i64().is_some_and(|n| (0..1024).contains(&n)) => {
+            stay_on(cpu.as_i64().unwrap_or_default())
+        }
+        _ => fail("cpus", "cpus must name one CPU".into()),
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let mut clock = Clock { begin: Instant::now(), took: Vec::with_capacity(batches as usize) };
+    // Both are tasks: block_on()'s own future is looked at in another way.
+    let mut clock = runtime.block_on(async move {
+        let channel = by == "channel";
+        spawn(async move {
+            if channel {
+                by_channel(batches, laps, &mut clock).await;
+            } else {
+                by_yield(batches, laps, &mut clock).await;
+            }
+            clock
+        })
+        .await
+        .unwrap()
+    });
+    let wall: u64 = clock.took.iter().sum();
+    clock.took.sort_unstable();
+    let each = |share: f64| {
+        let rank = (share * clock.took.len() as f64).ceil() as usize;
+        clock.took[rank.max(1) - 1] as f64 / (2 * laps) as f64
+    };
+    say(json!({"kind": "sample", "schema": 1, "model": "tokio", "wall_ns": wall,
+        "passes": 2 * laps * (batches + 1), "each_p10_ns": each(0.1), "each_p50_ns": each(0.5),
+        "each_p90_ns": each(0.9), "each_p99_ns": each(0.99), "version": VERSION}));
+    say(json!({"kind": "end", "schema": 1, "samples": 1}));
+}

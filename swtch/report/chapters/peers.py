@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The chapter of `peers`: one hand-over in every runtime there is, and who is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from swtch.analysis.findings import Group, Place
+from swtch.experiments.peers import NAME, OTHERS
+from swtch.report.casework import Cases, counted, find, interval, median, ratio, times, told
+from swtch.report.story import Story
+
+_EACH = "each_{unit}"
+_WAYS = {"yield": "giving up the turn", "channel": "through a channel"}
+_NAMES = {"go": "Go", "boost": "Boost.Fiber", "tokio": "tokio", "java": "Java's virtual threads"}
+_HOW = {
+    "go": "go is installed and make runs again",
+    "boost": "Boost.Fiber and jansson are installed and tools/peers.sh has run",
+    "tokio": "cargo is installed and tools/peers.sh has run",
+    "java": "a JDK of at least 21 is installed and tools/peers.sh has run",
+}
+
+
+def _says(place: Place, groups: Sequence[Group]) -> Iterator[str]:
+    uthread = find(groups, "uthread", way="yield")
+    own = interval(uthread, _EACH)
+    if own is None:
+        return
+    parts = []
+    for model in OTHERS:
+        more = ratio(find(groups, model, way="yield"), uthread, _EACH)
+        if more:
+            parts.append(f"{_NAMES[model]} {times(more, 'as long')}")
+    if parts:
+        yield f"A uthread's yield to the next takes {told(own)}; {', '.join(parts)}."
+    missing = [model for model in OTHERS if find(groups, model) is None]
+    if missing and place == Place("native"):
+        how = "; ".join(f"{_NAMES[model]}: once {_HOW[model]}" for model in missing)
+        yield f"Not measured here: {how}."
+
+
+_CASES = Cases(
+    experiment=NAME,
+    title="One hand-over in other runtimes",
+    axis="{unit} from one to the other (less is better)",
+    metric=_EACH,
+    caption="Two on one CPU; median over invocations of the median batch, with its 95 % interval."
+    " A channel is each runtime's own; pthreads and uthreads have a mutex and a condition"
+    " variable instead.",
+    table="one hand-over from one to another on one CPU, medians with 95 % intervals; p10 and p90"
+    " of an invocation's batches",
+    case=lambda trial: _WAYS[str(trial.factors["way"])],
+    series=lambda trial: trial.model,
+    labels=("runtime", "by"),
+    columns={
+        "{unit}": median(_EACH),
+        "p10": counted("floor_{unit}"),
+        "p90": counted("tail_{unit}"),
+    },
+    says=_says,
+    brief=3,
+)
+
+figures = _CASES.figures
+tables = _CASES.tables
+terminal = _CASES.terminal
+
+
+def said(story: Story) -> list[str]:
+    return _CASES.said(story)
