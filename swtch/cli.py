@@ -31,12 +31,19 @@ from swtch.errors import EXIT_CANNOT, EXIT_INTERRUPTED, EXIT_PIPE, LabError, os_
 if TYPE_CHECKING:
     from swtch.records import Depth
 
+# Set by the script that 'swtch completion' prints, when a shell asks what may come.
+COMPLETE = "SWTCH_COMPLETE"
 FOLDER = click.Path(path_type=Path)
 TABULAR = click.Choice(["table", "json", "csv", "md"])
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; gives its exit code and never raises for what users can do."""
+    instruction = os.environ.get(COMPLETE)
+    if instruction:
+        from click.shell_completion import shell_complete
+
+        return shell_complete(cli, {}, "swtch", COMPLETE, instruction)
     try:
         code = _run_command(sys.argv[1:] if argv is None else list(argv))
         sys.stdout.flush()
@@ -95,6 +102,12 @@ def cli(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
+def _experiments(_context: click.Context, _param: click.Parameter, begun: str) -> list[str]:
+    from swtch import experiments
+
+    return [name for name in experiments.names() if name.startswith(begun)]
+
+
 @cli.command("list")
 @click.option("--format", "form", type=TABULAR, default="table", help="How to print.")
 def list_command(form: str) -> int:
@@ -114,7 +127,7 @@ def doctor_command(form: str) -> int:
 
 
 @cli.command("run")
-@click.argument("experiments", nargs=-1, metavar="[EXPERIMENT]...")
+@click.argument("experiments", nargs=-1, metavar="[EXPERIMENT]...", shell_complete=_experiments)
 @click.option(
     "--depth",
     type=click.Choice(["quick", "normal", "paper"]),
@@ -372,3 +385,18 @@ def export_command(run: Path, form: str, out: Path | None) -> int:
     from swtch.commands import export
 
     return export.export(run, form, out)
+
+
+@cli.command("completion")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion_command(shell: str) -> int:
+    """Print what makes SHELL complete commands, options and experiments.
+
+    For bash, in ~/.bashrc: eval "$(swtch completion bash)".
+    """
+    from click.shell_completion import get_completion_class
+
+    kind = get_completion_class(shell)
+    assert kind is not None  # click has all three
+    click.echo(kind(cli, {}, "swtch", COMPLETE).source())
+    return 0

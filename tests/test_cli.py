@@ -462,3 +462,29 @@ def test_depth_says_how_often(
     manifest = store.load_manifest(tmp_path / "cwd" / "here")
     assert (manifest.depth, manifest.repeats) == (depth, repeats)
     assert len(manifest.plan) == repeats * len(manifest.trials)
+
+
+# ---- completion ----
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("swtch rep", {"replicate", "report"}),
+        ("swtch run scen", {"scenarios"}),
+        ("swtch run --dep", {"--depth"}),
+        ("swtch run --depth q", {"quick"}),
+        ("swtch completion z", {"zsh"}),
+    ],
+)
+def test_a_shell_is_told_what_may_come(swtch: Swtch, words: str, offered: set[str]) -> None:
+    done = swtch(SWTCH_COMPLETE="bash_complete", COMP_WORDS=words, COMP_CWORD=str(words.count(" ")))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert {line.partition(",")[2] for line in done.stdout.splitlines()} == offered
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_is_a_script_for_the_shell(swtch: Swtch, shell: str) -> None:
+    done = swtch("completion", shell)
+    assert done.returncode == 0
+    assert f"SWTCH_COMPLETE={shell}_complete" in done.stdout
