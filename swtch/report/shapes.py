@@ -51,15 +51,20 @@ def forest(
     line: float | None = None,
     published: Rows | None = None,
     legend: bool = True,
+    tight: bool = False,
 ) -> Any:
-    """One line a ``case``: a dot and its interval; ``line`` is where there is no difference."""
+    """One line a ``case``: a dot and its interval; ``line`` is where there is no difference.
+
+    ``tight``: the axis ends where the values do, not at the next power of ten.
+    """
     import altair as alt
 
     cases = list(dict.fromkeys(row["case"] for row in rows))
-    values = alt.Scale(type="log") if log else alt.Scale(zero=False)
+    near: dict[str, Any] = {"nice": False, "padding": 16} if tight else {}
+    values = alt.Scale(type="log", **near) if log else alt.Scale(zero=False)
     ticks = alt.Axis(labelSeparation=APART)
     x = alt.X("value:Q", title=axis, scale=values, axis=ticks)
-    y = alt.Y("case:N", title=None, sort=cases)
+    y = alt.Y("case:N", title=None, sort=cases, axis=alt.Axis(labelLimit=280))
     shown = alt.Undefined if legend else None
     colour = alt.Color("series:N", scale=colours(rows, known), legend=shown)
     offset = alt.YOffset("series:N")

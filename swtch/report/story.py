@@ -25,6 +25,8 @@ from swtch.report import legible
 
 # From so many experiments on, a run is about all studies and not about one.
 MANY = 6
+# Trials that a note names.
+NAMED_MOST = 6
 VERDICT_ORDER = ("holds", "differs", "cannot tell", "not measurable here")
 
 
@@ -50,12 +52,12 @@ class Story:
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
-        """What was done instead of what the study did, once each."""
-        notes: dict[str, list[str]] = {}
+        """What was done instead of what the study did, once for each experiment."""
+        notes: dict[tuple[str, str], list[str]] = {}
         for one in self.groups:
             if one.trial.note and _shown(one.trial):
-                notes.setdefault(one.trial.note, []).append(one.trial.id)
-        return tuple(f"{', '.join(ids)}: {note}." for note, ids in notes.items())
+                notes.setdefault((one.trial.experiment, one.trial.note), []).append(one.trial.id)
+        return tuple(f"{_some(ids)}: {note}." for (_, note), ids in notes.items())
 
     @cached_property
     def errors(self) -> tuple[str, ...]:
@@ -224,6 +226,13 @@ def _flat(value: Any, prefix: str = "") -> dict[str, Any]:
     for key, inner in value.items():
         found |= _flat(inner, f"{prefix}.{key}" if prefix else str(key))
     return found
+
+
+def _some(ids: Sequence[str]) -> str:
+    """All of a few, or the first of many: the rest has the same note."""
+    if len(ids) <= NAMED_MOST:
+        return ", ".join(ids)
+    return f"{ids[0]} and {len(ids) - 1} more"
 
 
 # ---- sentences ----

@@ -1,0 +1,358 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the seven experiments of study 001 share: arms, sizes, metrics.
+
+The study compares three programs: a module's kernel threads, pthreads and a coroutine
+library, each of which adds ones to a counter and in *yield* mode gives up the CPU after
+every so many. The three differ in more than the kind of thread, so each *arm* here says
+which of the differences it has:
+
+- ``loop``: the module's loop keeps accounts of every addition (``instrumented``); the
+  others' do not (``bare``). Kernel threads are measured with both.
+- ``operation``: in yield mode the module sleeps (``schedule_timeout`` of one tick), the
+  pthreads call ``sched_yield``, the coroutines switch in user space. The *matched* arm
+  of the kernel threads calls what ``sched_yield`` calls, so that both stay runnable.
+- ``counter``: threads share one and add atomically (``shared``); the study's coroutines
+  have one each and add without an atomic instruction (``own``). Coroutines and pthreads
+  are measured with both.
+
+A thread yields between stretches of work: 999 times in 1 000 000 / 1000, as the study's.
+
+Sizes: throughput, efficiency and switches for so much work do not depend on the amount
+(claim 001.5 is about that), so a run that is not of depth *paper* does less of it where a
+processor is emulated, and sleeps less often where every sleep takes two ticks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from swtch.experiments import Metric, PublishedKey, Setting, value
+from swtch.records import Depth, Engine, Model, Published, Sample, Scalar, Trial
+
+WORK: Final = 1_000_000
+INTERVAL: Final = 1000
+JIFFIES: Final = 1
+# Two ticks of a kernel of 100 Hz, the longest there are.
+SLEEP_MOST_S: Final = 0.02
+# The study repeated three times, which is too few for an interval.
+REPEATS: Final[Mapping[Depth, int]] = {"paper": 5}
+
+
+def guest_seconds(paper: float) -> dict[tuple[Engine, Depth], float]:
+    """What an invocation takes in a guest; with the study's sizes it is sleeping mostly."""
+    return {("vm", "quick"): 0.2, ("vm", "normal"): 0.4, ("vm", "paper"): paper}
+
+
+# Additions of all threads together in a guest, by loop.
+GUEST_WORK: Final[Mapping[Depth, Mapping[str, int]]] = {
+    "quick": {"bare": 1_600_000, "instrumented": 160_000},
+    "normal": {"bare": 8_000_000, "instrumented": 800_000},
+}
+# Where the work is what varies, the least of it must still outlast the threads' start.
+SCALING: Final = 5
+LEAST_WORK: Final = 10_000
+SLEEPS: Final[Mapping[Depth, int]] = {"quick": 6, "normal": 25}
+
+LESS_NOTE: Final = "with less work a thread than the study's; rates do not depend on it"
+
+Operation = Literal["own", "matched"]
+OPERATIONS: Final[Mapping[Model, str]] = {
+    "pthread": "sched_yield",
+    "kthread": "schedule_timeout",
+    "uthread": "uthread_yield",
+    "coroutine": "coroutine_yield",
+    "ucontext": "coroutine_yield",
+}
+ONE_CPU_MODELS: Final[frozenset[Model]] = frozenset({"coroutine", "ucontext"})
+
+
+@dataclass(frozen=True)
+class Arm:
+    """A kind of thread with what it does between stretches of work, and how it counts."""
+
+    model: Model
+    loop: Literal["bare", "instrumented"] = "bare"
+    operation: Operation = "own"
+    counter: Literal["shared", "own"] = "shared"
+
+    @property
+    def name(self) -> str:
+        """In ids, tables and legends."""
+        parts: list[str] = [self.model]
+        if self.model == "kthread":
+            parts.append(self.loop)
+        if self.operation == "matched":
+            parts.append("sched_yield")
+        if self.counter == "own":
+            parts.append("own counter")
+        return " ".join((parts[0], ", ".join(parts[1:]))).strip()
+
+
+PTHREAD: Final = Arm("pthread")
+PTHREAD_OWN: Final = Arm("pthread", counter="own")
+UTHREAD: Final = Arm("uthread")
+KTHREAD: Final = Arm("kthread", loop="instrumented")
+KTHREAD_BARE: Final = Arm("kthread")
+KTHREAD_MATCHED: Final = Arm("kthread", operation="matched")
+KTHREAD_MATCHED_INSTRUMENTED: Final = Arm("kthread", loop="instrumented", operation="matched")
+COROUTINE: Final = Arm("coroutine")
+COROUTINE_OWN: Final = Arm("coroutine", counter="own")
+UCONTEXT: Final = Arm("ucontext")
+UCONTEXT_OWN: Final = Arm("ucontext", counter="own")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One row of a table. ``interval`` 0 is the study's normal mode.
+
+    ``work`` is the study's, of each thread; ``threads_most`` and ``work_most`` are the
+    largest of the experiment, by which all its cases are reduced alike.
+    """
+
+    name: str
+    threads: int = 4
+    work: int = WORK
+    interval: int = 0
+    cpus: int = 1
+    threads_most: int = 4
+    work_most: int = WORK
+
+    @property
+    def mode(self) -> str:
+        return "yield" if self.interval else "normal"
+
+
+def sleeps(arm: Arm, case: Case) -> bool:
+    """Whether the arm gives up its CPU by sleeping."""
+    return bool(case.interval) and arm.model == "kthread" and arm.operation == "own"
+
+
+def work_of(arm: Arm, case: Case, setting: Setting) -> int:
+    """Additions of each thread."""
+    if setting.depth == "paper":
+        return case.work
+    # The least work of the experiment, of which the others are multiples.
+    times = case.work * 10 // case.work_most
+    least = case.work_most // 10
+    if setting.engine != "native":
+        total = GUEST_WORK[setting.depth][arm.loop]
+        if case.work_most > WORK:
+            total *= SCALING
+        least = min(least, max(LEAST_WORK, total // case.threads_most) // 10)
+    work = least * times
+    few = SLEEPS[setting.depth]
+    if sleeps(arm, case):
+        share = 1 if case.work_most == WORK else times
+        return min(case.work, case.interval * (few + 1) * share)
+    return min(case.work, max(work, case.interval * (few + 1)))
+
+
+def expected_yields(trial: Trial) -> int:
+    """Of all threads together: between stretches of work."""
+    factors = trial.factors
+    interval, work, threads = (int(str(factors[n])) for n in ("interval", "work", "threads"))
+    return threads * (-(-work // interval) - 1) if interval else 0
+
+
+def trial(experiment: str, arm: Arm, case: Case, setting: Setting, note: str = "") -> Trial:
+    """The trial of one arm in one case."""
+    cpus = setting.cpus[: 1 if arm.model in ONE_CPU_MODELS else case.cpus]
+    work = work_of(arm, case, setting)
+    less = LESS_NOTE if work < case.work else ""
+    operation = "sched_yield" if arm.operation == "matched" else OPERATIONS[arm.model]
+    factors: dict[str, Scalar] = {
+        "case": case.name,
+        "arm": arm.name,
+        "mode": case.mode,
+        "threads": case.threads,
+        "work": work,
+        "work_asked": case.work,
+        "interval": case.interval,
+        "operation": operation if case.interval else "none",
+        "loop": arm.loop,
+        "counter": arm.counter,
+        "cpus_asked": case.cpus,
+        "cpus_used": len(cpus),
+        "policy": setting.policy,
+    }
+    return Trial(
+        id=f"{experiment}/{case.name}/{_slug(arm.name)}".replace(" ", "-"),
+        experiment=experiment,
+        model=arm.model,
+        engine=setting.engine,
+        factors=factors,
+        probe={
+            "schema": 1,
+            "probe": "scenario",
+            "model": arm.model,
+            "threads": case.threads,
+            "iterations": work,
+            # Never, as one stretch of everything: the probe's own least is 1.
+            "every": case.interval or work,
+            **_intervening(arm, case),
+            "cpus": list(cpus),
+            "policy": setting.policy,
+            "seed": 0,
+        },
+        note="; ".join(filter(None, (_cpu_note(arm, case, len(cpus)), less, note))),
+        timeout_s=_timeout(arm, case, work, setting),
+    )
+
+
+def _slug(name: str) -> str:
+    return name.replace(",", "")
+
+
+def _intervening(arm: Arm, case: Case) -> dict[str, Any]:
+    """The module has its own words for what the user-space probe is told."""
+    if arm.model == "kthread":
+        mode = "sched_yield" if arm.operation == "matched" else "yield"
+        return {
+            "work_mode": mode if case.interval else "normal",
+            "loop": arm.loop,
+            "yield_sleep_jiffies": JIFFIES,
+        }
+    return {
+        "intervention": "yield" if case.interval else "none",
+        "between": True,
+        "counter": arm.counter,
+    }
+
+
+def _timeout(arm: Arm, case: Case, work: int, setting: Setting) -> float:
+    """As asked for, and more where the study's own sizes need it."""
+    slept = work / case.interval * SLEEP_MOST_S if sleeps(arm, case) else 0.0
+    # Emulated and with accounts, an addition takes about a microsecond.
+    counted = work * case.threads * 3e-6 if setting.engine != "native" else 0.0
+    return setting.timeout_s + 2 * slept + counted
+
+
+def _cpu_note(arm: Arm, case: Case, used: int) -> str:
+    if used >= case.cpus or arm.model in ONE_CPU_MODELS:
+        return ""
+    return (
+        f"the study used {case.cpus} CPUs and {used} {'is' if used == 1 else 'are'} allowed"
+        f" here, so the {case.threads} threads shared {used} CPU{'s'[: used - 1]}"
+    )
+
+
+def few(setting: Setting) -> bool:
+    """Whether a guest has so little time that trials are left out."""
+    return setting.depth == "quick" and setting.engine == "vm"
+
+
+def measured(arms: tuple[Arm, ...], setting: Setting) -> tuple[Arm, ...]:
+    """Those of `arms` whose model was asked for."""
+    return tuple(arm for arm in arms if arm.model in setting.models)
+
+
+def modes(*modes: str) -> tuple[tuple[str, int], ...]:
+    """(mode, interval) of the study's two."""
+    return tuple((mode, INTERVAL if mode == "yield" else 0) for mode in modes)
+
+
+# ---- metrics ----
+
+
+def _usage(sample: Sample, field: str) -> list[int] | None:
+    """A counter of the kernel threads of a sample: its own, or those that carried them."""
+    if sample.engine == "exact":  # these count instructions there
+        return None
+    counts = [getattr(one, field) for one in sample.threads]
+    if any(count is None for count in counts):
+        counts = [getattr(one, field) for one in sample.carriers]
+    known = [count for count in counts if count is not None]
+    return known or None
+
+
+def _total_ms(field: str) -> Metric:
+    def told(sample: Sample) -> float | None:
+        counts = _usage(sample, field)
+        return sum(counts) / 1e6 if counts else None
+
+    return Metric(unit="ms", told=told)
+
+
+def _efficiency(sample: Sample) -> float | None:
+    """The share of the CPUs' time in which the threads ran, in percent."""
+    counts, wall = _usage(sample, "cpu_ns"), sample.values.get("wall_ns")
+    cpus = sample.factors.get("cpus_used")
+    if not counts or not wall or not isinstance(cpus, int):
+        return None
+    return 100 * sum(counts) / (wall * cpus)
+
+
+def _runtime_ms(sample: Sample) -> float | None:
+    if sample.engine == "exact" or not sample.threads:
+        return None
+    took = [one.end_ns - one.start_ns for one in sample.threads]
+    return sum(took) / len(took) / 1e6
+
+
+def _mops_by_runtimes(sample: Sample) -> float | None:
+    """By the sum of the threads' runtimes, as the study's own figures seem to be."""
+    total = sum(one.end_ns - one.start_ns for one in sample.threads)
+    done = sample.values.get("counter")
+    return done * 1e3 / total if done and total and sample.engine != "exact" else None
+
+
+def _thread_cpu_ms(sample: Sample) -> float | None:
+    counts = [one.cpu_ns for one in sample.threads if one.cpu_ns is not None]
+    if sample.engine == "exact" or not counts:
+        return None
+    return sum(counts) / len(counts) / 1e6
+
+
+def _voluntary_for_a_million(sample: Sample) -> float | None:
+    """The one number that trials with less work than the study's have in common with it."""
+    counts = [one.nvcsw for one in sample.threads if one.nvcsw is not None]
+    done = sample.values.get("counter")
+    return sum(counts) * 1e6 / done if counts and done else None
+
+
+def _logical(sample: Sample) -> float | None:
+    """Yields among coroutines, as the study counts them: its library's own switches."""
+    switches = sample.values.get("switches")
+    if sample.model not in ONE_CPU_MODELS or switches is None:
+        return None
+    # Out and in for each, and once to begin and to end each coroutine.
+    return switches / 2 - len(sample.threads)
+
+
+METRICS: Final[Mapping[str, Metric]] = {
+    "user_ms": _total_ms("utime_ns"),
+    "system_ms": _total_ms("stime_ns"),
+    "cpu_ms": _total_ms("cpu_ns"),
+    "cpu_efficiency": Metric(unit="%", told=_efficiency),
+    "runtime_ms": Metric(unit="ms a thread", told=_runtime_ms),
+    "mops_by_runtimes": Metric(unit="Mops/s", told=_mops_by_runtimes),
+    "thread_cpu_ms": Metric(unit="ms a thread", told=_thread_cpu_ms),
+    "voluntary_per_million": Metric(unit="switches", told=_voluntary_for_a_million),
+    "logical_switches": Metric(unit="switches", told=_logical),
+    "op_p50_ns": value("op_p50_ns", "ns"),
+    "op_p99_ns": value("op_p99_ns", "ns"),
+    "pause_p50_us": value("pause_p50_ns", "us", 1e-3),
+    "pause_p99_us": value("pause_p99_ns", "us", 1e-3),
+}
+
+
+# ---- published figures ----
+
+
+def throughputs(
+    table: int, rows: Mapping[str, Mapping[Model, float]]
+) -> dict[PublishedKey, Published]:
+    """Of a table: operations a second by case and model."""
+    return {
+        (case, model, "throughput_mops"): Published(
+            value=ops / 1e6, unit="Mops/s", source=f"study 001, table {table}"
+        )
+        for case, by_model in rows.items()
+        for model, ops in by_model.items()
+    }
+
+
+def figure_of(table: int, number: float, unit: str) -> Published:
+    return Published(value=number, unit=unit, source=f"study 001, table {table}")

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Study 001, table 12: four, sixteen and thirty-two threads on one CPU.
+
+More threads on one CPU take turns more, and nothing else: the study finds throughput
+flat. On a kernel where it is not, the turns cost something, or the threads' starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from swtch.experiments import Experiment, PublishedKey, Setting
+from swtch.experiments import _study_001 as shared
+from swtch.records import Model, Published, Trial
+
+NAME: Final = "thread-count"
+THREADS: Final = (4, 16, 32)
+MODELS: Final[tuple[Model, ...]] = ("pthread", "kthread", "uthread")
+ARMS: Final = (shared.PTHREAD, shared.KTHREAD, shared.KTHREAD_BARE, shared.UTHREAD)
+QUICK_ARMS: Final = (shared.PTHREAD, shared.KTHREAD)
+QUICK_NOTE: Final = "quick: in a guest only 4 and 32 threads, with what the claim compares"
+
+# Threads: operations a second of kernel threads and of pthreads.
+_TABLE_12: Final = {
+    4: (29_578_459.00, 44_152_508.00),
+    16: (30_242_576.67, 44_543_114.33),
+    32: (29_754_987.00, 44_507_082.33),
+}
+
+
+def case_of(threads: int) -> str:
+    return f"{threads} threads"
+
+
+PUBLISHED: Final[Mapping[PublishedKey, Published]] = shared.throughputs(
+    12,
+    {
+        case_of(threads): {"kthread": kthread, "pthread": pthread}
+        for threads, (kthread, pthread) in _TABLE_12.items()
+    },
+)
+
+
+def trials(setting: Setting) -> tuple[Trial, ...]:
+    """Every number of threads, without yields."""
+    few = shared.few(setting)
+    note = QUICK_NOTE if few else ""
+    return tuple(
+        shared.trial(
+            NAME,
+            arm,
+            shared.Case(name=case_of(threads), threads=threads, threads_most=max(THREADS)),
+            setting,
+            note,
+        )
+        for threads in ((THREADS[0], THREADS[-1]) if few else THREADS)
+        for arm in shared.measured(QUICK_ARMS if few else ARMS, setting)
+    )
+
+
+EXPERIMENT = Experiment(
+    name=NAME,
+    title="Four to thirty-two threads on one CPU",
+    study="001",
+    question="Does throughput depend on how many threads share one CPU?",
+    models=MODELS,
+    seconds=0.2,
+    trials=trials,
+    published=PUBLISHED,
+    metrics=shared.METRICS,
+    repeats=shared.REPEATS,
+    seconds_at=shared.guest_seconds(2),
+)

@@ -1,0 +1,308 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Study 001's claims: each verdict from samples made for it, at every place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+from made_001 import Where, measured, speed, trial
+from synthetic import Scene, failed
+
+from swtch.claims import contradictions, judge, study_001
+from swtch.experiments import binding, thread_count, work_scaling, yield_sweep
+from swtch.experiments._study_001 import (
+    COROUTINE,
+    COROUTINE_OWN,
+    KTHREAD,
+    KTHREAD_BARE,
+    KTHREAD_MATCHED,
+    PTHREAD,
+    PTHREAD_OWN,
+    UTHREAD,
+    Arm,
+)
+from swtch.records import VerdictName
+
+Make = Callable[[Where], Scene]
+
+PLACES: dict[str, Where] = {
+    "native": {},
+    "vm": {"engine": "vm", "guest": "6.1-amd64"},
+    "exact": {"engine": "exact", "guest": "6.1-amd64"},
+}
+# The published ones, in Mops/s.
+SWEEP = {100: 0.049, 1000: 0.49, 10_000: 3.66, 0: 5.11}
+BOUND = {KTHREAD: (30.2, 10.8, 4.9), PTHREAD: (45.3, 40.7, 46.8)}
+
+
+# ---- scenes ----
+
+
+def modes(where: Where, kthread: float = 0.13, yields: float | None = None, **more: Any) -> Scene:
+    """Kernel threads that reach this share of the pthreads' throughput."""
+    scene = Scene()
+    for mode, share in (("normal", kthread), ("yield", kthread if yields is None else yields)):
+        measured(scene, "yield-modes", mode, PTHREAD, 40.0, where, n=more.get("n", 10))
+        turned = {**more, "share": -more.get("share", 0.01)}
+        measured(scene, "yield-modes", mode, KTHREAD, 40.0 * share, where, **turned)
+        measured(scene, "yield-modes", mode, KTHREAD_BARE, 38.0, where)
+    return measured(scene, "yield-modes", "yield", KTHREAD_MATCHED, 30.0, where)
+
+
+def pthreads_only(where: Where) -> Scene:
+    return measured(Scene(), "yield-modes", "normal", PTHREAD, 40.0, where)
+
+
+def only_failed(where: Where) -> Scene:
+    scene = Scene()
+    for arm in (PTHREAD, KTHREAD):
+        for mode in ("normal", "yield"):
+            one = trial("yield-modes", mode, arm, where)
+            scene.add(one, [failed(one)] * 10)
+    return scene
+
+
+def switching(where: Where, odd: int = 0, n: int = 10, **counts: int) -> Scene:
+    """Sleepers of which `odd` invocations have these counts, and the rest what they should."""
+    one = trial("yield-modes", "yield", KTHREAD, where)
+    return Scene().add(one, [speed(one, 0.5, **(counts if i < odd else {})) for i in range(n)])
+
+
+def in_user(where: Where, odd: int, n: int = 10) -> Scene:
+    one = trial("yield-modes", "normal", KTHREAD, where)
+    made = [speed(one, 5.0, utime_ns=4_000_000 if i < odd else 0) for i in range(n)]
+    return Scene().add(one, made)
+
+
+def sweeping(
+    where: Where,
+    speeds: Mapping[int, float] = SWEEP,
+    efficiencies: tuple[float, ...] = (0.5, 4.97, 41.2, 99.7),
+    **more: Any,
+) -> Scene:
+    scene = Scene()
+    for (interval, mops), efficiency in zip(speeds.items(), efficiencies, strict=False):
+        case = yield_sweep.case_of(interval)
+        own = {"efficiency": efficiency, **more}
+        measured(scene, "yield-sweep", case, KTHREAD, mops, where, **own)
+        more = {**more, "share": -more.get("share", 0.01)}
+    return scene
+
+
+def bound(
+    where: Where,
+    kthread: tuple[float, ...] = BOUND[KTHREAD],
+    pthread: tuple[float, ...] = BOUND[PTHREAD],
+    **more: Any,
+) -> Scene:
+    scene = Scene()
+    for arm, speeds in ((KTHREAD, kthread), (PTHREAD, pthread)):
+        for cpus, mops in zip(binding.CPUS, speeds, strict=False):
+            case = binding.case_of("normal", cpus)
+            measured(scene, "binding", case, arm, mops, where, **more)
+            more = {**more, "share": -more.get("share", 0.01)}
+    return scene
+
+
+def opposed(
+    scene: Scene,
+    experiment: str,
+    case: str,
+    arm: Arm,
+    mops: float,
+    odd: bool,
+    where: Where,
+    more: Mapping[str, Any],
+) -> None:
+    """The odd one is spread the other way, so that it does not move with its base."""
+    share = more.get("share", 0.01) * (-1 if odd else 1)
+    measured(scene, experiment, case, arm, mops, where, **{**more, "share": share})
+
+
+def worked(
+    where: Where, last: float = 30.0, arms: tuple[Arm, ...] = (PTHREAD, KTHREAD), **more: Any
+) -> Scene:
+    """Thirty Mops/s for every amount of work, but for the last arm's last."""
+    scene = Scene()
+    for arm in arms:
+        for mode in ("normal", "yield"):
+            for millions in (1, 5, 10):
+                odd = (arm, mode, millions) == (arms[-1], "yield", 10)
+                case = work_scaling.case_of(mode, millions)
+                opposed(scene, "work-scaling", case, arm, last if odd else 30.0, odd, where, more)
+    return scene
+
+
+def crowded(
+    where: Where, last: float = 30.0, arms: tuple[Arm, ...] = (PTHREAD, KTHREAD), **more: Any
+) -> Scene:
+    scene = Scene()
+    for arm in arms:
+        for threads in thread_count.THREADS:
+            odd = (arm, threads) == (arms[-1], 32)
+            case = thread_count.case_of(threads)
+            opposed(scene, "thread-count", case, arm, last if odd else 30.0, odd, where, more)
+    return scene
+
+
+def side_by_side(
+    where: Where, coroutine: float = 2000.0, *, kthread: bool = True, **more: Any
+) -> Scene:
+    """The study's figures, with coroutines about so fast in both modes."""
+    scene = Scene()
+    for mode, pthread, slow in (("normal", 45.0, 29.0), ("yield", 2.6, 0.5)):
+        speeds = {COROUTINE_OWN: coroutine, PTHREAD: pthread, COROUTINE: 46.0, PTHREAD_OWN: 1500.0}
+        if kthread:
+            speeds[KTHREAD] = slow
+        for arm, mops in speeds.items():
+            measured(scene, "aligned", mode, arm, mops, where, **more)
+            more = {**more, "share": -more.get("share", 0.01)}
+    return scene
+
+
+def other(experiment: str, case: str, arm: Arm) -> Make:
+    """Samples that say nothing about the claim."""
+    return lambda where: measured(Scene(), experiment, case, arm, 40.0, where)
+
+
+# What each claim can become, and the samples of which it becomes that.
+VERDICTS: list[tuple[str, VerdictName, str, Make]] = [
+    ("1", "holds", "", modes),
+    ("1", "differs", "faster", lambda w: modes(w, 1.3)),
+    ("1", "differs", "one mode", lambda w: modes(w, 0.13, 1.3)),
+    ("1", "cannot tell", "at the bound", lambda w: modes(w, 1.0, share=0.1)),
+    ("1", "cannot tell", "too few", lambda w: modes(w, n=4)),
+    ("1", "not measurable here", "pthreads only", pthreads_only),
+    ("1", "not measurable here", "failed", only_failed),
+    ("2", "holds", "", switching),
+    ("2", "differs", "involuntary", lambda w: switching(w, 10, nivcsw=1)),
+    ("2", "differs", "some slept less", lambda w: switching(w, 6, nvcsw=3)),
+    ("2", "cannot tell", "one of ten", lambda w: switching(w, 1, nivcsw=1)),
+    ("2", "cannot tell", "too few", lambda w: switching(w, n=4)),
+    ("2", "not measurable here", "pthreads only", pthreads_only),
+    ("3", "holds", "", sweeping),
+    ("3", "differs", "throughput", lambda w: sweeping(w, {100: 5, 1000: 4, 10_000: 3, 0: 2})),
+    ("3", "differs", "the last", lambda w: sweeping(w, {**SWEEP, 0: 2.0})),
+    ("3", "cannot tell", "noise", lambda w: sweeping(w, {**SWEEP, 0: 3.66}, share=0.1)),
+    ("3", "cannot tell", "too few", lambda w: sweeping(w, n=4)),
+    ("3", "not measurable here", "one", lambda w: sweeping(w, {100: 0.05})),
+    ("3", "not measurable here", "no kthread", other("yield-sweep", "never", PTHREAD)),
+    ("4", "holds", "", bound),
+    ("4", "differs", "kthreads do not", lambda w: bound(w, (5.0, 10.0, 20.0))),
+    ("4", "differs", "pthreads do too", lambda w: bound(w, pthread=(250.0, 94.0, 87.0))),
+    ("4", "cannot tell", "noise", lambda w: bound(w, (10.0, 10.0, 10.0), share=0.1)),
+    ("4", "cannot tell", "too few", lambda w: bound(w, n=4)),
+    ("4", "not measurable here", "one CPU", lambda w: bound(w, (30.0,), (45.0,))),
+    ("5", "holds", "", worked),
+    ("5", "holds", "nearly", lambda w: worked(w, 28.5)),
+    ("5", "differs", "slower", lambda w: worked(w, 20.0)),
+    ("5", "differs", "faster", lambda w: worked(w, 45.0)),
+    ("5", "cannot tell", "at the bound", lambda w: worked(w, 27.0, share=0.05)),
+    ("5", "cannot tell", "too few", lambda w: worked(w, n=4)),
+    ("5", "not measurable here", "uthreads only", lambda w: worked(w, arms=(UTHREAD,))),
+    ("6", "holds", "", crowded),
+    ("6", "differs", "slower", lambda w: crowded(w, 20.0)),
+    ("6", "cannot tell", "at the bound", lambda w: crowded(w, 27.0, share=0.05)),
+    ("6", "cannot tell", "too few", lambda w: crowded(w, n=4)),
+    ("6", "not measurable here", "uthreads only", lambda w: crowded(w, arms=(UTHREAD,))),
+    ("7", "holds", "", side_by_side),
+    ("7", "differs", "slower", lambda w: side_by_side(w, 20.0)),
+    ("7", "cannot tell", "as fast", lambda w: side_by_side(w, 45.0, share=0.1)),
+    ("7", "cannot tell", "too few", lambda w: side_by_side(w, n=4)),
+    ("7", "not measurable here", "no coroutine", other("aligned", "normal", PTHREAD)),
+    ("8", "holds", "", lambda w: in_user(w, 0)),
+    ("8", "differs", "some", lambda w: in_user(w, 10)),
+    ("8", "cannot tell", "one of ten", lambda w: in_user(w, 1)),
+    ("8", "cannot tell", "too few", lambda w: in_user(w, 0, n=4)),
+    ("8", "not measurable here", "pthreads only", pthreads_only),
+]
+
+
+def name_of(row: tuple[str, VerdictName, str, Make]) -> str:
+    return "-".join(part.replace(" ", "_") for part in row[:3] if part)
+
+
+@pytest.mark.parametrize("where", PLACES.values(), ids=PLACES)
+@pytest.mark.parametrize("row", VERDICTS, ids=name_of)
+def test_verdict(row: tuple[str, VerdictName, str, Make], where: Where) -> None:
+    number, expected, _, make = row
+    verdict = make(where).verdict(f"001.{number}")
+    assert verdict.verdict == expected, verdict.why
+    assert (verdict.engine, verdict.guest) == (
+        where.get("engine", "native"),
+        where.get("guest", ""),
+    )
+    assert verdict.study == "001" and verdict.text and verdict.published
+    assert verdict.why and "nan" not in verdict.why
+    assert (verdict.here is None) == (expected == "not measurable here")
+
+
+def test_every_claim_has_its_verdicts_here() -> None:
+    given: dict[str, set[str]] = {}
+    for number, verdict, _, _ in VERDICTS:
+        given.setdefault(f"001.{number}", set()).add(verdict)
+    assert list(given) == [claim.id for claim in study_001.CLAIMS]
+    for claim, verdicts in given.items():
+        assert verdicts == {"holds", "differs", "cannot tell", "not measurable here"}, claim
+
+
+# ---- what a verdict says ----
+
+
+def test_one_says_how_much_is_accounting() -> None:
+    verdict = modes({}).verdict("001.1")
+    assert "normal, without accounts 0.95 x" in verdict.why
+    assert "and with the pthreads' own yield 0.75 x" in verdict.why
+    assert verdict.here is not None and verdict.here.estimate == pytest.approx(0.13, rel=0.05)
+
+
+def test_two_scales_with_the_work() -> None:
+    """26 000 additions, so 25 sleeps of each of four threads."""
+    verdict = switching({}).verdict("001.2")
+    assert verdict.threshold == 100 and "100 sleeps asked for" in verdict.why
+    one = trial("yield-modes", "yield", KTHREAD, depth="paper")
+    paper = Scene().add(one, [speed(one, 0.5)] * 5).verdict("001.2")
+    assert paper.verdict == "holds" and paper.threshold == 3996
+    assert paper.here is not None and paper.here.estimate == 3996
+
+
+def test_two_says_what_a_matched_yield_is_counted_as() -> None:
+    assert "sched_yield make 0 voluntary ones" in modes({}).verdict("001.2").why
+
+
+def test_three_takes_efficiency_for_itself() -> None:
+    """More throughput is not enough: the CPUs must be used more, too."""
+    scene = sweeping({}, efficiencies=(99.0, 41.0, 5.0, 0.5))
+    assert scene.verdict("001.3").verdict == "differs"
+
+
+def test_four_of_pthreads_alone_is_half_a_verdict() -> None:
+    verdict = bound({}, kthread=()).verdict("001.4")
+    assert verdict.verdict == "holds" and "half needs the vm engine" in verdict.why
+    assert "vm engine" not in bound({}).verdict("001.4").why
+
+
+def test_four_stands_beside_what_it_contradicts() -> None:
+    scene = bound({}, pthread=(250.0, 94.0, 87.0))
+    scene.scenario("A", "pthread", 87.0).scenario("B2", "pthread", 250.0)
+    (pair,) = (
+        one
+        for one in contradictions.judged(judge(scene.groups(), scene.experiments()))
+        if any(verdict.claim == "001.4" for verdict in one.right)
+    )
+    assert [v.verdict for v in pair.left] == ["holds"]
+    assert [v.verdict for v in pair.right] == ["differs"]
+
+
+def test_seven_says_what_the_counter_does() -> None:
+    why = side_by_side({}).verdict("001.7").why
+    assert "normal, with the pthreads' shared atomic counter: 1.02 x pthread" in why
+    assert "normal, pthreads with an own counter too: 1.33 x pthread" in why
+    assert "vm engine" in side_by_side({}, kthread=False).verdict("001.7").why
+    assert "vm engine" not in why
+
+
+def test_eight_shows_the_pthreads_beside() -> None:
+    assert "pthreads at the same work: " in modes({}).verdict("001.8").why
