@@ -28,6 +28,7 @@ static const struct {
 	{ "wakeup", probe_wakeup },
 	{ "pair-overhead", probe_pair },
 	{ "interrupt-overhead", probe_interrupt },
+	{ "token", probe_token },
 };
 
 int main(int argc, char **argv)

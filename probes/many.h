@@ -77,5 +77,6 @@ void probe_calls(json_t *trial);
 void probe_sync(json_t *trial);
 void probe_queue(json_t *trial);
 void probe_wakeup(json_t *trial);
+void probe_token(json_t *trial);
 
 #endif

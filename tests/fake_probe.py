@@ -94,6 +94,12 @@ def ring(trial: dict[str, Any]) -> dict[str, Any]:
     return {"wall_ns": 50 * handovers, "handovers": handovers, "switches": handovers, **each}
 
 
+def token(trial: dict[str, Any]) -> dict[str, Any]:
+    passes = sum(cell["passes"] for cell in trial["cells"]) * trial["rounds"]
+    times = {"wall_ns": 9_000_000, "cost_ns": 300.0, "single_ns": 5.0, "switch_ns": 305.0}
+    return {**times, "handovers": 2 * passes, "switches": 2 * passes, "single_switches": 0}
+
+
 def main() -> int:
     trial = json.loads(sys.stdin.read())
     mode = mode_for(trial)
@@ -128,7 +134,7 @@ def main() -> int:
         child = subprocess.Popen(["sleep", "1000"])
         Path(os.environ["FAKE_LOG"] + ".child").write_text(str(child.pid))
     sample = {"kind": "sample", "model": trial["model"]}
-    known = {"scenario": scenario, "ring": ring}
+    known = {"scenario": scenario, "ring": ring, "token": token}
     sample |= known.get(trial["probe"], gantt)(trial)
     if mode == "model":
         sample["model"] = "kthread"

@@ -133,8 +133,10 @@ def find(one: Group) -> Finding:
     intervals: dict[str, Interval] = {}
     dispersion: dict[str, dict[str, float]] = {}
     own = {name: metric.unit for name, metric in own_metrics(one.trial.experiment).items()}
+    # Once for each sample: an experiment may have hundreds of metrics.
+    computed = [metrics(sample) for sample in one.good]
     for metric, unit in {**UNITS, **own}.items():
-        values = one.values(metric)
+        values = [of[metric] for of in computed if metric in of]
         made = stats.interval(values, unit)
         if made is not None:
             intervals[metric] = made

@@ -13,7 +13,9 @@ Invariants:
   ``threads`` and ``carriers`` the field names are those of the schema, and
   their unit is the instruction. Time that the CPU idles (a sleeping thread)
   counts as if it had worked.
-- No pipeline, no cache, no memory latency: an instruction is an instruction.
+- No pipeline, no cache, no memory latency: an instruction is an instruction. A trial
+  that asks for a model of caches (``engines.caches``) is counted by one, and takes no
+  longer for a miss.
 - The seed of the invocation moves the stack (SWTCH_PAD) as everywhere, so
   repeats of a trial still differ; the same seed gives the same bytes.
 
@@ -36,7 +38,7 @@ from typing import Any
 
 import msgspec
 
-from swtch.engines import Outcome
+from swtch.engines import Outcome, caches
 from swtch.engines.protocol import ProbeError, Result
 from swtch.engines.vm import GUEST, Subject, read_ran, request_of, sample_of, spread
 from swtch.errors import CannotError
@@ -48,6 +50,7 @@ from swtch.vm.serial import Decoder
 from swtch.vm.session import FATAL, Ran, ran_of, run_request
 
 BOOT_S = 180.0
+COUNTS = "counts"  # what the model of caches writes
 _TAIL_LINES = 12
 _BOOT_GUESS_S = {"amd64": 15.0, "arm64": 4.0}
 
@@ -142,6 +145,7 @@ class ExactEngine:
                 ran = self._run(trial, invocation, folder)
                 stdout, stderr = ran.stdout, ran.stderr
                 result = in_instructions(read_ran(ran, trial))
+                result = _with_caches(result, trial, folder)
             except (ProbeError, CannotError) as fault:
                 error = str(fault)
                 if not stdout and not stderr:
@@ -171,6 +175,9 @@ class ExactEngine:
         )
         console, line = folder / "console", folder / "line"
         arguments = qemu.command(machine, console=f"file,path={console}", line=f"file,path={line}")
+        if (wanted := trial.probe.get(caches.CACHES)) is not None:
+            given = caches.geometry(str(wanted)).arguments(folder / COUNTS)
+            arguments += ["-plugin", f"{_escaped(caches.plugin())},{given}"]
         said = self._boot(arguments, BOOT_S + trial.timeout_s)
         return _read(console if machine.one_wire else line, console, said)
 
@@ -206,6 +213,19 @@ class ExactEngine:
 
     def _is_stopped(self) -> bool:
         return self._stopped
+
+
+def _escaped(path: Path) -> str:
+    # A comma ends an argument of QEMU's, two are one.
+    return str(path).replace(",", ",,")
+
+
+def _with_caches(result: Result, trial: Trial, folder: Path) -> Result:
+    wanted = trial.probe.get(caches.CACHES)
+    if wanted is None:
+        return result
+    text = (folder / COUNTS).read_text() if (folder / COUNTS).exists() else ""
+    return caches.counted(result, trial.probe, text, caches.geometry(str(wanted)))
 
 
 def _read_until_end(file: int, deadline: float) -> str | None:

@@ -134,6 +134,28 @@ def curves(
     return alt.layer(*layers).properties(width=WIDTH, height=240)
 
 
+def heat(rows: Rows, x_axis: str, y_axis: str, legend: str) -> Any:
+    """A cell for each ``x`` and ``y``, both names in the rows' order, coloured by its value."""
+    import altair as alt
+
+    across = list(dict.fromkeys(row["x"] for row in rows))
+    upwards = list(dict.fromkeys(row["y"] for row in rows))
+    values = [row["value"] for row in rows]
+    middle = (min(values) + max(values)) / 2
+    base = alt.Chart(data(rows)).encode(
+        x=alt.X("x:O", title=x_axis, sort=across, axis=alt.Axis(labelAngle=0)),
+        y=alt.Y("y:O", title=y_axis, sort=upwards[::-1]),
+    )
+    # Both ends are readable on white and on black, and the label on both.
+    shade = alt.Scale(range=["#FDE9C9", "#B5302A"])
+    cells = base.mark_rect().encode(
+        color=alt.Color("value:Q", scale=shade, legend=alt.Legend(title=legend, format="~g"))
+    )
+    label = alt.condition(f"datum.value > {middle!r}", alt.value("#FFFFFF"), alt.value("#202020"))
+    text = base.mark_text(fontSize=10.5).encode(text="label:N", color=label)
+    return alt.layer(cells, text).properties(width=WIDTH, height=max(60, 24 * len(upwards)))
+
+
 def distributions(rows: Rows, x_axis: str, *, known: Mapping[str, str] = COLOURS) -> Any:
     """For each series the share of values not above ``x``, on a scale that shows the tail."""
     import altair as alt

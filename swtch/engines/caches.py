@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Caches and a TLB for the exact engine: their geometry, and what a trial's regions missed.
+
+A trial that asks for it (``"caches": "here"`` or ``"paper"`` in its probe's request) is
+emulated with ``probes/cachemodel.c`` in QEMU. The plugin writes one line for each region
+of interest that the probe marks: for each cell of the trial, round by round, one of a
+thread alone and one of two in turns. This module names the counts as the probe names
+those of a processor's own counters, and so analysis reads one name for both; that they
+are a model's stays visible: the engine is exact, and the geometry is with the sample.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from swtch.engines.native import PROBE_DIR, find_probe
+from swtch.engines.protocol import ProbeError, Result
+from swtch.errors import CannotError
+
+CACHES = "caches"  # the field of a trial's probe
+PLUGIN = "swtch-cachemodel.so"
+SYSFS = Path("/sys/devices/system/cpu")
+MODES = ("single", "switch")
+# What the probe counts with a processor's counters, and what only the model knows.
+EVENTS = ("instructions", "l1i", "l1d", "dtlb", "kernel_instructions", "l2", "page_tables")
+
+Cache = tuple[int, int, int]  # bytes, ways, bytes of a line
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """``flush``: the page table's change empties the TLB of user pages."""
+
+    name: Literal["here", "paper"]
+    l1i: Cache
+    l1d: Cache
+    l2: Cache
+    tlb: tuple[int, int] = (64, 4)  # entries, ways
+    flush: bool = False
+    note: str = ""
+
+    def arguments(self, out: Path) -> str:
+        """As -plugin takes them."""
+        caches = (f"{n}={':'.join(map(str, getattr(self, n)))}" for n in ("l1i", "l1d", "l2"))
+        tlb = f"tlb={self.tlb[0]}:{self.tlb[1]}"
+        # A comma ends an argument of QEMU's, two are one.
+        path = str(out).replace(",", ",,")
+        return ",".join([f"out={path}", *caches, tlb, f"flush={int(self.flush)}"])
+
+    def described(self) -> dict[str, Any]:
+        return {
+            "geometry": self.name,
+            "l1i": list(self.l1i),
+            "l1d": list(self.l1d),
+            "l2": list(self.l2),
+            "tlb": list(self.tlb),
+            "flush": self.flush,
+            "note": self.note,
+        }
+
+
+# Table I: a Xeon D-1541. How many ways its caches have is Intel's to say; Linux of its
+# time changed the page table without PCID.
+PAPER = Geometry(
+    "paper", (32 << 10, 8, 64), (32 << 10, 8, 64), (256 << 10, 8, 64), (64, 4), flush=True
+)
+
+
+def geometry(name: str, sysfs: Path = SYSFS, cpuinfo: Path = Path("/proc/cpuinfo")) -> Geometry:
+    """The geometry called `name`: the study's, or this machine's as its kernel tells it."""
+    if name == "paper":
+        return PAPER
+    found = _found(sysfs)
+    try:
+        flags = cpuinfo.read_text()
+    except OSError:
+        flags = ""
+    # No kernel tells the first TLB's size.
+    notes = ["the TLB's size is the study's, no kernel tells this machine's"]
+    missing = [n for n in ("l1i", "l1d", "l2") if n not in found]
+    if missing:
+        notes.append(f"this machine does not tell its {', '.join(missing)}: the study's instead")
+    return Geometry(
+        "here",
+        found.get("l1i", PAPER.l1i),
+        found.get("l1d", PAPER.l1d),
+        found.get("l2", PAPER.l2),
+        flush="flags" in flags and " pcid" not in flags,
+        note="; ".join(notes),
+    )
+
+
+def _found(sysfs: Path) -> dict[str, Cache]:
+    names = {("1", "Instruction"): "l1i", ("1", "Data"): "l1d", ("2", "Unified"): "l2"}
+    found: dict[str, Cache] = {}
+    for folder in sorted(sysfs.glob("cpu[0-9]*/cache/index*")):
+        told = {}
+        for field in ("level", "type", "size", "ways_of_associativity", "coherency_line_size"):
+            try:
+                told[field] = (folder / field).read_text().strip()
+            except OSError:
+                break
+        name = names.get((told.get("level", ""), told.get("type", "")))
+        if name is None or name in found or len(told) < 5:
+            continue
+        ways, line = int(told["ways_of_associativity"]), int(told["coherency_line_size"])
+        size = _bytes(told["size"])
+        if ways > 0 and line > 0 and size % (ways * line) == 0:
+            found[name] = (size, ways, line)
+    return found
+
+
+def _bytes(text: str) -> int:
+    """As sysfs has it: 32K, 1M, or plain."""
+    shift = {"K": 10, "M": 20}.get(text[-1:], 0)
+    return int(text.rstrip("KM")) << shift
+
+
+def plugin() -> Path:
+    """The plugin, beside the probe; raises CannotError with the line that says what to do."""
+    found = find_probe().with_name(PLUGIN)
+    if os.access(found, os.R_OK):
+        return found
+    raise CannotError(
+        f"the cache model {PLUGIN} is not in {found.parent}; build it with 'make'"
+        f" or set {PROBE_DIR} to the folder that holds it."
+    )
+
+
+def counted(result: Result, probe: Mapping[str, Any], text: str, of: Geometry) -> Result:
+    """`result` with what the model counted for each cell of the trial."""
+    lines = text.splitlines()
+    columns = lines[0].split() if lines else []
+    regions = [dict(zip(columns, map(int, line.split()), strict=True)) for line in lines[1:]]
+    cells: Sequence[Mapping[str, int]] = probe["cells"]
+    rounds = int(probe["rounds"])
+    if len(regions) != len(cells) * rounds * len(MODES):
+        raise ProbeError(
+            f"the cache model saw {len(regions)} regions of interest,"
+            f" not {len(cells) * rounds * len(MODES)}"
+        )
+    values: dict[str, float | int] = dict(result.values)
+    for index, cell in enumerate(cells):
+        own = regions[index * rounds * len(MODES) : (index + 1) * rounds * len(MODES)]
+        name = "" if len(cells) == 1 else f"_{cell['bytes']}_{cell['stride']}"
+        for mode, label in enumerate(MODES):
+            units = cell["passes"] * rounds * (mode + 1)
+            for event in EVENTS:
+                total = sum(_count(region, event) for region in own[mode :: len(MODES)])
+                values[f"{label}_{event}{name}"] = total / units
+    # A region is a unit of work's many times over: the share of counters that were on is all.
+    detail = {**result.detail, "counted": True, "kernel_counted": True, "model": of.described()}
+    return msgspec.structs.replace(result, values=values, detail=detail)
+
+
+def _count(region: Mapping[str, int], event: str) -> int:
+    if event == "instructions":
+        return region["user_instructions"] + region["kernel_instructions"]
+    return region[event]

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Study 004, figures 4 and 6 to 12: what the caches and the TLB miss for a switch.
+
+The walk of ``working-set`` for several sizes in one trial; counted for a unit of work of
+one thread alone, and of two in turns: load misses of L1i, L1d and dTLB, instructions.
+
+Where the kernel lets a program have the processor's counters, they are used (engine
+native). Most clouds have none; then times are all that is measured, and the exact engine
+counts by a model of caches and a TLB with the geometry of the trial: the study's, which
+its claims are about, or this machine's. The two are never in one table: engines are
+places. The kernel is part of both where it may be counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from swtch.experiments import Experiment, Metric, Setting, value
+from swtch.experiments.direct_cost import Way, request
+from swtch.records import Model, Scalar, Trial
+
+NAME: Final = "counters"
+WAYS: Final = (Way("process", "pipe"), Way("pthread", "pipe"), Way("uthread", "yield"))
+MODELS: Final[tuple[Model, ...]] = tuple(way.model for way in WAYS)
+MODES: Final = ("single", "switch")
+EVENTS: Final[Mapping[str, str]] = {
+    "l1i": "L1i load misses",
+    "l1d": "L1d load misses",
+    "dtlb": "dTLB load misses",
+    "instructions": "instructions",
+}
+
+KIB: Final = 1 << 10
+SIZES: Final = tuple(1 << power for power in range(10, 21))
+SMALL_SIZES: Final = tuple(size * KIB for size in (4, 8, 16, 32, 64, 128, 256))
+STRIDES: Final = (8, 64, 256)
+# Whatever a run leaves out, claims are about this one: a line for each element.
+STRIDE: Final = 64
+STUDY_SIZES: Final = SIZES
+
+QUICK_NOTE: Final = "quick: seven sizes and one stride of the study's"
+GEOMETRIES: Final = ("paper", "here")
+EXACT_NOTES: Final[Mapping[str, str]] = {
+    "paper": "counted by a model of the study's caches and dTLB (32 KB, 256 KB, 64 entries)",
+    "here": "counted by a model of this machine's caches; the dTLB is the study's",
+}
+
+
+def cell_name(size: int, stride: int) -> str:
+    return f"{size}_{stride}"
+
+
+def metric(mode: str, event: str, size: int, stride: int, per_thousand: bool = False) -> str:
+    """The name of what was counted for one unit of work of a cell."""
+    return f"{mode}_{event}_{cell_name(size, stride)}" + ("_ki" if per_thousand else "")
+
+
+def grid(setting: Setting) -> tuple[tuple[int, int], ...]:
+    """The cells, as (bytes, stride); the first has no walk."""
+    small = setting.quick
+    sizes, strides = (SMALL_SIZES, (STRIDE,)) if small else (SIZES, STRIDES)
+    return ((KIB, 0), *((size, stride) for stride in strides for size in sizes))
+
+
+def passes(size: int, stride: int, setting: Setting) -> int:
+    """Of the token to each thread in a round; an emulated processor is far slower."""
+    elements = size // 8 if stride else 0
+    if setting.engine == "native":
+        budget = 300_000 if setting.quick else 10_000_000
+        return max(10, min(20_000, budget // (elements + 500)))
+    return max(3, min(100, 50_000 // (elements + 500)))
+
+
+def _per_thousand(
+    mode: str, event: str, cell: str
+) -> Callable[[Mapping[str, float]], float | None]:
+    def of(values: Mapping[str, float]) -> float | None:
+        misses = values.get(f"{mode}_{event}_{cell}")
+        instructions = values.get(f"{mode}_instructions_{cell}")
+        return misses / instructions * 1000 if misses is not None and instructions else None
+
+    return of
+
+
+def _metrics() -> dict[str, Metric]:
+    made: dict[str, Metric] = {}
+    for size, stride in ((KIB, 0), *((size, stride) for stride in STRIDES for size in SIZES)):
+        cell = cell_name(size, stride)
+        for mode in MODES:
+            for event in EVENTS:
+                name = metric(mode, event, size, stride)
+                made[name] = value(name, "a unit of work")
+                if event != "instructions":
+                    ki = metric(mode, event, size, stride, per_thousand=True)
+                    of = _per_thousand(mode, event, cell)
+                    made[ki] = Metric(unit="a thousand instructions", of=of)
+    made["l1d_kib"] = value("l1d_bytes", "KiB", 1 / KIB)
+    return made
+
+
+def _trial(way: Way, geometry: str, setting: Setting) -> Trial:
+    exact = setting.engine == "exact"
+    factors: dict[str, Scalar] = {"way": way.by, "cpus_used": 1, "policy": setting.policy}
+    rounds = 1 if exact else 5
+    cells = [
+        {"bytes": size, "stride": stride, "passes": passes(size, stride, setting)}
+        for size, stride in grid(setting)
+    ]
+    probe = request(way, cells, rounds, setting)
+    notes = [QUICK_NOTE] if setting.quick else []
+    if exact:
+        factors["geometry"] = geometry
+        probe["caches"] = geometry
+        notes.append(EXACT_NOTES[geometry])
+    else:
+        probe["count"] = True
+    return Trial(
+        id=f"{NAME}/{f'{geometry}/' if exact else ''}{way.model}",
+        experiment=NAME,
+        model=way.model,
+        engine=setting.engine,
+        factors=factors,
+        probe=probe,
+        note="; ".join(notes),
+        timeout_s=setting.timeout_s,
+    )
+
+
+def trials(setting: Setting) -> tuple[Trial, ...]:
+    """Each model with all cells; in the exact engine for both geometries, if not quick."""
+    geometries = GEOMETRIES[:1] if setting.engine != "exact" or setting.quick else GEOMETRIES
+    return tuple(
+        _trial(way, geometry, setting)
+        for geometry in geometries
+        for way in WAYS
+        if way.model in setting.models
+    )
+
+
+EXPERIMENT = Experiment(
+    name=NAME,
+    title="What the caches and the TLB miss for a switch",
+    study="004",
+    question="Which misses does a switch add, and from which size of the threads' arrays on?",
+    models=MODELS,
+    seconds=1.0,
+    trials=trials,
+    metrics=_metrics(),
+)

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Study 004, sections II and IV: what a switch costs two threads that only take turns.
+
+Two threads on one CPU pass a token 100 000 times each. In the baseline one of them
+makes the same calls and passes the token to itself. The study's figure is
+t = (t_switch / 2 - t_single) / N. It has two ways: a byte through pipes between two
+processes, and a variable under the locks of a user-level library. Beside them stand
+the ways between: pthreads, a futex, and yields without locks, by libuthread and by
+coroutines with a hand-written switch and with ucontext's.
+
+The study's SCHED_FIFO is used where the user may, and SCHED_BATCH elsewhere: both let
+each hand-over be one switch. ``--policy other`` is taken as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from swtch.experiments import Experiment, Metric, PublishedKey, Setting, value
+from swtch.records import Model, Published, Scalar, Trial
+
+NAME: Final = "direct-cost"
+MODELS: Final[tuple[Model, ...]] = ("process", "pthread", "uthread", "coroutine", "ucontext")
+PASSES: Final = 100_000
+
+
+@dataclass(frozen=True)
+class Way:
+    """How two threads of a model pass the token."""
+
+    model: Model
+    by: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.model}-{self.by}"
+
+
+WAYS: Final = (
+    Way("process", "pipe"),
+    Way("pthread", "pipe"),
+    Way("process", "futex"),
+    Way("pthread", "futex"),
+    Way("ucontext", "yield"),
+    Way("uthread", "locks"),
+    Way("uthread", "yield"),
+    Way("coroutine", "yield"),
+)
+
+QUICK_NOTE: Final = "quick: the token goes round 20 000 times instead of the study's 100 000"
+EXACT_NOTE: Final = (
+    "exact: the token goes round 400 times; an instruction counted is the same every time"
+)
+GUEST_NOTE: Final = "in a guest the token goes round 10 000 times instead of the study's 100 000"
+
+_KERNEL = "study 004, section IV on figure 3: the direct cost of one context switch"
+_USER = "study 004, section IV.C: the direct cost of user-level context switch"
+PUBLISHED: Final[Mapping[PublishedKey, Published]] = {
+    ("pipe", "process", "cost_us"): Published(value=0.62, unit="us", source=_KERNEL),
+    ("locks", "uthread", "cost_us"): Published(value=1.18, unit="us", source=_USER),
+}
+
+
+def times() -> dict[str, Metric]:
+    """What one switch takes, and the two times it is the difference of."""
+    made = {}
+    for name in ("cost", "single", "switch"):
+        made[f"{name}_us"] = value(f"{name}_ns", "us", 1e-3)
+        made[f"{name}_instructions"] = value(f"{name}_instructions", "instructions")
+    return made
+
+
+METRICS: Final[Mapping[str, Metric]] = {
+    **times(),
+    "single_switches": value("single_switches", "switches"),
+}
+
+
+def request(way: Way, cells: list[dict[str, int]], rounds: int, setting: Setting) -> dict[str, Any]:
+    """What the probe is asked for; study 004's three experiments differ in the cells."""
+    return {
+        "schema": 1,
+        "probe": "token",
+        "model": way.model,
+        "pass": way.by,
+        "cells": cells,
+        "rounds": rounds,
+        "cpus": list(setting.cpus[:1]),
+        "policy": setting.policy,
+        "fifo_if_allowed": setting.policy == "batch",
+        "seed": 0,
+    }
+
+
+def _size(setting: Setting) -> tuple[int, int, str]:
+    """Passes to each thread in a round, rounds, and what is to be said of it."""
+    if setting.engine == "exact":
+        return 200, 2, EXACT_NOTE
+    if setting.engine == "vm":
+        return 2_000, 5, GUEST_NOTE
+    if setting.quick:
+        return 4_000, 5, QUICK_NOTE
+    # The study's ten iterations of a group are rounds; at paper each is of its size.
+    return (PASSES if setting.depth == "paper" else PASSES // 10), 10, ""
+
+
+def trials(setting: Setting) -> tuple[Trial, ...]:
+    """Every way to pass the token, on one CPU."""
+    passes, rounds, note = _size(setting)
+    planned = []
+    for way in WAYS:
+        if way.model not in setting.models:
+            continue
+        factors: dict[str, Scalar] = {
+            "way": way.by,
+            "passes": passes * rounds,
+            "cpus_used": 1,
+            "policy": setting.policy,
+        }
+        cells = [{"bytes": 64, "stride": 0, "passes": passes}]
+        planned.append(
+            Trial(
+                id=f"{NAME}/{way.name}",
+                experiment=NAME,
+                model=way.model,
+                engine=setting.engine,
+                factors=factors,
+                probe=request(way, cells, rounds, setting),
+                note=note,
+                timeout_s=setting.timeout_s,
+            )
+        )
+    return tuple(planned)
+
+
+EXPERIMENT = Experiment(
+    name=NAME,
+    title="What a switch costs beyond the calls that ask for it",
+    study="004",
+    question="What does it cost to switch between two threads that only take turns?",
+    models=MODELS,
+    seconds=0.7,
+    trials=trials,
+    published=PUBLISHED,
+    metrics=METRICS,
+)

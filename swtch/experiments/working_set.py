@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Study 004, figures 3 and 5: what a switch costs threads that work on an array each.
+
+Between switches a thread walks through an array of its own by the study's algorithm 1:
+every element of 8 bytes once, in leaps of the stride. The cost of a switch is
+t = (t_switch / 2 - t_single) / N, where the baseline walks as well: what is left is the
+switch itself and what the other thread's array does to this one's in the caches.
+
+One walk through 1 MiB takes as long as a hundred switches, so the cost is a small
+difference of large numbers there and its interval says so.
+
+Rejected: N = 100 000 for every cell (at 1 MiB a cell would take minutes; the number is
+chosen so that cells take about the same time, and is a factor of the trial).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from swtch.experiments import Experiment, Metric, PublishedKey, Setting, value
+from swtch.experiments.direct_cost import Way, request, times
+from swtch.records import Depth, Model, Published, Scalar, Trial
+
+NAME: Final = "working-set"
+WAYS: Final = (Way("process", "pipe"), Way("pthread", "pipe"), Way("uthread", "yield"))
+MODELS: Final[tuple[Model, ...]] = tuple(way.model for way in WAYS)
+
+KIB: Final = 1 << 10
+# The study's 2^10 to 2^20 and the 192 KiB at which some of its user-level curves peak.
+SIZES: Final = (*(1 << power for power in range(10, 18)), 192 * KIB, 1 << 18, 1 << 19, 1 << 20)
+STRIDES: Final = (8, 16, 32, 64, 128, 256)
+QUICK_SIZES: Final = tuple(size * KIB for size in (1, 4, 16, 32, 64, 128, 256, 512, 1024))
+QUICK_STRIDES: Final = (8, 64, 256)
+ROUNDS: Final = 10
+PASSES_MAX: Final = 100_000
+
+# Of one round of a cell, both parts: so many elements are walked through, or so many
+# switches' worth of time taken, which is about as long as that many elements.
+_BUDGET: Final[Mapping[Depth, int]] = {"quick": 400_000, "normal": 4_000_000, "paper": 60_000_000}
+_SWITCH_ELEMENTS: Final = 4_000
+_PASSES_MIN: Final = 3
+
+QUICK_NOTE: Final = "quick: nine sizes and three strides of the study's, five rounds instead of ten"
+GUEST_NOTE: Final = "in a guest nine sizes and three strides of the study's, with fewer passes"
+FEWER_NOTE: Final = "fewer passes than the study's 100 000, so that a cell takes no minutes"
+
+# Figures 3 and 5 are charts; these are the points that the text puts in numbers.
+_FIG3 = "study 004, section IV on figure 3"
+_FIG5 = "study 004, section IV on figure 5"
+# (bytes, stride): what the text says. A stride it does not name stands for all.
+KERNEL: Final[Mapping[tuple[int, int], float]] = {
+    (32 * KIB, 8): 1.5,
+    (256 * KIB, 8): 3.0,
+    (256 * KIB, 64): 5.0,
+    (256 * KIB, 256): 3.0,
+    (512 * KIB, 256): 1.5,
+}
+USER: Final[Mapping[tuple[int, int], float]] = {
+    (32 * KIB, 8): 1.2,
+    (32 * KIB, 64): 1.2,
+    (192 * KIB, 32): 2.2,
+    (192 * KIB, 128): 5.0,
+    (192 * KIB, 256): 4.8,
+    (256 * KIB, 64): 4.5,
+    (256 * KIB, 8): 1.4,
+}
+PUBLISHED: Final[Mapping[PublishedKey, Published]] = {
+    (f"{size // KIB} KiB, stride {stride}", model, "cost_us"): Published(
+        value=us, unit="us", source=source
+    )
+    for model, points, source in (("process", KERNEL, _FIG3), ("uthread", USER, _FIG5))
+    for (size, stride), us in points.items()
+}
+
+METRICS: Final[Mapping[str, Metric]] = {
+    **times(),
+    "l1d_kib": value("l1d_bytes", "KiB", 1 / KIB),
+    "l2_kib": value("l2_bytes", "KiB", 1 / KIB),
+}
+
+
+def grid(setting: Setting) -> tuple[tuple[int, int], ...]:
+    """The cells, as (bytes, stride); the first has no walk, and so no size."""
+    small = setting.quick or setting.engine != "native"
+    sizes, strides = (QUICK_SIZES, QUICK_STRIDES) if small else (SIZES, STRIDES)
+    return ((KIB, 0), *((size, stride) for size in sizes for stride in strides))
+
+
+def passes(size: int, stride: int, setting: Setting) -> int:
+    """Of the token to each thread in a round: fewer where each takes longer."""
+    budget = _BUDGET[setting.depth] if setting.engine == "native" else 40_000
+    elements = size // 8 if stride else 0
+    return max(_PASSES_MIN, min(PASSES_MAX, budget // (elements + _SWITCH_ELEMENTS)))
+
+
+def _rounds(setting: Setting) -> int:
+    if setting.engine == "exact":
+        return 2
+    return ROUNDS // 2 if setting.quick else ROUNDS
+
+
+def _note(number: int, setting: Setting) -> str:
+    if setting.engine != "native":
+        return GUEST_NOTE
+    notes = [QUICK_NOTE] if setting.quick else []
+    if number < PASSES_MAX:
+        notes.append(FEWER_NOTE)
+    return "; ".join(notes)
+
+
+def trials(setting: Setting) -> tuple[Trial, ...]:
+    """Every cell of the grid for each model, on one CPU."""
+    planned = []
+    for way in WAYS:
+        if way.model not in setting.models:
+            continue
+        for size, stride in grid(setting):
+            number = passes(size, stride, setting)
+            rounds = _rounds(setting)
+            factors: dict[str, Scalar] = {
+                "way": way.by,
+                "bytes": size if stride else 0,
+                "stride": stride,
+                "passes": number * rounds,
+                "cpus_used": 1,
+                "policy": setting.policy,
+            }
+            cells = [{"bytes": size, "stride": stride, "passes": number}]
+            planned.append(
+                Trial(
+                    id=f"{NAME}/{size if stride else 0}x{stride}/{way.model}",
+                    experiment=NAME,
+                    model=way.model,
+                    engine=setting.engine,
+                    factors=factors,
+                    probe=request(way, cells, rounds, setting),
+                    note=_note(number, setting),
+                    timeout_s=setting.timeout_s,
+                )
+            )
+    return tuple(planned)
+
+
+EXPERIMENT = Experiment(
+    name=NAME,
+    title="What a switch costs threads that work on arrays",
+    study="004",
+    question="How does the cost of a switch grow with what the threads keep in the caches?",
+    models=MODELS,
+    seconds=0.2,
+    trials=trials,
+    published=PUBLISHED,
+    metrics=METRICS,
+)

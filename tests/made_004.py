@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Made-up samples of study 004's experiments, beside those of ``synthetic``.
+
+Trials are those of the definitions, so that a factor or an id that changes there
+changes here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+from synthetic import Scene, placed, sample, spread, threads
+
+from swtch.engines.caches import PAPER
+from swtch.experiments import Setting, counters, get
+from swtch.experiments.counters import metric
+from swtch.records import Engine, Sample, Trial
+
+CPUS = (0, 1)
+Where = Mapping[str, Any]
+
+
+def trials(
+    experiment: str,
+    *,
+    engine: Engine = "native",
+    guest: str = "",
+    quick: bool = False,
+    **factors: Any,
+) -> list[Trial]:
+    """The experiment's trials that have these factors."""
+    setting = Setting(
+        cpus=CPUS,
+        models=get(experiment).models,
+        depth="quick" if quick else "normal",
+        engine=engine,
+    )
+    found = []
+    for one in get(experiment).trials(setting):
+        if all(
+            (one.model if name == "model" else one.factors.get(name)) == value
+            for name, value in factors.items()
+        ):
+            made = placed(one, engine, guest)
+            # A vm's guest is emulated here.
+            if engine == "vm":
+                made = msgspec.structs.replace(made, factors={**made.factors, "accel": "tcg"})
+            found.append(made)
+    return found
+
+
+def trial(experiment: str, **factors: Any) -> Trial:
+    """The one trial that has these factors."""
+    found = trials(experiment, **factors)
+    assert len(found) == 1, [one.id for one in found]
+    return found[0]
+
+
+def switched(one: Trial, cost_us: float, single_us: float = 1.0, **more: Any) -> Sample:
+    """A good sample of direct-cost or working-set, whose switch took so long."""
+    kernel = one.model in ("process", "pthread")
+    values = {
+        "wall_ns": 1_000_000,
+        "cost_ns": cost_us * 1e3,
+        "single_ns": single_us * 1e3,
+        "switch_ns": (cost_us + single_us) * 1e3,
+        "handovers": 200,
+        "single_switches": 0,
+        "l1i_bytes": 32 << 10,
+        "l1d_bytes": 32 << 10,
+        "l2_bytes": 256 << 10,
+        **({} if kernel else {"switches": 200}),
+        **more,
+    }
+    return sample(
+        one,
+        values=values,
+        threads=threads(2, nvcsw=100 if kernel else None, nivcsw=0 if kernel else None, cpus=1),
+        detail={"policy": "fifo", "correct": True, "counted": False},
+    )
+
+
+# ---- direct-cost ----
+
+
+def direct(
+    scene: Scene,
+    model: str,
+    way: str,
+    us: float,
+    *,
+    n: int = 10,
+    share: float = 0.01,
+    where: Where | None = None,
+) -> Scene:
+    """A way to switch that took about so long."""
+    one = trial("direct-cost", model=model, way=way, **(where or {}))
+    return scene.add(one, [switched(one, cost) for cost in spread(us, n, share)])
+
+
+# ---- working-set ----
+
+
+def walking(
+    scene: Scene,
+    model: str,
+    cost: Callable[[int, int], float],
+    *,
+    n: int = 10,
+    share: float = 0.01,
+    where: Where | None = None,
+    quick: bool = True,
+    **more: Any,
+) -> Scene:
+    """Every cell of a model, at a cost by (bytes, stride); without a walk both are 0."""
+    for one in trials("working-set", model=model, quick=quick, **(where or {})):
+        size, stride = (int(str(one.factors[name])) for name in ("bytes", "stride"))
+        costs = spread(cost(size, stride), n, share)
+        scene.add(one, [switched(one, us, 1.0 + size / 1e4, **more) for us in costs])
+    return scene
+
+
+# ---- counters ----
+
+
+def counting(
+    scene: Scene,
+    model: str,
+    misses: Callable[[str, str, int], float],
+    *,
+    n: int = 10,
+    share: float = 0.0,
+    where: Where | None = None,
+    kernel: bool = True,
+    geometry: str = "paper",
+) -> Scene:
+    """Counts by (mode, event, bytes), for every cell of a quick run."""
+    given = dict(where or {})
+    exact = given.get("engine") == "exact"
+    if exact:
+        given["geometry"] = geometry
+        detail: dict[str, Any] = {"model": PAPER.described()}
+    else:
+        detail = {}
+    quick = geometry == "paper"
+    one = trial("counters", model=model, quick=quick, **given)
+    made = []
+    for factor in spread(1.0, n, share):
+        values: dict[str, float] = {
+            "wall_ns": 1_000_000,
+            "handovers": 200,
+            "l1d_bytes": 32 << 10,
+            "running": 1.0,
+        }
+        for size in counters.SMALL_SIZES:
+            for mode in counters.MODES:
+                for event in counters.EVENTS:
+                    name = metric(mode, event, size, counters.STRIDE)
+                    values[name] = misses(mode, event, size) * factor
+        made.append(
+            sample(
+                one,
+                values=values,
+                detail={"counted": True, "kernel_counted": kernel, "policy": "batch", **detail},
+            )
+        )
+    return scene.add(one, made)
+
+
+def uncounted(scene: Scene, model: str, *, n: int = 10, where: Where | None = None) -> Scene:
+    """A machine without counters; in the exact engine, which always counts, nothing."""
+    given = dict(where or {})
+    if given.get("engine") == "exact":
+        return scene
+    one = trial("counters", model=model, quick=True, **given)
+    told = "perf_event_open: No such file or directory"
+    detail = {"counted": False, "uncounted": told, "policy": "batch"}
+    values = {"wall_ns": 1_000_000, "handovers": 200}
+    return scene.add(one, [sample(one, values=values, detail=detail)] * n)

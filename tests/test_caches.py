@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The model of caches: its geometry, its counts, and the plugin on a program alone.
+
+The plugin is tried on the probe itself in user-mode emulation: the same marks, the same
+model, no kernel. What it counts there is known beforehand to the line.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from swtch.engines import caches
+from swtch.engines.caches import PAPER, counted, geometry
+from swtch.engines.native import PROBE_DIR, find_probe
+from swtch.engines.protocol import ProbeError, Result
+from swtch.errors import CannotError
+
+COLUMNS = "user_instructions kernel_instructions l1i l1d l1d_stores dtlb dtlb_stores l2 page_tables"
+KIB = 1024
+
+
+def machine(path: Path, *indexes: tuple[str, str, str, str, str]) -> Path:
+    """A sysfs with these caches: level, type, size, ways, line."""
+    fields = ("level", "type", "size", "ways_of_associativity", "coherency_line_size")
+    for index, values in enumerate(indexes):
+        folder = path / "cpu0" / "cache" / f"index{index}"
+        folder.mkdir(parents=True)
+        for field, value in zip(fields, values, strict=True):
+            (folder / field).write_text(f"{value}\n")
+    return path
+
+
+# ---- geometry ----
+
+
+def test_the_papers_is_its_table() -> None:
+    assert geometry("paper") is PAPER
+    assert (PAPER.l1d[0], PAPER.l2[0], PAPER.tlb) == (32 * KIB, 256 * KIB, (64, 4))
+    assert PAPER.flush
+
+
+def test_this_machines_is_what_its_kernel_tells(tmp_path: Path) -> None:
+    sysfs = machine(
+        tmp_path,
+        ("1", "Data", "48K", "12", "64"),
+        ("1", "Instruction", "32K", "8", "64"),
+        ("2", "Unified", "2048K", "16", "64"),
+        ("3", "Unified", "99M", "16", "64"),
+    )
+    cpuinfo = tmp_path / "cpuinfo"
+    cpuinfo.write_text("flags\t\t: fpu pcid sse\n")
+    made = geometry("here", sysfs, cpuinfo)
+    assert (made.l1i, made.l1d, made.l2) == (
+        (32 * KIB, 8, 64),
+        (48 * KIB, 12, 64),
+        (2048 * KIB, 16, 64),
+    )
+    assert not made.flush and "TLB" in made.note and "instead" not in made.note
+    cpuinfo.write_text("flags\t\t: fpu sse\n")
+    assert geometry("here", sysfs, cpuinfo).flush
+
+
+def test_what_a_machine_does_not_tell_is_the_papers_and_said(tmp_path: Path) -> None:
+    sysfs = machine(tmp_path, ("1", "Data", "48K", "12", "64"), ("2", "Unified", "1M", "0", "64"))
+    made = geometry("here", sysfs, tmp_path / "none")
+    assert made.l1d == (48 * KIB, 12, 64)
+    assert (made.l1i, made.l2) == (PAPER.l1i, PAPER.l2)
+    assert "l1i, l2" in made.note
+
+
+def test_a_path_with_a_comma_is_one_argument() -> None:
+    given = PAPER.arguments(Path("/a,b/counts"))
+    assert given.startswith("out=/a,,b/counts,l1i=32768:8:64,")
+    assert given.endswith("tlb=64:4,flush=1")
+
+
+# ---- counts ----
+
+
+def probe_of(cells: list[tuple[int, int, int]], rounds: int = 1) -> dict[str, Any]:
+    names = ("bytes", "stride", "passes")
+    return {"cells": [dict(zip(names, cell, strict=True)) for cell in cells], "rounds": rounds}
+
+
+def plain(values: dict[str, float | int], detail: dict[str, Any]) -> Result:
+    return Result(values=values, threads=(), carriers=(), detail=detail)
+
+
+def result() -> Result:
+    return plain({"wall_instructions": 7}, {"model": "x", "counted": False})
+
+
+def test_counts_are_of_one_unit_of_work() -> None:
+    text = f"{COLUMNS}\n100 0 10 20 9 30 9 5 0\n300 100 20 60 9 90 9 8 40\n"
+    made = counted(result(), probe_of([(64, 8, 10)]), text, PAPER)
+    assert made.values["wall_instructions"] == 7
+    assert made.values["single_instructions"] == 10
+    assert made.values["single_l1d"] == 2
+    # Two units for each pass: one of each thread.
+    assert made.values["switch_instructions"] == 20
+    assert made.values["switch_kernel_instructions"] == 5
+    assert made.values["switch_dtlb"] == 4.5
+    assert made.values["switch_page_tables"] == 2
+    assert made.detail["counted"] is True
+    assert made.detail["model"]["geometry"] == "paper"
+
+
+def test_rounds_are_added_and_cells_told_apart() -> None:
+    lines = [f"{n} 0 0 {n} 0 0 0 0 0" for n in (10, 40, 30, 80, 1, 2, 3, 4)]
+    made = counted(
+        result(), probe_of([(64, 8, 1), (128, 8, 1)], 2), "\n".join([COLUMNS, *lines]), PAPER
+    )
+    assert made.values["single_l1d_64_8"] == 20
+    assert made.values["switch_l1d_64_8"] == 30
+    assert made.values["single_l1d_128_8"] == 2
+    assert made.values["switch_instructions_128_8"] == 1.5
+
+
+@pytest.mark.parametrize("lines", [0, 1, 3])
+def test_a_region_too_few_or_too_many_fails_the_sample(lines: int) -> None:
+    text = "\n".join([COLUMNS, *["1 1 1 1 1 1 1 1 1"] * lines])
+    with pytest.raises(ProbeError, match=f"saw {lines} regions of interest, not 2"):
+        counted(result(), probe_of([(64, 8, 1)]), text, PAPER)
+    with pytest.raises(ProbeError, match="saw 0 regions"):
+        counted(result(), probe_of([(64, 8, 1)]), "", PAPER)
+
+
+def test_a_missing_plugin_is_one_line(monkeypatch: Any, tmp_path: Path) -> None:
+    probe = tmp_path / "swtch-probe"
+    probe.write_text("#!/bin/sh\n")
+    probe.chmod(0o755)
+    monkeypatch.setenv(PROBE_DIR, str(tmp_path))
+    with pytest.raises(CannotError, match=r"build it with 'make'"):
+        caches.plugin()
+
+
+# ---- the plugin ----
+
+
+def emulated(cells: list[tuple[int, int, int]], path: Path, arguments: str = "") -> Result:
+    """The probe with coroutines, alone in an emulator with the plugin."""
+    emulator = shutil.which(f"qemu-{platform.machine()}")
+    if emulator is None:
+        pytest.skip(f"qemu-{platform.machine()} is not installed (apt-get install qemu-user)")
+    trial = {
+        "schema": 1,
+        "probe": "token",
+        "model": "coroutine",
+        "pass": "yield",
+        "cpus": [0],
+        "policy": "other",
+        **probe_of(cells),
+    }
+    out = path / "counts"
+    try:
+        plugin = caches.plugin()
+    except CannotError as missing:
+        pytest.skip(str(missing))  # a build with sanitizers has none
+    given = arguments or PAPER.arguments(out)
+    done = subprocess.run(
+        [emulator, "-plugin", f"{plugin},{given}", str(find_probe())],
+        input=json.dumps(trial).encode(),
+        capture_output=True,
+        timeout=120,
+    )
+    if arguments:
+        return plain({"status": done.returncode}, {"said": done.stderr.decode()})
+    assert done.returncode == 0, done.stdout + done.stderr
+    return counted(result(), trial, out.read_text(), PAPER)
+
+
+def test_what_fits_misses_nothing_and_what_does_not_misses_every_line(tmp_path: Path) -> None:
+    """32 KiB of L1d: two arrays of 8 KiB stay, of one of 64 KiB every access is a miss."""
+    made = emulated([(8 * KIB, 64, 10), (64 * KIB, 64, 4)], tmp_path).values
+    elements = 64 * KIB // 8
+    for mode in caches.MODES:
+        assert made[f"{mode}_l1d_8192_64"] < 8
+        assert made[f"{mode}_l1d_65536_64"] == pytest.approx(elements, rel=0.05)
+        assert made[f"{mode}_instructions_65536_64"] > 3 * elements
+        assert made[f"{mode}_kernel_instructions_65536_64"] == 0
+        assert made[f"{mode}_dtlb_8192_64"] < 1
+
+
+def test_two_arrays_need_twice_the_room(tmp_path: Path) -> None:
+    """24 KiB each: one stays in 32 KiB, and of two every line is a miss once a walk."""
+    made = emulated([(24 * KIB, 64, 10)], tmp_path).values
+    lines = 24 * KIB // 64
+    assert made["single_l1d"] < lines / 8
+    assert made["switch_l1d"] > lines / 2
+
+
+def test_pages_beyond_the_tlb_miss(tmp_path: Path) -> None:
+    """64 entries hold 256 KiB; a walk of 1 MiB in leaps of a page comes to each anew."""
+    made = emulated([(1024 * KIB, 4096, 1)], tmp_path).values
+    assert made["single_dtlb"] == pytest.approx(1024 * KIB // 8, rel=0.05)
+
+
+def test_the_same_counts_every_time(tmp_path: Path) -> None:
+    cells = [(16 * KIB, 64, 5)]
+    first, again = (emulated(cells, tmp_path).values for _ in range(2))
+    assert first["single_instructions"] == again["single_instructions"]
+    assert first["single_instructions"] > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("size=3", "not understood: size=3"),
+        ("l1d=100:3:64", "not understood"),
+        ("flush=1", "needs"),
+    ],
+)
+def test_the_plugin_says_what_it_needs(arguments: str, said: str, tmp_path: Path) -> None:
+    made = emulated([(64, 8, 1)], tmp_path, arguments)
+    assert made.values["status"] != 0 and said in made.detail["said"]
