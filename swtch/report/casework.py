@@ -197,7 +197,10 @@ class Cases:
     def _table(self, story: Story, place: Place) -> Table:
         rows = []
         before = ""
-        for finding in story.findings_of(self.experiment, place):
+        findings = story.findings_of(self.experiment, place)
+        # Each model's rows together, as the figure has each case's.
+        known = list(dict.fromkeys(self.series(finding.trial) for finding in findings))
+        for finding in sorted(findings, key=lambda one: known.index(self.series(one.trial))):
             series, case = self.series(finding.trial), self.case(finding.trial)
             cells = (made(finding, place) for made in self.columns.values())
             rows.append(

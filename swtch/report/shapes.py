@@ -49,6 +49,7 @@ def forest(
     known: Mapping[str, str] = COLOURS,
     log: bool = False,
     line: float | None = None,
+    zero: bool = False,
     published: Rows | None = None,
     legend: bool = True,
     tight: bool = False,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from rich.console import RenderableType
 
 from swtch.analysis import stats
-from swtch.analysis.findings import Group
+from swtch.analysis.findings import Group, Place
 from swtch.experiments.eevdf_yield import NAME, switched
 from swtch.records import Interval
 from swtch.report import shapes
@@ -29,8 +29,9 @@ def share(group: Group) -> Interval | None:
 
 def place_of(group: Group) -> str:
     """The kernel in words: the machine's own, or a guest's with its scheduler."""
-    scheduler = group.trial.factors.get("scheduler")
-    return str(group.place) + (f" ({scheduler})" if scheduler else "")
+    if group.place == Place("native"):
+        return "this kernel"
+    return f"{group.place} ({group.trial.factors.get('scheduler')})"
 
 
 def _case(group: Group) -> str:
@@ -49,7 +50,7 @@ def figures(story: Story) -> list[Figure]:
     least = min(rows, key=lambda row: row["value"])
     return [
         figure(
-            shapes.forest(rows, "of 100 yields, how many were switches", line=100),
+            shapes.forest(rows, "of 100 yields, how many were switches", line=100, zero=True),
             f"fig-{NAME}",
             "How many of the yields are switches",
             f"Least: {least['case']}, {least['series']}, {number(least['value'])} of 100.",

@@ -18,7 +18,6 @@ from swtch.report.casework import (
     interval,
     median,
     ratio,
-    switches_for,
     times,
     told,
     unit_of,
@@ -28,14 +27,14 @@ from swtch.report.story import Story
 
 _LATE = "late_{unit}"
 _WAYS = {
-    "timer": "by a timer",
-    "same": "by another, same CPU",
-    "two": "by another, two CPUs",
+    "timer": "timer",
+    "same": "same CPU",
+    "two": "other CPU",
 }
 
 
 def _case(trial: Trial) -> str:
-    busy = "beside a loop" if trial.factors["busy"] else "quiet"
+    busy = "busy" if trial.factors["busy"] else "quiet"
     policy = "" if trial.factors["policy"] == "other" else f", {trial.factors['policy']}"
     return f"{_WAYS[str(trial.factors['way'])]}, {busy}{policy}"
 
@@ -56,7 +55,7 @@ def _tail(story: Story, place: Place) -> Figure | None:
         if factors["way"] != "timer" or factors["policy"] != "other":
             continue
         lists = [s.detail["late_quantiles"] for s in group.good if "late_quantiles" in s.detail]
-        busy = "beside a loop" if factors["busy"] else "quiet"
+        busy = "busy" if factors["busy"] else "quiet"
         for row in shapes.pooled(lists, 1.0):
             rows.append({**row, "series": f"{group.trial.model}, {busy}"})
     if not [row for row in rows if row["x"] > 0]:
@@ -95,19 +94,20 @@ _CASES = Cases(
     title="How late a sleeper wakes",
     axis="{unit} late (less is better)",
     metric=_LATE,
-    caption="Median over invocations of half of the wakes, with its 95 % interval.",
+    caption="Half of the wakes were later; median over invocations with its 95 % interval. Woken"
+    " by a timer, or by another thread on the same or on the other CPU; busy: beside an endless"
+    " loop of the same model.",
     table="from the moment that was asked for, or from just before the wake, to the sleeper's first"
     " look at the clock; medians of half of an invocation's wakes with 95 % intervals, of nine in"
     " ten, of 99 in 100, and of the worst",
     case=_case,
     series=lambda trial: trial.model,
-    labels=("model", "woken"),
+    labels=("model", "woken by"),
     columns={
         "{unit}": median(_LATE),
         "p90": counted("p90_{unit}"),
         "p99": counted("p99_{unit}"),
         "worst": counted("worst_{unit}"),
-        "switches": switches_for("wakes"),
     },
     says=_says,
     brief=4,
