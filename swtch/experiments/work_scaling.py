@@ -19,8 +19,12 @@ NAME: Final = "work-scaling"
 WORKS: Final = (1_000_000, 5_000_000, 10_000_000)
 MODELS: Final[tuple[Model, ...]] = ("pthread", "kthread", "uthread")
 ARMS: Final = (shared.PTHREAD, shared.KTHREAD, shared.KTHREAD_BARE, shared.UTHREAD)
-QUICK_ARMS: Final = (shared.PTHREAD, shared.KTHREAD)
-QUICK_NOTE: Final = "quick: no uthreads, and in a guest only normal mode with 1 and 10 million"
+QUICK_ARMS: Final = (shared.PTHREAD,)
+GUEST_QUICK_ARMS: Final = (shared.KTHREAD,)
+QUICK_NOTE: Final = "quick: no uthreads"
+GUEST_QUICK_NOTE: Final = (
+    "quick: in a guest only the study's kernel threads, in normal mode with 1 and 10 million"
+)
 
 # Million additions: operations a second of kernel threads and of pthreads.
 _TABLE_11: Final = {
@@ -54,6 +58,9 @@ PUBLISHED: Final[Mapping[PublishedKey, Published]] = shared.throughputs(
 def trials(setting: Setting) -> tuple[Trial, ...]:
     """Every amount of work in both modes."""
     few = shared.few(setting)
+    arms, note = (ARMS, "") if not setting.quick else (QUICK_ARMS, QUICK_NOTE)
+    if few:
+        arms, note = GUEST_QUICK_ARMS, GUEST_QUICK_NOTE
     planned = []
     for mode, interval in shared.modes(*(("normal",) if few else ("normal", "yield"))):
         for work in (WORKS[0], WORKS[-1]) if few else WORKS:
@@ -64,8 +71,8 @@ def trials(setting: Setting) -> tuple[Trial, ...]:
                 work_most=max(WORKS),
             )
             planned += [
-                shared.trial(NAME, arm, case, setting, QUICK_NOTE if setting.quick else "")
-                for arm in shared.measured(QUICK_ARMS if setting.quick else ARMS, setting)
+                shared.trial(NAME, arm, case, setting, note)
+                for arm in shared.measured(arms, setting)
             ]
     return tuple(planned)
 

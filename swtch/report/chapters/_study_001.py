@@ -323,11 +323,11 @@ def results(story: Story, name: str, place: Place) -> Table:
         )
         last = case
     return Table(
-        f"Throughput and switches, engine {place}: {SPEEDS[place.speed]} is the median over"
-        " invocations with its 95 % interval; switches are medians of totals over all threads",
+        f"Throughput and switches, engine {place}: medians over invocations with 95 % intervals,"
+        " switches of all threads",
         (
             *("case", "threads", "yields by", "CPUs", SPEEDS[place.speed]),
-            *("voluntary", "involuntary", "voluntary per million", "logical", "n", "gates"),
+            *("voluntary", "involuntary", "vol. per million", "logical", "n", "gates"),
         ),
         3,
         tuple(rows),
@@ -364,9 +364,8 @@ def usage(story: Story, name: str, place: Place) -> Table:
         )
         last = case
     return Table(
-        f"Time, engine {place}: user, system and CPU time of all threads, the share of the CPUs'"
-        " time that they used, and one thread's runtime and CPU time; of the loop with accounts"
-        " also the latency of one addition and of one yield (p50, p99). Medians",
+        f"Time, engine {place}, medians: of all threads, then of one, then latencies of the loop"
+        " with accounts",
         (
             *("case", "threads", "additions each", "Mops/s by runtimes"),
             *("user ms", "system ms", "CPU ms", "CPU %"),
@@ -459,6 +458,10 @@ def _brief(story: Story, name: str, place: Place) -> Table:
         2,
         tuple(rows),
     )
+
+
+def has_kthreads(story: Story, name: str, place: Place) -> bool:
+    return any(g.good and g.trial.model == "kthread" for g in story.groups_of(name, place))
 
 
 def per_place(

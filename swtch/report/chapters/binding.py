@@ -36,7 +36,7 @@ def _throughput(story: Story, place: Place) -> Figure | None:
         NAME,
         place,
         STEPS,
-        TITLE.capitalize(),
+        TITLE[0].upper() + TITLE[1:],
         caption="One counter, whose cache line every CPU needs for each addition.",
     )
 

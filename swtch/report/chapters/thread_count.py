@@ -26,7 +26,7 @@ def figures(story: Story) -> list[Figure]:
 
 
 def _throughput(story: Story, place: Place) -> Figure | None:
-    return shared.curves(story, NAME, place, STEPS, TITLE.capitalize(), panel="")
+    return shared.curves(story, NAME, place, STEPS, TITLE[0].upper() + TITLE[1:], panel="")
 
 
 def tables(story: Story) -> list[Table]:

@@ -31,7 +31,7 @@ def _throughput(story: Story, place: Place) -> Figure | None:
         NAME,
         place,
         STEPS,
-        TITLE.capitalize(),
+        TITLE[0].upper() + TITLE[1:],
         caption="A flat curve: what is measured is the loop, not the threads' start.",
     )
 

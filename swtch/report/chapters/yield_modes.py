@@ -12,6 +12,15 @@ from swtch.report.charts import Figure
 from swtch.report.story import Story
 from swtch.report.tables import Table
 
+ACCOUNTS = (
+    "Instrumented: the module's loop keeps accounts of every addition, as the study's did;"
+    " bare: it does what the pthreads' loop does."
+)
+DISTANCES = (
+    "From instrumented to bare is the price of the accounts; from bare to bare, sched_yield that"
+    " of sleeping instead of yielding; what is left to the line is the kind of thread."
+)
+
 
 def figures(story: Story) -> list[Figure]:
     measured = shared.per_place(story, NAME, (_throughput, _ratios))
@@ -25,8 +34,7 @@ def _throughput(story: Story, place: Place) -> Figure | None:
         NAME,
         place,
         "Throughput of four threads on one counter",
-        "Instrumented: the module's loop keeps accounts of every addition, as the study's did;"
-        " bare: it does what the pthreads' loop does.",
+        ACCOUNTS if shared.has_kthreads(story, NAME, place) else "",
     )
 
 
@@ -36,9 +44,8 @@ def _ratios(story: Story, place: Place) -> Figure | None:
         NAME,
         place,
         "pthread",
-        "Each against pthreads: accounts, the way of yielding, and the kind of thread",
-        "From instrumented to bare is the price of the accounts; from bare to bare, sched_yield"
-        " that of sleeping instead of yielding; what is left to the line is the kind of thread.",
+        "Each kind of thread against pthreads",
+        DISTANCES if shared.has_kthreads(story, NAME, place) else "At the line both are as fast.",
     )
 
 

@@ -40,7 +40,7 @@ def figures(story: Story) -> list[Figure]:
 
 
 def _throughput(story: Story, place: Place) -> Figure | None:
-    return shared.curves(story, NAME, place, STEPS, TITLE.capitalize(), panel="")
+    return shared.curves(story, NAME, place, STEPS, TITLE[0].upper() + TITLE[1:], panel="")
 
 
 def _efficiency(story: Story, place: Place) -> Figure | None:
