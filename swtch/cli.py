@@ -143,6 +143,11 @@ def doctor_command(form: str) -> int:
 @click.option(
     "--seed", type=click.IntRange(0, 2**63 - 1), help="Seed of the order; drawn when not given."
 )
+@click.option(
+    "--until",
+    metavar="SHARE",
+    help="Stop a trial when its interval is as narrow, e.g. 2%; --repeats (50) is the most.",
+)
 @click.option("--out", type=FOLDER, metavar="DIR", help="Run directory (new below swtch-runs).")
 @click.option("--resume", type=FOLDER, metavar="DIR", help="Continue the interrupted run in DIR.")
 @click.option(
@@ -180,6 +185,7 @@ def run_command(
     models: str | None,
     repeats: int | None,
     seed: int | None,
+    until: str | None,
     out: Path | None,
     resume: Path | None,
     policy: str | None,
@@ -200,11 +206,11 @@ def run_command(
 
     Ctrl-C keeps what was measured and says how to continue.
     """
-    from swtch.commands import campaign, run
+    from swtch.commands import campaign, output, run
     from swtch.engines import choice
 
     planning = (
-        *(models, repeats, seed, out, policy, engine, time_limit, guest, cpus, memory),
+        *(models, repeats, seed, until, out, policy, engine, time_limit, guest, cpus, memory),
         *(kernel, headers, boots or None, native_kthread or None, quick or None, depth),
     )
     if resume is not None:
@@ -229,6 +235,7 @@ def run_command(
             seed=seed,
             policy=policy or "batch",
             time_limit_s=time_limit or 60.0,
+            target=None if until is None else output.parse_share("--until", until),
         ),
         engine=choice.Options(
             engines=choice.parse_engines(engine) if engine is not None else ("native",),

@@ -15,9 +15,8 @@ Invariants:
   experiment with fewer repeats than others is missing from the last blocks.
 
 Rejected: all repeats of one trial in a row (confounds trial with drift), one
-big shuffle (may leave a trial for the end), stopping early when intervals are
-narrow (the plan would no longer be known in advance, and a resumed run could
-not tell what is left).
+big shuffle (may leave a trial for the end), a plan that grows until intervals are
+narrow (it would not be known in advance; analysis.adaptive leaves out instead).
 """
 
 from __future__ import annotations

@@ -150,6 +150,14 @@ class Progress:
             self._last_drawn = now
             self.say(self._plain(now))
 
+    def leave_out(self, seqs: Collection[int]) -> None:
+        """These invocations will not be done."""
+        self._total -= len(seqs)
+        if self._left is not None:
+            self._left.skip(seqs)
+        if self._bar:
+            self._bar.update(self._bar.task_ids[0], total=self._total)
+
     def _seconds_left(self, now: float) -> float:
         if self._left is not None:
             return self._left.seconds

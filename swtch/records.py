@@ -135,7 +135,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
     ``trials`` and ``plan`` are complete before the first invocation starts.
     ``environment`` is what `swtch doctor` found, in full. ``repeats`` is the most that
-    any trial has; an experiment may have its own (plan.repeats_of).
+    any trial has; an experiment may have its own (plan.repeats_of). With a ``target``, a
+    trial has enough when its interval is as narrow (analysis.adaptive).
     """
 
     schema: int = SCHEMA
@@ -152,6 +153,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     trials: tuple[Trial, ...]
     plan: tuple[Invocation, ...]
     environment: dict[str, Any]
+    target: float | None = None
 
 
 class Interval(msgspec.Struct, frozen=True, kw_only=True):

@@ -59,6 +59,8 @@ class Runner:
         self._expected = expected
         self._interrupted = False
         self._failures: Counter[str] = Counter()
+        self._not_needed: frozenset[int] = frozenset()
+        self._block = -1
 
     def run(self) -> Ending:
         """Does what has no sample yet."""
@@ -67,17 +69,34 @@ class Runner:
         done = self._writer.done()
         left = [invocation for invocation in manifest.plan if invocation.seq not in done]
         with self._signals(), self._progress.running(len(manifest.plan), done, self._expected):
+            self._leave_out()
             for invocation in left:
+                if invocation.seq in self._not_needed:
+                    continue
                 outcome = self._perform(trials[invocation.trial_id], invocation)
                 if self._interrupted:
                     break
                 self._keep(outcome)
+                if invocation.block != self._block:
+                    self._block = invocation.block
+                    self._leave_out()
         samples = self._writer.samples
         return Ending(
             done=len(samples),
             failed=sum(sample.status == "failed" for sample in samples),
             interrupted=self._interrupted,
         )
+
+    def _leave_out(self) -> None:
+        """With a target: what need not be done, seen once a block and as the samples say."""
+        manifest = self._writer.manifest
+        if manifest.target is None:
+            return
+        from swtch.analysis import adaptive
+
+        before = self._not_needed
+        self._not_needed = adaptive.left_out(manifest, self._writer.samples)
+        self._progress.leave_out(self._not_needed - before)
 
     def _perform(self, trial: Trial, invocation: Invocation) -> Outcome:
         if self._failures[trial.id] < GIVE_UP_AFTER:

@@ -54,8 +54,13 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def complete(self) -> bool:
-        """Every invocation of the plan has a sample."""
-        return len(self.samples) == len(self.manifest.plan)
+        """Every invocation of the plan has a sample, or is not needed for the target."""
+        missing = len(self.manifest.plan) - len(self.samples)
+        if missing == 0 or self.manifest.target is None:
+            return missing == 0
+        from swtch.analysis import adaptive
+
+        return missing == len(adaptive.left_out(self.manifest, self.samples))
 
 
 def load(path: Path) -> Run:

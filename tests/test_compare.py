@@ -19,7 +19,7 @@ from swtch import cli, store
 from swtch.analysis import changes, comparison, ranks
 from swtch.analysis.comparison import Comparison
 from swtch.analysis.findings import Group
-from swtch.commands import compare
+from swtch.commands import compare, output
 from swtch.errors import RequestError
 from swtch.records import Manifest, Sample, Trial
 
@@ -254,7 +254,7 @@ def test_fail_if_slower_has_its_own_exit_code(
 @pytest.mark.parametrize("text", ["", "five", "-1%", "5 percent", "nan", "1e9"])
 def test_a_share_that_is_none(text: str) -> None:
     with pytest.raises(RequestError, match="--fail-if-slower"):
-        compare.parse_share(text)
+        output.parse_share("--fail-if-slower", text)
 
 
 def test_runs_without_anything_in_common(

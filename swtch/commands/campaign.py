@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from swtch import __version__, doctor_try, environment, plan, timing
+from swtch.analysis import adaptive
 from swtch.engines import Engine, choice
 from swtch.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_SOME_FAILED, CannotError
 from swtch.experiments import Policy, Setting
@@ -46,6 +47,7 @@ class Terms:
     seed: int | None = None
     policy: str = "batch"
     time_limit_s: float = 60.0
+    target: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,9 +67,10 @@ class Planned:
         manifest = self.manifest
         times = sorted(set(self.repeats.values()))
         spoken = str(times[0]) if len(times) == 1 else f"{times[0]} to {times[-1]}"
+        most = "at most " if manifest.target is not None else ""
         progress.say(
             f"run {manifest.run_id}: {work}{len(manifest.trials)} trials x {spoken} repeats ="
-            f" {len(manifest.plan)} invocations, about {duration(self.seconds)}"
+            f" {len(manifest.plan)} invocations, {most or 'about '}{duration(self.seconds)}"
             f" ({self.expected.source}); seed {manifest.seed}"
         )
         fewer = sum(bool(trial.note) for trial in manifest.trials)
@@ -91,7 +94,8 @@ def make(terms: Terms, engine: Engine, shares: Sequence[choice.Share]) -> Planne
         trials += mine
         boots += len({trial.factors["guest"] for trial in mine}) if name == "vm" else 0
         for experiment in share.experiments:
-            times = plan.repeats_of(experiment, terms.depth, terms.repeats)
+            most = adaptive.MOST if terms.target is not None else None
+            times = plan.repeats_of(experiment, terms.depth, terms.repeats or most)
             if name == "exact" and terms.repeats is None:
                 times = min(times, EXACT_REPEATS)
             repeats[name, experiment.name] = times
@@ -112,6 +116,7 @@ def make(terms: Terms, engine: Engine, shares: Sequence[choice.Share]) -> Planne
         trials=tuple(trials),
         plan=plan.make_plan(trials, repeats, seed),
         environment={**environment.collect(), "engine": engine.describe()},
+        target=terms.target,
     )
     expected = timing.expect(trials, terms.depth, slowness=slowness, boots=boots)
     return Planned(manifest=manifest, expected=expected, repeats=repeats)
@@ -142,7 +147,8 @@ def resume(path: Path, progress: Progress, finish: Finish | None, command: str) 
             )
         expected = timing.expect(manifest.trials, manifest.depth)
         done = writer.done()
-        left = [one for one in manifest.plan if one.seq not in done]
+        not_needed = adaptive.left_out(manifest, writer.samples)
+        left = [one for one in manifest.plan if one.seq not in done | not_needed]
         if not left:
             progress.say("nothing is left to do: every invocation has its sample")
         else:
@@ -179,6 +185,8 @@ def carry_out(
             f" swtch {command} --resume {shlex.quote(str(writer.path))}"
         )
         return EXIT_INTERRUPTED
+    if line := adaptive.told(manifest, writer.samples):
+        progress.say(line)
     if finish is None:
         progress.say(f"samples: {writer.path}")
     else:

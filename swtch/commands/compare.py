@@ -10,7 +10,8 @@ from typing import Any
 from swtch.analysis import comparison
 from swtch.analysis.comparison import Compared, Comparison, Difference
 from swtch.commands import output, results
-from swtch.errors import EXIT_OK, EXIT_WORSE, CannotError, RequestError, os_error_text
+from swtch.commands.output import parse_share
+from swtch.errors import EXIT_OK, EXIT_WORSE, CannotError, os_error_text
 from swtch.store import Run
 
 COLUMNS = {
@@ -31,7 +32,7 @@ def show(
     a: Path, b: Path, *, form: str, html: Path | None, fail_if_slower: str | None, every: bool
 ) -> int:
     """Compares the runs in `a` and `b`; EXIT_WORSE when B is slower than allowed."""
-    allowed = None if fail_if_slower is None else parse_share(fail_if_slower)
+    allowed = None if fail_if_slower is None else parse_share("--fail-if-slower", fail_if_slower)
     left, right = read(a), read(b)
     made = compare_runs(left, right)
     if not made.rows:
@@ -82,19 +83,6 @@ def compare_runs(a: Run, b: Run) -> Comparison:
     return comparison.compare(
         group(a.manifest.trials, a.samples), group(b.manifest.trials, b.samples)
     )
-
-
-def parse_share(text: str) -> float:
-    """``5%`` or ``0.05`` as a share."""
-    try:
-        share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-    except ValueError:
-        share = -1.0
-    if not 0 <= share < 100:
-        raise RequestError(
-            f"--fail-if-slower: {text!r} is no share; give one like 5% or 0.05, not below zero."
-        )
-    return share
 
 
 def as_json(

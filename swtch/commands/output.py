@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from swtch.errors import RequestError
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -72,6 +74,19 @@ def print_table(
         cells = (_text(row[key]) for key in columns)
         table.add_row(*(Text(cell, style=(styles or {}).get(cell, "")) for cell in cells))
     console().print(table)
+
+
+def parse_share(option: str, text: str) -> float:
+    """``5%`` or ``0.05`` as a share."""
+    try:
+        share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share < 100:
+        raise RequestError(
+            f"{option}: {text!r} is no share; give one like 5% or 0.05, not below zero."
+        )
+    return share
 
 
 def _text(value: Any) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from swtch import claims, store
-from swtch.analysis import gates
+from swtch.analysis import adaptive, gates
 from swtch.analysis.control import Control, Rate, controls, rate
 from swtch.analysis.findings import Group, Place, compare, find, group
 from swtch.claims.contradictions import judged
@@ -138,6 +138,11 @@ class Story:
     def false_positives(self) -> Rate:
         """How often this run would call like with like different."""
         return rate(self.groups)
+
+    @cached_property
+    def target(self) -> str:
+        """What became of the target of `--until`, in a sentence."""
+        return legible.text(adaptive.told(self.run.manifest, self.run.samples))
 
     @cached_property
     def gate_rows(self) -> tuple[tuple[str, str, int, int], ...]:
