@@ -374,7 +374,7 @@ RUN = [word for word in SMALL if word != "--no-report"] + ["coroutine-gantt", "-
     ("form", "printed"),
     [
         ("table", "the table of here\n"),
-        ("json", '{\n  "samples": 4\n}\n'),
+        ("json", '{\n  "samples": 5\n}\n'),
         ("md", "# report.md\n"),
     ],
 )
@@ -415,7 +415,7 @@ def test_an_incomplete_run_is_shown_and_said_to_be_so(
     said = capsys.readouterr()
     assert said.out == "the table of here\n"
     line = one_line(said.err)
-    assert "3 of 4 invocations, and an incomplete last line is left out" in line
+    assert "4 of 5 invocations, and an incomplete last line is left out" in line
     assert "swtch run --resume here" in line
 
 

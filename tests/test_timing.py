@@ -47,7 +47,10 @@ def sample(trial: Trial, seconds: float, seq: int = 0, status: str = "ok") -> Sa
 
 def test_a_guess_is_the_definitions_times_the_slowness(trials: tuple[Trial, ...]) -> None:
     expected = timing.expect(trials, "normal", slowness=2)
-    assert expected.seconds[trials[0].id] == 2 * experiments.get("scenarios").seconds
+    assert (
+        expected.seconds[trials[0].id]
+        == 2 * experiments.get("scenarios").seconds_at["native", "normal"]
+    )
     assert expected.source == "guessed from the definitions, on a machine 2 times as slow"
 
 
