@@ -145,6 +145,7 @@ EXPERIMENT = Experiment(
     question="Which misses does a switch add, and from which size of the threads' arrays on?",
     models=MODELS,
     seconds=1.0,
+    seconds_at={("native", "quick"): 0.15},
     trials=trials,
     metrics=_metrics(),
 )

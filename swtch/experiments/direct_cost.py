@@ -142,6 +142,7 @@ EXPERIMENT = Experiment(
     question="What does it cost to switch between two threads that only take turns?",
     models=MODELS,
     seconds=0.7,
+    seconds_at={("native", "quick"): 0.15, ("native", "paper"): 5.0},
     trials=trials,
     published=PUBLISHED,
     metrics=METRICS,

@@ -149,6 +149,7 @@ EXPERIMENT = Experiment(
     question="How does the cost of a switch grow with what the threads keep in the caches?",
     models=MODELS,
     seconds=0.2,
+    seconds_at={("native", "quick"): 0.02, ("native", "paper"): 3.0},
     trials=trials,
     published=PUBLISHED,
     metrics=METRICS,

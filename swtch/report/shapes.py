@@ -109,14 +109,21 @@ def curves(
     log_y: bool = False,
     line: float | None = None,
     ticks: Sequence[float] = (),
+    frame: tuple[float, float] | None = None,
 ) -> Any:
-    """A curve for each series through its points at ``x``, with their intervals."""
+    """A curve for each series through its points at ``x``, with their intervals.
+
+    ``frame`` is what of the values is shown; an interval that leaves it is cut.
+    """
     import altair as alt
 
     colour = alt.Color("series:N", scale=colours(rows, known))
     at = alt.Axis(values=list(ticks)) if ticks else alt.Undefined
     x_scale = alt.Scale(type="log", nice=False, padding=12) if log_x else alt.Scale(zero=False)
     y_scale = alt.Scale(type="log") if log_y else alt.Scale(zero=True)
+    cut: dict[str, Any] = {"clip": True} if frame else {}
+    if frame:
+        y_scale = alt.Scale(domain=list(frame), nice=False)
     x = alt.X("x:Q", title=x_axis, scale=x_scale, axis=at)
     y = alt.Y("value:Q", title=y_axis, scale=y_scale)
     here = data(rows)
@@ -126,9 +133,11 @@ def curves(
             alt.Chart(data([{"at": line}])).mark_rule(color=INK, opacity=0.5).encode(y="at:Q")
         )
     layers += [
-        alt.Chart(here).mark_line(strokeWidth=1.5, opacity=0.7).encode(x=x, y=y, color=colour),
         alt.Chart(here)
-        .mark_rule(strokeWidth=3, opacity=0.45)
+        .mark_line(strokeWidth=1.5, opacity=0.7, **cut)
+        .encode(x=x, y=y, color=colour),
+        alt.Chart(here)
+        .mark_rule(strokeWidth=3, opacity=0.45, **cut)
         .encode(x=x, y=alt.Y("low:Q", title=y_axis, scale=y_scale), y2="high:Q", color=colour),
         alt.Chart(here).mark_point(filled=True, size=55, opacity=1).encode(x=x, y=y, color=colour),
     ]
@@ -150,7 +159,7 @@ def heat(rows: Rows, x_axis: str, y_axis: str, legend: str) -> Any:
     # Both ends are readable on white and on black, and the label on both.
     shade = alt.Scale(range=["#FDE9C9", "#B5302A"])
     cells = base.mark_rect().encode(
-        color=alt.Color("value:Q", scale=shade, legend=alt.Legend(title=legend, format="~g"))
+        color=alt.Color("value:Q", scale=shade, legend=alt.Legend(title=legend))
     )
     label = alt.condition(f"datum.value > {middle!r}", alt.value("#FFFFFF"), alt.value("#202020"))
     text = base.mark_text(fontSize=10.5).encode(text="label:N", color=label)

@@ -42,7 +42,7 @@ def _geometry(finding: Finding) -> str:
 def _counted_by(place: Place, geometry: str) -> str:
     """Whose counts they are, in every title: a model's are never taken for a processor's."""
     if geometry:
-        return f"model of {SOURCES[geometry]}, {place}"
+        return f"a model of {SOURCES[geometry]}, {place}"
     return f"the processor's counters, {place}"
 
 
@@ -76,7 +76,7 @@ def _panels(story: Story, place: Place, geometry: str) -> Figure | None:
         f" {STRIDE} bytes.",
         f"Counted by {by}. Dashed: one thread alone; solid: two in turns, which is one switch"
         " for each unit of work. The distance is what the switch adds. Both scales are"
-        " logarithmic; one is added to each count, so that none has a place.",
+        " logarithmic; one is added to each count, so that zero has a place too.",
     )
 
 

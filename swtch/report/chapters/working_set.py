@@ -122,11 +122,16 @@ def _curves(story: Story, place: Place, model: Model) -> Figure | None:
         for size, stride, made in sorted(cells, key=lambda cell: (cell[1], cell[0]))
     ]
     sizes = sorted({row["x"] for row in rows})
+    points = _published_points(model, {row["series"] for row in rows}) if unit == "us" else []
+    shown = [row["value"] for row in (*rows, *points)]
+    # Intervals of large arrays are so wide that all else would be a flat line.
+    room = (max(shown) - min(0.0, *shown)) * 0.08
     chart = shapes.curves(
         rows,
         "array of each thread, KiB",
         f"{unit} a switch",
         known=SERIES,
+        frame=(min(0.0, *shown) - room, max(shown) + room),
         ticks=[size for size in sizes if size != 192],
     )
     marks = [one for one in _caches(story, place) if sizes[0] <= one["at"] <= sizes[-1]]
@@ -139,15 +144,17 @@ def _curves(story: Story, place: Place, model: Model) -> Figure | None:
                 y=alt.value(2), text="label:N"
             )
         )
-    points = _published_points(model, {row["series"] for row in rows}) if unit == "us" else []
     if points:
+        colour = alt.Color("series:N", scale=shapes.colours(rows, SERIES))
         layers.append(
             alt.Chart(data(points))
             .mark_point(shape="diamond", size=85, strokeWidth=1.8, filled=False)
-            .encode(x="x:Q", y="value:Q", color=alt.Color("series:N", legend=None))
+            .encode(x="x:Q", y="value:Q", color=colour)
         )
     most = max(rows, key=lambda row: row["value"])
-    caption = "Dot: median over invocations, bar: its 95 % interval."
+    caption = (
+        "Dot: median over invocations, bar: its 95 % interval, cut where it leaves the picture."
+    )
     if points:
         caption += (
             f" Diamonds: what the study's text says of its {STUDYS[model]}, on a Xeon D-1541"
