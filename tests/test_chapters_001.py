@@ -153,3 +153,15 @@ def test_what_both_studies_say_of_more_cpus_stands_side_by_side(tmp_path: Path) 
     assert both[:-1] == alone
     assert both[-1][:3] == ("here, native", "scenarios, A over B2", "4")
     assert both[-1][3].startswith("0.348 [")
+
+
+def test_a_note_names_some_trials_and_counts_the_rest(tmp_path: Path) -> None:
+    """Of each experiment for itself, as its chapter shows them."""
+    setting = Setting(cpus=(0, 1), models=get("yield-modes").models)
+    scene = Scene()
+    for name in ("yield-modes", "yield-sweep"):
+        for one in get(name).trials(setting):
+            scene.add(one, [speed(one, 5.0)] * N)
+    notes = [note for note in told(scene, tmp_path).notes if "2 are allowed here" in note]
+    assert {note.partition("/")[0] for note in notes} == {"yield-modes", "yield-sweep"}
+    assert any("yield-modes/normal/pthread and " in note and " more: " in note for note in notes)

@@ -26,7 +26,7 @@ from swtch.report import legible
 # From so many experiments on, a run is about all studies and not about one.
 MANY = 6
 # Trials that a note names.
-NAMED_MOST = 6
+NAMED_MOST = 3
 VERDICT_ORDER = ("holds", "differs", "cannot tell", "not measurable here")
 
 
