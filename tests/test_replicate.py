@@ -273,3 +273,16 @@ def test_the_claim_that_differs_by_most_is_a_finding() -> None:
     (said,) = story._surprise_sentence([near, far, verdict("000.1")])
     assert said.startswith("Claim 003.2 differs here")
     assert story._surprise_sentence([verdict("000.1")]) == []
+
+
+def test_trials_that_change_while_they_are_measured_are_named(tmp_path: Path) -> None:
+    scene = synthetic.Scene()
+    calm = [100 + 0.1 * (number % 3) for number in range(12)]
+    scene.scenario("A", "pthread", calm)
+    scene.scenario("B1", "pthread", [*calm[:6], *(value / 2 for value in calm[6:])])
+    told = story.tell(scene.write(tmp_path / "run"))
+    said = "Over the blocks of the run, by changepoints: 1 steady; 1 slows down"
+    assert told.courses == f"{said} (scenarios/B1/pthread)."
+    short = synthetic.Scene()
+    short.scenario("A", "pthread", calm[:5])
+    assert story.tell(short.write(tmp_path / "short")).courses == ""

@@ -97,12 +97,16 @@ def _open(request: Request, chosen: tuple[Experiment, ...], progress: Progress) 
     if request.engines is not None:
         return choice.open_engine(replace(options, engines=request.engines), say=progress.say)
     names = wanted(chosen, request.terms.depth)
-    try:
-        return choice.open_engine(replace(options, engines=names), say=progress.say)
-    except LabError as error:
-        native = choice.open_engine(choice.Options(), say=progress.say)
-        progress.warn(f"no guest, so no kernel threads: {error}")
-        return native
+    lacks = {"exact": "no exact engine", "vm": "no guest, so no kernel threads"}
+    while True:
+        try:
+            return choice.open_engine(replace(options, engines=names), say=progress.say)
+        except LabError as error:
+            if len(names) == 1:
+                raise
+            progress.warn(f"{lacks[names[-1]]}: {error}")
+            names = names[:-1]
+            options = replace(options, guests=options.guests if len(names) > 1 else None)
 
 
 def _finish(form: str, progress: Progress) -> campaign.Finish:

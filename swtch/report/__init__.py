@@ -277,6 +277,8 @@ def _markdown(story: Story, _: Path) -> str:
     )
     for control in story.controls:
         lines += ["", _md_line(f"A/A control, {control.a.trial.id}: {spread(control.ratio)} x.")]
+    if story.courses:
+        lines += ["", _md_line(story.courses)]
     if story.target:
         lines += ["", _md_line(story.target)]
     if story.false_positives.of:

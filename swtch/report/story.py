@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from swtch import claims, store
-from swtch.analysis import adaptive, gates
+from swtch.analysis import adaptive, changes, comparison, gates
 from swtch.analysis.control import Control, Rate, controls, rate
 from swtch.analysis.findings import Group, Place, compare, find, group
 from swtch.claims.contradictions import judged
@@ -138,6 +138,25 @@ class Story:
     def false_positives(self) -> Rate:
         """How often this run would call like with like different."""
         return rate(self.groups)
+
+    @cached_property
+    def courses(self) -> str:
+        """Whether trials held their level over the blocks, in a sentence; empty if too short."""
+        found: dict[str, list[str]] = {}
+        for one in self.groups:
+            metric = comparison.main_metric(one) if one.good else None
+            if metric is None or not _shown(one.trial):
+                continue
+            course = changes.course(comparison.costs(one.values(metric[0]), metric[1]))
+            found.setdefault(course, []).append(one.trial.id)
+        told = {name: ids for name, ids in found.items() if name != "too short to tell"}
+        if not told:
+            return ""
+        parts = [
+            f"{len(ids)} {name}" + ("" if name == "steady" else f" ({', '.join(ids)})")
+            for name, ids in told.items()
+        ]
+        return f"Over the blocks of the run, by changepoints: {'; '.join(parts)}."
 
     @cached_property
     def target(self) -> str:
