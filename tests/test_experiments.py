@@ -177,3 +177,11 @@ def test_parse_models() -> None:
         plan.parse_models("corutine")
     with pytest.raises(RequestError, match="names no model"):
         plan.parse_models(" ,")
+
+
+def test_a_quick_run_in_a_guest_has_the_models_of_the_study() -> None:
+    one = experiments.get("scenarios")
+    quick = Setting(cpus=(0, 1, 2, 3), models=one.models, depth="quick", engine="vm")
+    assert {trial.model for trial in one.trials(quick)} == {"pthread", "kthread"}
+    natively = Setting(cpus=(0, 1), models=one.models, depth="quick")
+    assert {trial.model for trial in one.trials(natively)} == set(one.models)

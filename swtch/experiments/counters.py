@@ -141,6 +141,8 @@ def trials(setting: Setting) -> tuple[Trial, ...]:
 EXPERIMENT = Experiment(
     name=NAME,
     title="What the caches and the TLB miss for a switch",
+    # Each is a boot under the cache model: minutes, which a quick run does not have.
+    exact_at=("normal", "paper"),
     study="004",
     question="Which misses does a switch add, and from which size of the threads' arrays on?",
     models=MODELS,
