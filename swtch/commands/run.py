@@ -11,7 +11,7 @@ from swtch import plan
 from swtch.commands import campaign, results
 from swtch.engines import choice
 from swtch.progress import Progress
-from swtch.store import Writer, load_manifest
+from swtch.store import Writer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,25 +41,21 @@ def start(request: Request) -> int:
         planned.announce(progress)
         if line := choice.left_out(shares, models):
             progress.say(line)
-        finish = _finish(request.form, request.report, engine.name == "exact", progress)
+        finish = _finish(request.form, request.report, progress)
         return campaign.carry_out(writer, engine, planned.expected, progress, finish, "run")
 
 
 def resume(path: Path, *, form: str, report: bool, quiet: bool) -> int:
     """Does what the run in `path` has no sample of yet."""
     progress = Progress(quiet=quiet)
-    exact = load_manifest(path).engine == "exact"
-    return campaign.resume(path, progress, _finish(form, report, exact, progress), "run")
+    return campaign.resume(path, progress, _finish(form, report, progress), "run")
 
 
-def _finish(form: str, report: bool, exact: bool, progress: Progress) -> campaign.Finish | None:
+def _finish(form: str, report: bool, progress: Progress) -> campaign.Finish | None:
     if not report:
         return None
 
     def finish(path: Path) -> None:
-        if exact:
-            progress.say(f"figures are instructions, for which there is no report yet: {path}")
-            return
         files = results.write(path, results.REPORT_FORMATS)
         results.emit(path, form)
         sys.stdout.flush()
