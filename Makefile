@@ -21,7 +21,7 @@ run: ## set up, then repeat all studies (6 minutes); ARGS="EXPERIMENT... [OPTION
 test: ## set up, then every test: native, sanitizers, arm64, Python
 	@tools/test.sh $(ARGS)
 
-test-kernel: ## test the kernel module in every guest, with full counts (an hour)
+test-kernel: ## test the module in every guest, libuthread in arm64's (an hour)
 	@tools/test-kernel.sh $(ARGS)
 
 soak: ## storms of uthreads under fast ticks (10 minutes); ARGS="[SECONDS] [STORM...]"
