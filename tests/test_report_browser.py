@@ -264,7 +264,7 @@ def test_contents_lead_to_their_sections(browser: Browser, files: dict[str, Path
 def test_the_samples_can_be_saved(browser: Browser, files: dict[str, Path]) -> None:
     seen = look(browser, files["full"], DESK)
     with seen.page.expect_download() as download:
-        seen.page.locator("a[download]").click()
+        seen.page.locator("a[download$='-samples.jsonl']").click()
     saved = Path(download.value.path())
     assert saved.read_bytes() == (files["full"].parent / "samples.jsonl").read_bytes()
     assert download.value.suggested_filename.endswith("-samples.jsonl")

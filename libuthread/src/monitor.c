@@ -26,6 +26,7 @@
 
 #define LOOK_EVERY_NS 5000000u /* between looks, where ticks are signals */
 #define LOOKS 2
+#define STACK_BYTES (256ul << 10)
 #define REST_AFTER 20 /* looks with nothing to see */
 
 static struct {
@@ -188,6 +189,8 @@ static int thread_start(void *(*fn)(void *), const char *name)
 	sigfillset(&all);
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	/* They need little; where TLS is large the default has to do. */
+	pthread_attr_setstacksize(&attr, STACK_BYTES);
 	pthread_sigmask(SIG_BLOCK, &all, &old);
 	err = pthread_create(&t, &attr, fn, NULL);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
