@@ -342,11 +342,15 @@ def _differs_sentence(verdicts: Sequence[Verdict]) -> list[str]:
 
 
 def _cost_sentence(groups: Sequence[Group]) -> list[str]:
-    """What a hand-over costs by the cheapest mechanism of the kernel and of user space."""
+    """What a hand-over costs by the cheapest mechanism of the kernel and of user space.
+
+    Not ucontext: it switches in user space and asks the kernel for signal masks only."""
     medians: dict[str, tuple[float, str]] = {}
     for one in groups:
         factors = one.trial.factors
         if one.trial.experiment != "ping" or factors.get("place") != "same":
+            continue
+        if one.trial.model == "ucontext":
             continue
         values = one.values("each_ns")
         if values:

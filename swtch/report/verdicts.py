@@ -101,7 +101,10 @@ def print_story(story: Story, console: Console) -> None:
         console.print(f"* {sentence}", highlight=False, markup=False)
     tally = ", ".join(f"{count} {name}" for name, count in story.counts.items())
     claims = len({verdict.claim for verdict in story.verdicts})
-    console.print(f"\n{claims} claims: {tally or 'none judged'}.", highlight=False)
+    console.print(
+        f"\n{claims} claims, by engine {len(story.verdicts)} verdicts: {tally or 'none'}.",
+        highlight=False,
+    )
     for error in story.errors:
         console.print(error, markup=False, highlight=False, style="red")
 
