@@ -59,7 +59,7 @@ def compiler(arch: Arch) -> str:
     )
 
 
-def library_folders(arch: Arch) -> list[Path]:
+def folders_with_libraries(arch: Arch) -> list[Path]:
     """Where shared libraries for `arch` are, as its compiler finds them."""
     command = [compiler(arch), "-print-file-name=libc.so.6"]
     path = Path(_run(command, "asking for the C library").strip())

@@ -79,7 +79,7 @@ def prepare(
 
 def initramfs(arch: Arch, contents: Mapping[str, Path]) -> Path:
     """The archive with `contents` and the libraries of the programs among them."""
-    folders = build.library_folders(arch)
+    folders = build.folders_with_libraries(arch)
     programs = [file for file in contents.values() if _is_dynamic(file)]
     everything = {**contents, **elf.closure(programs, folders)}
     parts: list[str | bytes | Path] = []
