@@ -89,6 +89,13 @@ def test_the_exact_engine_counts_what_asks_for_it() -> None:
     assert [share.engine.name for share in shares] == ["native", "vm"]
 
 
+def test_a_guest_more_for_who_compares_kernels() -> None:
+    found = replicate.further_guests(experiments.every())
+    (name,) = found
+    assert name.startswith("6.12-") and found[name] == {"eevdf-yield"}
+    assert not replicate.further_guests((experiments.get("scenarios"),))
+
+
 def test_without_a_guest_the_rest_is_measured(
     few: object,
     probe_dir: Path,
@@ -124,7 +131,7 @@ def test_it_says_how_long_measures_and_judges(
     assert "1 experiments, 9 trials x 5 repeats = 45 invocations, about" in first
     assert "guessed from the definitions" in first
     assert "Study 000" in said.out
-    assert "claims:" in said.out
+    assert "claims, by engine" in said.out
     with (folder / "verdicts.csv").open() as file:
         written = list(csv.DictReader(file))
     told = {claim.id for claim in every() if claim.experiment == "coroutine-gantt"}

@@ -7,6 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +128,9 @@ class TestSession:
         guest.kill()
 
 
+ENDS = ("@6.1-amd64", "@6.12-amd64")
+
+
 @pytest.fixture
 def subject(tmp_path: Path) -> Subject:
     file = tmp_path / "image"
@@ -228,6 +232,16 @@ class TestVmEngine:
                     assert told == (sleeps and given is subject)
         with ExactEngine([subject]) as exact:
             assert not any(trial.note.endswith("slept 500 us") for trial in exact.spread(trials))
+
+    def test_a_guest_for_some_experiments_only(self, subject: Subject) -> None:
+        setting = Setting(cpus=(0, 1, 2, 3), models=("pthread",))
+        trials = get("eevdf-yield").trials(setting) + get("scenarios").trials(setting)
+        newer = replace(subject.prepared, guest=guests.GUESTS["6.12-amd64"])
+        other = Subject(prepared=newer, accel=subject.accel, only=frozenset({"eevdf-yield"}))
+        with VmEngine([subject, other]) as engine:
+            made = engine.spread(trials)
+        names = {name: {t.experiment for t in made if t.id.endswith(name)} for name in ENDS}
+        assert names == {"@6.1-amd64": {"eevdf-yield", "scenarios"}, "@6.12-amd64": {"eevdf-yield"}}
 
     def test_no_kthread_without_a_module(self, subject: Subject) -> None:
         with VmEngine([subject]) as engine:

@@ -73,6 +73,20 @@ def wanted(chosen: tuple[Experiment, ...], depth: Depth) -> tuple[EngineName, ..
     return ("native", "vm", "exact") if exact else ("native", "vm")
 
 
+def further_guests(chosen: tuple[Experiment, ...]) -> dict[str, frozenset[str]]:
+    """Guests beside the default one that some experiments compare with it, and for which."""
+    from swtch.vm import guests
+
+    default = guests.default()
+    found: dict[str, set[str]] = {}
+    for experiment in chosen:
+        for series in experiment.series:
+            name = f"{series}-{default.arch.name}"
+            if name != default.name and name in guests.GUESTS:
+                found.setdefault(name, set()).add(experiment.name)
+    return {name: frozenset(names) for name, names in found.items()}
+
+
 def shares_of(
     engine: Engine, chosen: tuple[Experiment, ...], depth: Depth
 ) -> tuple[choice.Share, ...]:
@@ -93,7 +107,8 @@ def shares_of(
 
 def _open(request: Request, chosen: tuple[Experiment, ...], progress: Progress) -> Engine:
     """All engines of use; one that was not asked for by name may be missing."""
-    options = choice.Options(guests=request.guests)
+    further = {} if request.guests else further_guests(chosen)
+    options = choice.Options(guests=request.guests, further=further)
     if request.engines is not None:
         return choice.open_engine(replace(options, engines=request.engines), say=progress.say)
     names = wanted(chosen, request.terms.depth)
@@ -106,7 +121,8 @@ def _open(request: Request, chosen: tuple[Experiment, ...], progress: Progress) 
                 raise
             progress.warn(f"{lacks[names[-1]]}: {error}")
             names = names[:-1]
-            options = replace(options, guests=options.guests if len(names) > 1 else None)
+            if len(names) == 1:
+                options = replace(options, guests=None, further={})
 
 
 def _finish(form: str, progress: Progress) -> campaign.Finish:

@@ -8,14 +8,14 @@ Which of them measures what is decided here too (``shares``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, cast, get_args
 
 from swtch.engines import PEERS, Engine
 from swtch.engines.several import SeveralEngines
-from swtch.errors import CannotError, RequestError, did_you_mean
+from swtch.errors import CannotError, LabError, RequestError, did_you_mean
 from swtch.experiments import Experiment
 from swtch.records import Engine as EngineName
 from swtch.records import Manifest, Model, Trial
@@ -31,10 +31,15 @@ ENGINE_NAMES: tuple[EngineName, ...] = get_args(EngineName)
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What the command line says of the engines; None where it says nothing."""
+    """What the command line says of the engines; None where it says nothing.
+
+    ``further`` are guests beside those, each for some experiments only; one that
+    cannot be had is left out.
+    """
 
     engines: tuple[EngineName, ...] = ("native",)
     guests: str | None = None
+    further: Mapping[str, frozenset[str]] = field(default_factory=dict)
     boots: bool = False
     cpus: int | None = None
     memory_mib: int | None = None
@@ -273,8 +278,16 @@ def _subjects(options: Options, say: Say) -> list[Any]:
         wanted = guests.parse(options.guests) if options.guests else (guests.default(),)
     programs.ensure([guest.arch for guest in wanted], say=say)
     subjects = []
-    for guest in wanted:
-        prepared = prepare.prepare(guest, own=own, say=say)
+    further = guests.parse(",".join(options.further)) if options.further else ()
+    for guest in dict.fromkeys((*wanted, *further)):
+        only = None if guest in wanted else options.further[guest.name]
+        try:
+            prepared = prepare.prepare(guest, own=own, say=say)
+        except LabError as error:
+            if only is None:
+                raise
+            say(f"{guest.name}: left out: {error}")
+            continue
         if not prepared.has_module:
             say(f"{guest.name}: no kernel module, so no kthread there")
         accel = kvm.Choice("tcg", "the exact engine counts instructions")
@@ -282,5 +295,5 @@ def _subjects(options: Options, say: Say) -> list[Any]:
             accel = kvm.choose(prepared, say=say)
             if accel.why:
                 say(f"{guest.name}: emulated ({accel.why})")
-        subjects.append(Subject(prepared=prepared, accel=accel))
+        subjects.append(Subject(prepared=prepared, accel=accel, only=only))
     return subjects

@@ -52,10 +52,11 @@ _TRIAL_GUESS_S = 0.3
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
-    """A prepared guest and how it is run."""
+    """A prepared guest and how it is run; ``only`` for these experiments, None: for all."""
 
     prepared: Prepared
     accel: Choice
+    only: frozenset[str] | None = None
 
     @property
     def name(self) -> str:
@@ -92,6 +93,7 @@ def spread(
         for subject in subjects
         for trial in trials
         if trial.model != "kthread" or subject.prepared.has_module
+        if subject.only is None or trial.experiment in subject.only
     )
 
 

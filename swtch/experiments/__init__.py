@@ -100,8 +100,9 @@ class Experiment:
     ``repeats`` are its own numbers of invocations where they are not plan.REPEATS: at
     *paper* those of the study, when it had more. ``seconds_at`` says more exactly what an
     invocation takes at an engine and depth. ``exact_at`` are the depths at which `swtch
-    replicate` counts it in the exact engine, too. ``metrics`` are its own, beside those
-    every sample has (analysis.findings).
+    replicate` counts it in the exact engine, too. ``series`` are the kernels it compares,
+    of which `swtch replicate` boots those that the others have no use for. ``metrics`` are
+    its own, beside those every sample has (analysis.findings).
     """
 
     name: str
@@ -116,6 +117,7 @@ class Experiment:
     repeats: Mapping[Depth, int] = field(default_factory=dict)
     seconds_at: Mapping[tuple[Engine, Depth], float] = field(default_factory=dict)
     exact_at: tuple[Depth, ...] = ()
+    series: tuple[str, ...] = ()
 
     @property
     def origin(self) -> str:

@@ -10,6 +10,7 @@ a time by such yields measures an unknown mixture.
 Two threads of one CPU do nothing but yield, and the kernel's own counts say how often
 one was switched to. Counts may be compared between kernels, unlike times, so this is
 the experiment to run in two guests: ``--engine vm --guest 6.1-amd64,6.12-amd64``.
+`swtch replicate` does so by itself.
 """
 
 from __future__ import annotations
@@ -96,4 +97,5 @@ EXPERIMENT = Experiment(
     models=MODELS,
     seconds=0.1,
     trials=trials,
+    series=("6.1", "6.12"),
 )
