@@ -57,7 +57,7 @@ for round in "${rounds[@]}"; do
 	for storm in "${storms[@]}"; do
 		read -ra settings <<<"SOAK_SECONDS=$seconds $round"
 		# One that stands still has failed, too.
-		if ! log=$(timeout $((seconds * 5 + 60)) \
+		if ! log=$(timeout $((seconds * 12 + 180)) \
 			env "${settings[@]}" "$dir/soak_$storm" 2>&1); then
 			failed+=("$storm")
 			printf '%s\n' "$log" | tail -n 40

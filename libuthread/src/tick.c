@@ -166,11 +166,15 @@ static bool waits_again(const struct worker *w)
 
 void tick_disarm(struct worker *w, uint64_t until)
 {
-	__atomic_store_n(&w->ticking, 0, __ATOMIC_SEQ_CST);
+	const bool ran = __atomic_exchange_n(&w->ticking, 0, __ATOMIC_SEQ_CST);
+
 	full_fence(); /* pairs: tick_arm(), inbox_push(), global_push() */
 	if (waits_again(w) &&
-	    !__atomic_exchange_n(&w->ticking, 1, __ATOMIC_SEQ_CST))
-		return; /* it never stopped */
+	    !__atomic_exchange_n(&w->ticking, 1, __ATOMIC_SEQ_CST)) {
+		if (!ran)
+			start(w); /* a deadline's tick: there is no next */
+		return;
+	}
 	if (load_relaxed(&w->ticking))
 		return; /* somebody armed it in between, and started it */
 	if (until != NO_DEADLINE)
@@ -180,6 +184,17 @@ void tick_disarm(struct worker *w, uint64_t until)
 	full_fence(); /* pairs: tick_arm() */
 	if (load_relaxed(&w->ticking))
 		start(w); /* armed just before the timer was stopped */
+}
+
+/* Unless somebody who knew nothing of it armed it just before. */
+static void stop_timer(struct worker *w)
+{
+	if (rt.tick_source != UTHREAD_TICK_WORKER)
+		return;
+	set_timer(w->timer, 0, 0, 0);
+	full_fence(); /* pairs: tick_arm() */
+	if (load_relaxed(&w->ticking))
+		start(w);
 }
 
 bool tick_quiet(struct worker *w)
@@ -196,14 +211,13 @@ bool tick_quiet(struct worker *w)
 void tick_parked(struct worker *w)
 {
 	__atomic_store_n(&w->ticking, 0, __ATOMIC_SEQ_CST);
-	if (rt.tick_source == UTHREAD_TICK_WORKER)
-		set_timer(w->timer, 0, 0, 0);
+	stop_timer(w);
 }
 
 void tick_stop(struct worker *w)
 {
-	if (tick_quiet(w) && rt.tick_source == UTHREAD_TICK_WORKER)
-		set_timer(w->timer, 0, 0, 0);
+	if (tick_quiet(w))
+		stop_timer(w);
 }
 
 void tick_retry(struct worker *w)
