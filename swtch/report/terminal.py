@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run in the terminal: the table, the charts as text blocks, the verdicts.
+"""A run in the terminal: tables, small charts, the verdicts.
 
 Fits 80 columns; colour carries nothing that is not also a word.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from swtch.report import dots
 from swtch.report.chapters import chapter, said
 from swtch.report.story import Story, spread, tell, where
 
@@ -30,11 +31,20 @@ def print_run(run_dir: Path, console: Console) -> None:
         for shown in chapter(experiment.name).terminal(story):
             # What is text is text: an id may look like rich's markup.
             console.print(shown, highlight=False, markup=False)
+        for chart in dots.charts(story, experiment.name):
+            _print_chart(chart, console)
         for sentence in said(story, experiment.name):
             console.print(sentence, highlight=False, markup=False)
     console.print()
     _verdicts(story, console)
     _rest(story, console)
+
+
+def _print_chart(chart: dots.Chart, console: Console) -> None:
+    boxes = console.encoding.lower().startswith("utf")
+    lines = dots.draw(chart, console.width, dots.DRAWN if boxes else dots.ASCII)
+    if lines:
+        console.print("\n".join(("", *lines)), highlight=False, markup=False, no_wrap=True)
 
 
 def _verdicts(story: Story, console: Console) -> None:
