@@ -104,7 +104,8 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
 
     ``values`` are the scalar results of the probe, unit in the name.
     ``detail`` keeps what only one experiment reads (the Gantt slots).
-    ``steal_ns`` and ``interrupts`` are machine-wide deltas over the invocation.
+    ``steal_ns`` and ``interrupts`` are of the CPUs measured, over the invocation; of the
+    whole guest, and of the whole machine that runs it, where that is a guest.
     A failed invocation has ``status`` "failed", ``error`` one clear line, and
     no values; it still counts as done for resuming.
     """

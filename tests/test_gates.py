@@ -258,6 +258,14 @@ def test_interrupts_begin_above_ten_per_millisecond(interrupts: int, fires: bool
     assert ("interrupts" in gates.check(trial, made)) == fires
 
 
+def test_interrupts_are_allowed_to_each_measured_cpu() -> None:
+    trial = scenario("A", "pthread")
+    assert len(trial.probe["cpus"]) == 4
+    for interrupts, fires in ((2000, False), (2001, True)):
+        made = change(scenario_sample(trial), elapsed_ns=50_000_000, interrupts=interrupts)
+        assert ("interrupts" in gates.check(trial, made)) == fires
+
+
 def test_each_sleep_asks_for_an_interrupt_of_its_own() -> None:
     made = {}
     for case in ("B2", "C2"):

@@ -43,7 +43,7 @@ from typing import Any
 
 import msgspec
 
-from swtch.engines import PEERS, Outcome
+from swtch.engines import PEERS, Outcome, disturbance
 from swtch.engines.protocol import ProbeError, read_result
 from swtch.errors import CannotError, os_error_text
 from swtch.records import Engine as EngineName
@@ -115,7 +115,8 @@ class NativeEngine:
     def perform(self, trial: Trial, invocation: Invocation) -> Outcome:
         """One process from start to end; see the module's head."""
         started = datetime.datetime.now(datetime.UTC)
-        before = machine_counters()
+        measured = tuple(trial.probe.get("cpus", ()))
+        before = disturbance.counters(measured)
         begin = time.monotonic_ns()
         stdout = stderr = b""
         error = ""
@@ -129,7 +130,7 @@ class NativeEngine:
             error = str(fault)
             if isinstance(fault, _EndedProbeError):
                 stdout, stderr = fault.stdout, fault.stderr
-        after = machine_counters()
+        after = disturbance.counters(measured)
         sample = Sample(
             seq=invocation.seq,
             experiment=trial.experiment,
@@ -147,8 +148,8 @@ class NativeEngine:
             threads=result.threads if result else (),
             carriers=result.carriers if result else (),
             detail=result.detail if result else {},
-            steal_ns=_delta(before, after, "steal_ns"),
-            interrupts=_delta(before, after, "interrupts"),
+            steal_ns=disturbance.delta(before, after, "steal_ns"),
+            interrupts=disturbance.delta(before, after, "interrupts"),
         )
         return Outcome(sample=sample, stdout=stdout, stderr=stderr)
 
@@ -229,29 +230,6 @@ class _EndedProbeError(ProbeError):
         super().__init__(line)
         self.stdout = stdout
         self.stderr = stderr
-
-
-def machine_counters() -> dict[str, int]:
-    """Machine-wide counters since boot that explain a disturbed sample; may be empty."""
-    try:
-        text = Path("/proc/stat").read_text()
-    except OSError:
-        return {}
-    counters = {}
-    tick_ns = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
-    for line in text.splitlines():
-        words = line.split()
-        if words[:1] == ["cpu"] and len(words) > 8:
-            counters["steal_ns"] = int(words[8]) * tick_ns
-        elif words[:1] == ["intr"]:
-            counters["interrupts"] = int(words[1])
-    return counters
-
-
-def _delta(before: dict[str, int], after: dict[str, int], key: str) -> int | None:
-    if key not in before or key not in after:
-        return None
-    return after[key] - before[key]
 
 
 def _wait(pid: int, timeout_s: float) -> bool:

@@ -29,9 +29,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from swtch.engines import Outcome
+from swtch.engines import Outcome, disturbance
 from swtch.engines.control import control_text
-from swtch.engines.native import NativeEngine, machine_counters
+from swtch.engines.native import NativeEngine
 from swtch.engines.protocol import ProbeError, Result, read_result
 from swtch.engines.vm import sample_of
 from swtch.errors import CannotError, os_error_text
@@ -185,7 +185,8 @@ class NativeKthreadEngine:
         if trial.model != "kthread":
             return self._native.perform(trial, invocation)
         started = datetime.datetime.now(datetime.UTC)
-        before = machine_counters()
+        measured = tuple(trial.probe.get("cpus", ()))
+        before = disturbance.counters(measured)
         begin = time.monotonic_ns()
         stdout, error = b"", ""
         result: Result | None = None
@@ -194,8 +195,7 @@ class NativeKthreadEngine:
             result = read_result(stdout, 0, trial)
         except (ProbeError, CannotError) as fault:
             error = str(fault)
-        after = machine_counters()
-        deltas = {key: after[key] - before[key] for key in before if key in after}
+        after = disturbance.counters(measured)
         sample = sample_of(
             trial,
             invocation,
@@ -203,8 +203,8 @@ class NativeKthreadEngine:
             elapsed_ns=time.monotonic_ns() - begin,
             result=result,
             error=error,
-            steal_ns=deltas.get("steal_ns"),
-            interrupts=deltas.get("interrupts"),
+            steal_ns=disturbance.delta(before, after, "steal_ns"),
+            interrupts=disturbance.delta(before, after, "interrupts"),
         )
         return Outcome(sample=sample, stdout=stdout, stderr=b"")
 

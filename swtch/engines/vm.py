@@ -30,9 +30,9 @@ from typing import Any
 
 import msgspec
 
-from swtch.engines import Outcome
+from swtch.engines import Outcome, disturbance
 from swtch.engines.control import control_text
-from swtch.engines.native import PAD_MAX, machine_counters
+from swtch.engines.native import PAD_MAX
 from swtch.engines.protocol import ProbeError, Result, how_it_ended, read_result
 from swtch.errors import CannotError
 from swtch.records import Engine as EngineName
@@ -255,7 +255,7 @@ class VmEngine:
     def perform(self, trial: Trial, invocation: Invocation) -> Outcome:
         """One program in the guest that the trial names."""
         started = datetime.datetime.now(datetime.UTC)
-        before = machine_counters().get("steal_ns")
+        before = disturbance.counters()
         begin = time.monotonic_ns()
         stdout = stderr = b""
         result, ran, error = None, None, ""
@@ -269,7 +269,7 @@ class VmEngine:
             stderr = f"{death}\nlast lines of the console:\n{death.console}\n".encode()
         except (ProbeError, CannotError) as fault:
             error = str(fault)
-        after = machine_counters().get("steal_ns")
+        after = disturbance.counters()
         sample = sample_of(
             trial,
             invocation,
@@ -277,7 +277,7 @@ class VmEngine:
             elapsed_ns=time.monotonic_ns() - begin,
             result=result,
             error=error,
-            steal_ns=None if before is None or after is None else after - before,
+            steal_ns=disturbance.delta(before, after, "steal_ns"),
             interrupts=ran.interrupts if ran else None,
         )
         return Outcome(sample=sample, stdout=stdout, stderr=stderr)

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Steal and interrupts are those of the CPUs that were measured."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from swtch.engines import disturbance
+
+TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+STAT = """\
+cpu  10 0 10 100 0 0 0 60 0 0
+cpu0 5 0 5 50 0 0 0 10 0 0
+cpu2 5 0 5 50 0 0 0 50 0 0
+intr 1000 0 9 9
+ctxt 5
+"""
+# CPU 1 is offline; ERR is of the machine.
+INTERRUPTS = """\
+           CPU0       CPU2
+  0:         12          0   IO-APIC   2-edge      timer
+ 24:          1        300  PCI-MSIX-0000:00:01.0   0-edge      7
+LOC:        200         40   Local timer interrupts
+ERR:          5
+"""
+
+
+@pytest.fixture
+def proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name, text in (("STAT", STAT), ("INTERRUPTS", INTERRUPTS)):
+        file = tmp_path / name
+        file.write_text(text)
+        monkeypatch.setattr(disturbance, name, file)
+    return tmp_path
+
+
+@pytest.mark.usefixtures("proc")
+@pytest.mark.parametrize(
+    ("cpus", "steal", "interrupts"),
+    [((), 60, 1000), ((0,), 10, 213), ((2,), 50, 340), ((0, 2), 60, 553)],
+)
+def test_of_the_measured_cpus(cpus: tuple[int, ...], steal: int, interrupts: int) -> None:
+    assert disturbance.counters(cpus) == {"steal_ns": steal * TICK_NS, "interrupts": interrupts}
+
+
+@pytest.mark.usefixtures("proc")
+def test_a_cpu_that_is_not_there_is_not_known() -> None:
+    assert disturbance.counters((0, 1)) == {}
+
+
+def test_without_proc_nothing_is_known(proc: Path) -> None:
+    (proc / "INTERRUPTS").unlink()
+    assert disturbance.counters((0,)) == {}
+    assert disturbance.counters()["interrupts"] == 1000
+
+
+def test_what_is_unknown_has_no_difference() -> None:
+    assert disturbance.delta({"steal_ns": 1}, {"steal_ns": 4}, "steal_ns") == 3
+    assert disturbance.delta({}, {"steal_ns": 4}, "steal_ns") is None
+    assert disturbance.delta({"steal_ns": 1}, {}, "steal_ns") is None
+
+
+def test_this_machine_counts() -> None:
+    cpu = min(os.sched_getaffinity(0))
+    one, every = disturbance.counters((cpu,)), disturbance.counters()
+    if not every:
+        pytest.skip("no /proc/stat here")
+    assert set(one) == set(every)
+    assert 0 <= one["interrupts"] <= disturbance.counters()["interrupts"]
