@@ -14,8 +14,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from swtch.engines import exact
+from swtch.engines import caches, exact
 from swtch.engines.exact import ExactEngine, in_instructions
+from swtch.engines.native import PROBE, PROBE_DIR
 from swtch.engines.protocol import Result
 from swtch.engines.vm import EMULATED_SLEEP_NS, Subject, VmEngine
 from swtch.experiments import Setting, get
@@ -219,6 +220,19 @@ class TestVmEngine:
         assert facts["guests"][0]["why_not_kvm"] == "test"
         assert "fake" in facts["guests"][0]["qemu"] and facts["sha256"]
         msgspec.json.encode(facts)
+
+    @pytest.mark.usefixtures("fake_qemu")
+    def test_another_cache_model_is_another_engine(
+        self, subject: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tmp_path / PROBE).touch(0o755)
+        monkeypatch.setenv(PROBE_DIR, str(tmp_path))
+        digests = set()
+        for contents in (None, b"one", b"two"):
+            if contents:
+                (tmp_path / caches.PLUGIN).write_bytes(contents)
+            digests.add(ExactEngine([subject]).describe()["sha256"])
+        assert len(digests) == 3
 
     def test_emulated_sleeps_are_long_enough_to_be_sleeps(self, subject: Subject) -> None:
         trials = get("scenarios").trials(Setting(cpus=(0, 1, 2, 3), models=("pthread",)))

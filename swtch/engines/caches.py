@@ -11,6 +11,7 @@ are a model's stays visible: the engine is exact, and the geometry is with the s
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -131,6 +132,14 @@ def plugin() -> Path:
         f"the cache model {PLUGIN} is not in {found.parent}; build it with 'make'"
         f" or set {PROBE_DIR} to the folder that holds it."
     )
+
+
+def digest() -> str:
+    """Of the plugin's contents; "" where there is none, which no run without it minds."""
+    try:
+        return hashlib.sha256(plugin().read_bytes()).hexdigest()
+    except (CannotError, OSError):
+        return ""
 
 
 def counted(result: Result, probe: Mapping[str, Any], text: str, of: Geometry) -> Result:

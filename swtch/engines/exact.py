@@ -92,8 +92,9 @@ class ExactEngine:
         return any(subject.prepared.has_module for subject in self._subjects.values())
 
     def describe(self) -> dict[str, Any]:
-        """The digest tells a resumed run whether guests and programs are the same."""
+        """The digest tells a resumed run whether guests, programs and cache model are the same."""
         subjects = list(self._subjects.values())
+        parts = [subject.prepared.digest for subject in subjects]
         return {
             "engine": self.name,
             "unit": "instructions",
@@ -102,7 +103,7 @@ class ExactEngine:
                 {**describe(s.prepared), "qemu": qemu.version(s.prepared.guest.arch)}
                 for s in subjects
             ],
-            "sha256": cache.key_of([subject.prepared.digest for subject in subjects]),
+            "sha256": cache.key_of([*parts, caches.digest()]),
         }
 
     def spread(self, trials: Sequence[Trial]) -> tuple[Trial, ...]:
