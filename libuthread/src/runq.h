@@ -35,6 +35,24 @@ static inline struct uthread *rq_pop(struct worker *w)
 	return ut;
 }
 
+/*
+ * Out with the first, in with `ut`; NULL and nothing done if there is none. What
+ * a yield does: the counts stay, and so does a queue that is never empty.
+ */
+static inline struct uthread *rq_rotate(struct worker *w, struct uthread *ut)
+{
+	struct uthread *first = w->rq.head;
+
+	if (!first)
+		return NULL;
+	ut->next = NULL;
+	w->rq.tail->next = ut; /* which may be the first's own */
+	w->rq.tail = ut;
+	w->rq.head = first->next;
+	w->bound_count += (ut->bound >= 0) - (first->bound >= 0);
+	return first;
+}
+
 static inline struct uthread *local_pop(struct worker *w)
 {
 	struct uthread *ut;

@@ -354,22 +354,21 @@ void sched_park(struct uthread *me, bool timed, struct uthread *heir)
 /* Give the worker to who waited longest, and wait in turn. False: nobody. */
 static inline bool give_way(struct worker *w, struct uthread *me)
 {
-	struct uthread *next;
+	struct uthread *next = NULL;
 
 	if (unlikely(rt.policy))
 		policy_charge(me);
 	bias_lock(&w->bias);
-	/* A policy is asked whether somebody else shall run at all. */
-	if (unlikely(rt.policy && w->count))
+	if (likely(!rt.policy)) {
+		next = rq_rotate(w, me);
+	} else if (w->count) {
+		/* A policy is asked whether somebody else shall run at all. */
 		rq_push(w, me);
-	next = rq_pop(w);
-	if (!next || next == me) {
-		bias_unlock(&w->bias);
-		return false;
+		next = rq_pop(w);
 	}
-	if (likely(!rt.policy))
-		rq_push(w, me);
 	bias_unlock(&w->bias);
+	if (!next || next == me)
+		return false;
 	tick_want(w);
 	if (me->bound < 0)
 		poke();
