@@ -391,6 +391,21 @@ def test_gates_are_told_with_their_counts(tmp_path: Path) -> None:
     assert "counter 2, faults 2" in made.md
 
 
+def test_a_control_is_told_by_its_test_and_not_by_its_interval(tmp_path: Path) -> None:
+    """Each copy a tenth faster in its block: the interval excludes 1, the rank test does not."""
+    speeds = [100.0, 150.0, 200.0, 250.0, 300.0]
+    scene = Scene().scenario("A", "pthread", speeds)
+    scene.scenario("A", "pthread", [speed * 1.1 for speed in speeds], where={"again": True})
+    made = Written(scene.write(tmp_path / "run"))
+    (control,) = made.report.controls
+    assert not control.differs and not control.ratio.low <= 1 <= control.ratio.high
+    (row,) = page.tables(made.page)[-1][1:]
+    assert row[0] == "scenarios/A/pthread" and row[-1] == "no difference"
+    for text in (made.page.text, made.from_md.text):
+        assert "1 trial was measured twice" in text and "0 of 1 are called different." in text
+        assert "lies in the interval" not in text
+
+
 def test_an_incomplete_run_says_so(written: Get) -> None:
     assert "This run is not complete." in written("interrupted").page.text
     assert "4 of 30 invocations" in written("interrupted").md

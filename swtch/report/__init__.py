@@ -275,8 +275,20 @@ def _markdown(story: Story, _: Path) -> str:
         ("Gate", "A sample is marked when", "Marked"),
         [(name, meaning, f"{n} of {total}") for name, meaning, n, total in story.gate_rows],
     )
-    for control in story.controls:
-        lines += ["", _md_line(f"A/A control, {control.a.trial.id}: {spread(control.ratio)} x.")]
+    if story.controls:
+        lines += ["", _md_line(story.controls_told), ""]
+        lines += _md_table(
+            ("Trial", "Ratio to its copy", "p", "Called"),
+            [
+                (
+                    control.a.trial.id,
+                    f"{spread(control.ratio)} x",
+                    f"{control.p:.2g}",
+                    "different" if control.differs else "no difference",
+                )
+                for control in story.controls
+            ],
+        )
     if story.courses:
         lines += ["", _md_line(story.courses)]
     if story.target:

@@ -140,6 +140,21 @@ class Story:
         return rate(self.groups)
 
     @cached_property
+    def controls_told(self) -> str:
+        """What the A/A controls say of this run, in a sentence; empty without any."""
+        of = len(self.controls)
+        if not of:
+            return ""
+        called = [one.a.trial.id for one in self.controls if one.differs]
+        named = f": {_some(called)}" if called else ""
+        trials = "1 trial was" if of == 1 else f"{of} trials were"
+        return (
+            f"{trials} measured twice, the second time under another name, so that every"
+            f" difference is noise. {len(called)} of {of} {'is' if len(called) == 1 else 'are'}"
+            f" called different{named}."
+        )
+
+    @cached_property
     def courses(self) -> str:
         """Whether trials held their level over the blocks, in a sentence; empty if too short."""
         found: dict[str, list[str]] = {}

@@ -75,7 +75,7 @@ def _rest(story: Story, console: Console) -> None:
     for control in story.controls:
         console.print(
             f"A/A control, {control.a.trial.id} against its copy: {spread(control.ratio)} x"
-            + (": this run sees differences that are not there" if control.differs else ""),
+            + (": called different, which they are not" if control.differs else ""),
             highlight=False,
             markup=False,
         )
