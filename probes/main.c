@@ -26,6 +26,7 @@ static const struct {
 	{ "sync", probe_sync },
 	{ "queue", probe_queue },
 	{ "wakeup", probe_wakeup },
+	{ "io", probe_io },
 	{ "pair-overhead", probe_pair },
 	{ "interrupt-overhead", probe_interrupt },
 	{ "token", probe_token },

@@ -77,6 +77,7 @@ void probe_calls(json_t *trial);
 void probe_sync(json_t *trial);
 void probe_queue(json_t *trial);
 void probe_wakeup(json_t *trial);
+void probe_io(json_t *trial);
 void probe_token(json_t *trial);
 
 #endif

@@ -100,6 +100,15 @@ def token(trial: dict[str, Any]) -> dict[str, Any]:
     return {**times, "handovers": 2 * passes, "switches": 2 * passes, "single_switches": 0}
 
 
+def io(trial: dict[str, Any]) -> dict[str, Any]:
+    trips = trial["connections"] * trial["trips"]
+    sent = trips * trial["bytes"]
+    clients = {"client_cpu_ns": 4_000 * trips, "client_nvcsw": trips, "client_nivcsw": 0}
+    server = {"server_cpu_ns": 4_000 * trips, "server_waits": trips}
+    times = {"wall_ns": 9_000 * trips, **clients, **server}
+    return {**times, "trips": trips, "counter": sent, "expected": sent, "switches": 2 * trips}
+
+
 def main() -> int:
     trial = json.loads(sys.stdin.read())
     mode = mode_for(trial)
@@ -134,7 +143,7 @@ def main() -> int:
         child = subprocess.Popen(["sleep", "1000"])
         Path(os.environ["FAKE_LOG"] + ".child").write_text(str(child.pid))
     sample = {"kind": "sample", "model": trial["model"]}
-    known = {"scenario": scenario, "ring": ring, "token": token}
+    known = {"scenario": scenario, "ring": ring, "token": token, "io": io}
     sample |= known.get(trial["probe"], gantt)(trial)
     if mode == "model":
         sample["model"] = "kthread"

@@ -95,6 +95,23 @@ def producing(one: Trial, factor: float) -> Mapping[str, float]:
     return {"wall_ns": round(ns * 100 * factor), "items": 100, "counter": 5050, "expected": 5050}
 
 
+def answering(one: Trial, factor: float) -> Mapping[str, float]:
+    ns = {"loop": 4000, "epoll": 5000, "blocking": 8000}[str(one.factors["by"])]
+    if one.model == "coroutine" and one.factors["by"] == "blocking":
+        ns *= 4
+    return {
+        "wall_ns": round(ns * 200 * factor),
+        "client_cpu_ns": round(ns * 100 * factor),
+        "client_nvcsw": 90,
+        "client_nivcsw": 10,
+        "trips": 100,
+        "counter": 6400,
+        "expected": 6400,
+        "server_waits": 50,
+        **({} if one.factors["by"] == "blocking" else {"waits": 25}),
+    }
+
+
 def waking(one: Trial, factor: float) -> Mapping[str, float]:
     busy = 4 if one.factors["busy"] else 1
     ns = {"uthread": 500, "pthread": 5000}[one.model] * factor * busy
@@ -148,6 +165,18 @@ CHAPTERS: dict[str, tuple[Values, list[str], list[str]]] = {
         producing,
         ["fig-producer-consumer"],
         ["each item two switches, ", "as long as it does as uthreads"],
+    ),
+    "coroutine-io": (
+        answering,
+        ["fig-coroutine-io", "fig-coroutine-io-cpu"],
+        [
+            "an epoll loop without threads 3 998",
+            "as coroutines it costs 1.2",
+            "A pthread for each connection costs 1.",
+            "Coroutines that sleep in read(), and all others with them, need 6.",
+            "With the server on another CPU, coroutines that sleep",
+            "as long as parked ones",
+        ],
     ),
     "mitigation": (fenced, ["fig-mitigation"], ["3", "times as long", "Between pthreads"]),
 }
@@ -334,6 +363,31 @@ def test_yields_of_nobody_are_no_share(tmp_path: Path) -> None:
     assert chapter("eevdf-yield").figures(story) == [] and said(story, "eevdf-yield") == []
     (table,) = chapter("eevdf-yield").tables(story)
     assert all("3 failed" in row.cells[-2] for row in table.rows)
+
+
+def test_what_has_no_threads_is_a_series_of_its_own(tmp_path: Path) -> None:
+    story = told(scene_of("coroutine-io"), tmp_path)
+    (table,) = chapter("coroutine-io").tables(story)
+    rows = [row.cells for row in table.rows]
+    assert {cells[0] for cells in rows} == {
+        "no threads",
+        "coroutine",
+        "ucontext",
+        "uthread",
+        "pthread",
+    }
+    asleep = [cells for cells in rows if "asleep in read()" in cells[1]]
+    assert {cells[0] for cells in asleep} == {"coroutine", "uthread"}
+    waits = table.columns.index("epoll_wait")
+    assert all(cells[waits] == "–" for cells in (*asleep, *(c for c in rows if c[0] == "pthread")))
+    assert {c[waits] for c in rows if c[0] == "no threads"} == {"0.250"}
+    for figure in chapter("coroutine-io").figures(story):
+        assert "no threads" in figure.svg and "asleep in read()" in figure.svg
+
+
+def test_one_cpu_says_nothing_of_two(tmp_path: Path) -> None:
+    scene = measured(Scene(), "coroutine-io", answering, where={"cpus": (0,)})
+    assert not any("another CPU" in one for one in said(told(scene, tmp_path), "coroutine-io"))
 
 
 def test_peers_that_were_not_built_are_named(tmp_path: Path) -> None:

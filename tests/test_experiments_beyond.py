@@ -8,6 +8,7 @@ import pytest
 from swtch.experiments import (
     Setting,
     asid_cliff,
+    coroutine_io,
     eevdf_yield,
     every,
     get,
@@ -23,6 +24,7 @@ from swtch.records import Depth, Engine, Trial
 
 NAMES = (
     "asid-cliff",
+    "coroutine-io",
     "mitigation",
     "peers",
     "ping",
@@ -33,7 +35,7 @@ NAMES = (
     "wakeup-latency",
 )
 # What makes a trial longer or shorter.
-SIZES = ("batches", "iterations", "times", "items", "wakes")
+SIZES = ("batches", "iterations", "times", "items", "wakes", "trips")
 
 
 def trials(
@@ -266,3 +268,68 @@ def test_sleepers_are_woken_quiet_and_beside_a_loop() -> None:
     assert {one.factors["policy"] for one in trials("wakeup-latency", quick=True).values()} == {
         "other"
     }
+
+
+# ---- coroutine-io ----
+
+
+def test_everybody_waits_as_they_do_best_and_two_fall_asleep() -> None:
+    made = trials("coroutine-io")
+    assert set(made) == {
+        f"{cpus}/{number}/{by}/{model}"
+        for cpus in (1, 2)
+        for number in coroutine_io.CONNECTIONS
+        for model, by in (*coroutine_io.ARMS, *coroutine_io.TRAPS)
+        if number == coroutine_io.TRAP_AT or (model, by) not in coroutine_io.TRAPS
+    }
+    for one in made.values():
+        assert len(one.probe["cpus"]) == one.factors["cpus_used"]
+        assert one.probe["by"] == one.factors["by"]
+        assert one.probe["connections"] == one.factors["connections"]
+        assert one.probe["policy"] == one.factors["policy"] == "other"
+        assert one.probe["trips"] >= 4 and one.probe["bytes"] == 64
+        # Spares come by ticks.
+        assert one.probe.get("tick_ns") == (1_000_000 if one.model == "uthread" else None)
+    assert get("coroutine-io").study == "001"
+
+
+def test_who_is_compared_makes_as_many_round_trips() -> None:
+    for made in (trials("coroutine-io"), trials("coroutine-io", quick=True)):
+        for cpus in (1, 2):
+            assert (
+                len(
+                    {
+                        one.probe["trips"]
+                        for name, one in made.items()
+                        if name.startswith(f"{cpus}/32/")
+                        and (one.model, one.factors["by"]) in coroutine_io.ARMS
+                    }
+                )
+                == 1
+            )
+
+
+def test_what_is_said_of_coroutines_under_io_is_in_a_quick_run() -> None:
+    made = trials("coroutine-io", quick=True)
+    for model, by in (*coroutine_io.ARMS, *coroutine_io.TRAPS):
+        assert f"1/{coroutine_io.TRAP_AT}/{by}/{model}" in made
+
+
+def test_a_round_trips_share_of_what_was_counted() -> None:
+    metrics = coroutine_io.METRICS
+    values = {
+        "trips": 10,
+        "wall_ns": 500,
+        "client_cpu_instructions": 70,
+        "client_nvcsw": 8,
+        "client_nivcsw": 4,
+        "server_waits": 5,
+    }
+    told = {name: metric.of(values) for name, metric in metrics.items()}
+    assert told["each_ns"] == 50 and told["each_instructions"] is None
+    assert told["cpu_instructions"] == 7 and told["cpu_ns"] is None
+    assert told["kernel_switches"] == 1.2 and told["batch"] == 2
+    # Who makes no switches of their own, and calls no epoll_wait(), has none.
+    assert told["own_switches"] is None and told["waits"] is None
+    assert metrics["each_ns"].of({"wall_ns": 5}) is None
+    assert metrics["batch"].of({"trips": 5, "server_waits": 0}) is None

@@ -6,16 +6,18 @@ Nothing here depends on how fast the machine is.
 
 from __future__ import annotations
 
+import resource
 from pathlib import Path
 from typing import Any
 
 import pytest
+from probing import fails, run
 from test_probes_003 import CPUS, Record, error, measure, probe
 
 from swtch.analysis import gates
 from swtch.engines import PEERS
 from swtch.engines.protocol import Result
-from swtch.experiments import ping, producer_consumer, signal, sync, syscall
+from swtch.experiments import coroutine_io, ping, producer_consumer, signal, sync, syscall
 from swtch.records import Sample, Trial
 
 __all__ = ["probe"]  # the fixture
@@ -362,6 +364,136 @@ def test_a_sleeper_beside_a_loop_is_not_forgotten(probe: Path, attempt: int) -> 
 )
 def test_a_wrong_sleeper_is_named(probe: Path, given: Record, where: str) -> None:
     assert error(probe, wakeup(**{"model": "pthread", "by": "timer", **given}))["where"] == where
+
+
+# ---- io ----
+
+
+def io(model: str, by: str, **given: Any) -> Record:
+    base: Record = {
+        "schema": 1,
+        "probe": "io",
+        "model": model,
+        "by": by,
+        "connections": 5,
+        "trips": 20,
+        "bytes": 64,
+        "cpus": CPUS[:1],
+        "policy": "other",
+        "tick_ns": 1_000_000 if model == "uthread" else None,
+        "seed": 0,
+    }
+    return of(base, given)
+
+
+CLIENTS = [*coroutine_io.ARMS, *coroutine_io.TRAPS, ("ucontext", "blocking")]
+
+
+@pytest.mark.parametrize("connections", [1, 5, 300])
+@pytest.mark.parametrize("cpus", [CPUS[:1], CPUS], ids=["one", "all"])
+@pytest.mark.parametrize(("model", "by"), CLIENTS)
+def test_every_byte_comes_back(
+    probe: Path, model: str, by: str, cpus: list[int], connections: int
+) -> None:
+    each = 3 if connections == 300 else 20
+    trial = io(model, by, connections=connections, trips=each, cpus=cpus)
+    made = measure(probe, trial)
+    values = made.values
+    assert values["trips"] == connections * each
+    assert values["counter"] == values["expected"] == connections * each * 64
+    assert marks(trial, made) == ()
+    assert values["client_cpu_ns"] > 0 and values["server_cpu_ns"] > 0
+    assert 0 < values["server_waits"] <= values["trips"] + connections
+    assert ("waits" in values) == ("parks" in values) == (by != "blocking")
+    assert ("switches" in values) == (model != "pthread")
+
+
+@pytest.mark.parametrize(("model", "by"), CLIENTS)
+def test_one_connection_is_a_switch_to_the_server_each_trip(
+    probe: Path, model: str, by: str
+) -> None:
+    values = measure(probe, io(model, by, connections=1, trips=50)).values
+    assert values["client_nvcsw"] + values["client_nivcsw"] >= 50
+    # It sends the next when it has the answer: each is a look of its own.
+    assert values["server_waits"] == 50
+    assert values.get("parks", 0) <= 51
+
+
+@pytest.mark.parametrize("model", ["coroutine", "ucontext"])
+def test_a_coroutine_is_left_when_it_waits_and_only_then(probe: Path, model: str) -> None:
+    parked = measure(probe, io(model, "epoll", cpus=CPUS)).values
+    assert parked["switches"] == 2 * (parked["parks"] + 5)
+    asleep = measure(probe, io(model, "blocking", cpus=CPUS)).values
+    assert asleep["switches"] == 2 * 5 * (20 + 1)
+
+
+def test_threads_that_sleep_are_many_and_a_loop_is_one(probe: Path) -> None:
+    """With all messages sent before anybody sleeps, a loop sleeps once for all of them."""
+    loop = measure(probe, io("pthread", "loop", connections=64, policy="batch")).values
+    threads = measure(probe, io("pthread", "blocking", connections=64, policy="batch")).values
+    assert loop["client_nvcsw"] < threads["client_nvcsw"]
+
+
+@pytest.mark.parametrize("size", [1, 7, 63, 65, 4096])
+@pytest.mark.parametrize(("model", "by"), coroutine_io.ARMS)
+def test_messages_of_any_size(probe: Path, model: str, by: str, size: int) -> None:
+    values = measure(probe, io(model, by, bytes=size, cpus=CPUS)).values
+    assert values["counter"] == values["expected"] == 5 * 20 * size
+
+
+@pytest.mark.parametrize("tick_ns", [0, 100_000])
+@pytest.mark.parametrize("by", ["epoll", "blocking"])
+@pytest.mark.parametrize("cpus", [CPUS[:1], CPUS], ids=["one", "all"])
+def test_ticks_lose_no_answer(probe: Path, cpus: list[int], by: str, tick_ns: int) -> None:
+    trial = io("uthread", by, connections=40, trips=60, cpus=cpus, tick_ns=tick_ns)
+    values = measure(probe, trial).values
+    assert values["counter"] == values["expected"] == 40 * 60 * 64
+    assert (values["ticks"] == 0) or tick_ns
+
+
+def test_a_wrong_byte_is_marked(probe: Path) -> None:
+    """The gate itself: the same sample with a byte that came back as another."""
+    trial = io("pthread", "loop")
+    made = measure(probe, trial)
+    made.values["counter"] -= 1
+    assert marks(trial, made) == ("counter",)
+
+
+def descriptors(soft: int, hard: int | None = None) -> None:
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, most if hard is None else hard))
+
+
+def test_more_descriptors_are_asked_for_and_too_few_are_said(probe: Path) -> None:
+    trial = io("pthread", "loop", connections=100, trips=2)
+    assert run(probe, trial, lambda: descriptors(40)).returncode == 0
+    fails(probe, trial, "connections", "ulimit -n is 40", lambda: descriptors(40, 40))
+
+
+@pytest.mark.parametrize(
+    ("given", "where"),
+    [
+        ({"model": "process"}, "model"),
+        ({"by": "magic"}, "by"),
+        ({"by": "epoll"}, "by"),
+        ({"model": "coroutine", "by": "loop"}, "by"),
+        ({"model": "uthread", "by": "loop"}, "by"),
+        ({"connections": 0}, "connections"),
+        ({"connections": 5000}, "connections"),
+        ({"trips": 0}, "trips"),
+        ({"bytes": 0}, "bytes"),
+        ({"bytes": 4097}, "bytes"),
+        ({"bytes": "64"}, "bytes"),
+        ({"cpus": []}, "cpus"),
+        ({"cpus": [CPUS[0]] * 3}, "cpus"),
+        ({"cpus": [8000]}, "cpus"),
+        ({"policy": "idle"}, "policy"),
+        ({"model": "uthread", "by": "epoll", "tick_ns": 5}, "tick_ns"),
+    ],
+)
+def test_a_wrong_connection_is_named(probe: Path, given: Record, where: str) -> None:
+    record = error(probe, io(**{"model": "pthread", "by": "loop", **given}))
+    assert record["where"] == where
 
 
 # ---- peers ----

@@ -136,8 +136,10 @@ class Cases:
     labels: tuple[str, str]
     columns: Mapping[str, Cell]
     says: Callable[[Place, Sequence[Group]], Iterable[str]]
+    part: str = ""  # what tells a second picture of the same cases from the first
     brief: int = 2  # so many of the columns fit a terminal
     log: bool = True
+    tight: bool = False  # the axis ends where the values do
     known: Mapping[str, str] = field(default_factory=lambda: COLOURS)
 
     def figures(self, story: Story) -> list[Figure]:
@@ -186,8 +188,10 @@ class Cases:
         least = min(rows, key=lambda row: row["value"])
         most = max(rows, key=lambda row: row["value"])
         return figure(
-            shapes.forest(rows, at(self.axis, place), known=self.known, log=self.log),
-            f"fig-{self.experiment}" + place_suffix(place),
+            shapes.forest(
+                rows, at(self.axis, place), known=self.known, log=self.log, tight=self.tight
+            ),
+            f"fig-{self.experiment}" + (self.part and f"-{self.part}") + place_suffix(place),
             self.title + beside(place),
             f"Least: {least['case']}, {least['series']}, {number(least['value'])}."
             f" Most: {most['case']}, {most['series']}, {number(most['value'])}.",
