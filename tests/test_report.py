@@ -34,10 +34,10 @@ from synthetic import (
     spread,
 )
 
-from swtch import report, store
+from swtch import plan, report, store
 from swtch.experiments import Experiment
 from swtch.records import Finding, Interval, Verdict
-from swtch.report import story
+from swtch.report import shapes, story
 from swtch.report.chapters import chapter, coroutine_gantt, scenarios
 from swtch.report.chapters.plain import Plain
 from swtch.report.story import number, tell, where
@@ -314,6 +314,56 @@ def test_every_figure_is_there_once_a_place(written: Get) -> None:
         assert figure.one("figcaption").text.startswith(figure.one("svg").children[0].text)
     assert "currentColor" in written("full").html
     assert "#010203" not in written("full").html
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "ticks"),
+    [
+        (0.06, 13, [0.1, 1, 10]),
+        (200, 3200, [300, 1000, 3000]),
+        (150, 430, [200, 300, 400]),
+        (65, 260, [70, 100, 150, 200]),
+        (96, 104, [96, 98, 100, 102, 104]),
+        (1e-9, 1e9, [1e-9, 1e-6, 1e-3, 1, 1e3, 1e6, 1e9]),
+    ],
+)
+def test_a_logarithmic_axis_has_few_round_ticks(
+    low: float, high: float, ticks: list[float]
+) -> None:
+    assert shapes.log_ticks(low, high) == pytest.approx(ticks)
+
+
+def test_a_logarithmic_axis_ends_where_its_values_do() -> None:
+    rows = [{"value": 5.0, "low": -1.0, "high": 7.0}, {"value": 0.5}]
+    low, high = shapes.log_domain(rows)
+    assert 0.4 < low < 0.5 and 7 < high < 9
+    scale, _ = shapes.log_axis([{"value": 100.0}, {"value": 101.0}], shapes.FLAT)
+    low, high = scale.to_dict()["domain"]
+    assert high / low == pytest.approx(shapes.FLAT)
+
+
+def test_an_axis_parts_thousands_as_the_text_does(tmp_path: Path) -> None:
+    scene = Scene().scenario("A", "pthread", [5000.0, 5100.0, 5200.0, 5300.0, 5400.0])
+    made = Written(scene.write(tmp_path / "run"))
+    texts = [text.raw for text in made.page.id("fig-throughput").all("text")]
+    assert "4\u202f000" in texts and not any("," in text for text in texts if text[:1].isdigit())
+
+
+def test_the_band_of_the_ratios_is_the_noise_of_these_trials(tmp_path: Path) -> None:
+    """Not that of another experiment, whose control comes first."""
+    scene = Scene()
+    for one in plan.with_control((synthetic.gantt(),)):
+        scene.add(one, [synthetic.gantt_sample(one) for _ in range(5)])
+    for again in (False, True):
+        scene.scenario("A", "pthread", [100.0, 101.0, 102.0, 103.0, 104.0], where={"again": again})
+    scene.scenario("A", "process", [90.0, 91.0, 92.0, 93.0, 94.0])
+    made = Written(scene.write(tmp_path / "run"))
+    caption = next(
+        figure.one("figcaption").text
+        for figure in made.page.all("figure")
+        if figure.one("svg").attributes["id"] == "fig-ratios"
+    )
+    assert "The grey band is a pthread trial against its own copy" in caption
 
 
 def test_published_figures_stand_beside_the_machines_own_only(written: Get) -> None:

@@ -134,7 +134,7 @@ def check_figure(seen: Seen, name: str) -> None:
 
 
 def test_it_says_nothing_and_asks_for_nothing(seen: Seen, files: dict[str, Path]) -> None:
-    seen.page.locator("summary").click()
+    seen.page.locator("#environment summary").click()
     seen.page.wait_for_load_state("networkidle")
     assert seen.said == []
     others = [url for url in seen.asked if not url.startswith("data:")]
@@ -155,7 +155,7 @@ def test_figures_of_instructions_are_seen_too(browser: Browser, files: dict[str,
 
 
 def test_the_page_does_not_scroll_sideways(seen: Seen, width: int) -> None:
-    seen.page.locator("summary").click()
+    seen.page.locator("#environment summary").click()
     told = seen.ask("[document.documentElement.scrollWidth, document.body.scrollWidth, innerWidth]")
     assert told == [width, width, width]
     wider = seen.ask(
@@ -256,7 +256,7 @@ def test_contents_lead_to_their_sections(browser: Browser, files: dict[str, Path
         top = seen.ask("id => document.getElementById(id).getBoundingClientRect().top", target)
         assert -1 <= top < 900, target
     assert not seen.page.locator("pre").is_visible()
-    seen.page.locator("summary").click()
+    seen.page.locator("#environment summary").click()
     assert seen.page.locator("pre").is_visible()
     seen.page.context.close()
 

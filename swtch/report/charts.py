@@ -37,6 +37,8 @@ COLOURS = {
 }
 INK = "#010203"  # stands for currentColor until the SVG is made
 WIDTH = 560
+# Numbers of an axis as those of the text: thousands apart by a narrow blank, no comma.
+LOCALE = {"decimal": ".", "thousands": "\u202f", "grouping": [3], "currency": ["", ""]}
 
 
 @dataclass(frozen=True)
@@ -54,10 +56,16 @@ def render(chart: alt.TopLevelMixin, name: str, title: str, description: str) ->
     import vl_convert
 
     spec = chart.to_dict()
-    svg: str = vl_convert.vegalite_to_svg(spec)
+    svg: str = vl_convert.vegalite_to_svg(spec, format_locale=LOCALE)
     svg = svg.replace(INK, "currentColor")
-    # A fixed size would overflow a phone; the viewBox keeps the proportions.
-    svg = re.sub(r"<svg ([^>]*?)width=\"[\d.]+\" height=\"[\d.]+\"", r"<svg \1", svg, count=1)
+    # A fixed size would overflow a phone; the viewBox keeps the proportions, and the page
+    # is told the width at which text has the same size in every picture.
+    svg = re.sub(
+        r"<svg ([^>]*?)width=\"([\d.]+)\" height=\"[\d.]+\"",
+        r'<svg \1style="--w:\2"',
+        svg,
+        count=1,
+    )
     head = f'<svg role="img" aria-labelledby="{name}-t {name}-d" id="{name}" '
     svg = svg.replace("<svg ", head, 1)
     # Names inside a picture are unique in the whole page.
@@ -76,7 +84,7 @@ def as_file(made: Figure, form: str) -> bytes:
     # In a file of its own it has a size, and a ground.
     box = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', svg)
     if box:
-        svg = svg.replace("<svg ", f'<svg width="{box[1]}" height="{box[2]}" ', 1)
+        svg = re.sub(r'style="--w:[\d.]+"', f'width="{box[1]}" height="{box[2]}"', svg, count=1)
     if form == "svg":
         return svg.encode()
     if form == "png":
@@ -99,11 +107,13 @@ def themed(chart: Any) -> Any:
         "titleFont": font,
         "labelFontSize": 12,
         "labelOverlap": True,
+        "labelFlush": False,
         "titleFontSize": 12,
         "titleFontWeight": "normal",
     }
     # The width of a label is guessed, so that the next one needs some room.
     legend = {"labelFontSize": 12, "orient": "top", "symbolSize": 90, "columnPadding": 18}
+    legend["symbolOpacity"] = 1
     label = {"labelColor": INK, "titleColor": INK, "labelFont": font, "titleFont": font}
     return (
         chart.configure(background="transparent", font=font, padding=14)

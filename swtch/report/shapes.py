@@ -7,6 +7,7 @@ of it. A row has ``series``, which has a colour, and what the function names.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -22,6 +23,11 @@ Rows = list[dict[str, Any]]
 # units a character, and labels of an axis stay so far apart.
 WIDER = 2
 APART = 8
+# Curves of values within a factor of so much look flat.
+FLAT = 4
+# From so many on, rows of a case stand closer.
+MANY_SLOTS = 5
+LEAST_TICKS, MOST_TICKS = 3, 9
 
 # For series that are no models, in this order; told apart by the colour-blind.
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#8C7AE6")
@@ -42,6 +48,67 @@ def colours(rows: Rows, known: Mapping[str, str] = COLOURS) -> Any:
     return alt.Scale(domain=series, range=chosen)
 
 
+def log_domain(rows: Rows) -> tuple[float, float]:
+    """From below the least of the rows to above the greatest, on a logarithmic axis."""
+    every = [row[name] for row in rows for name in ("low", "value", "high") if name in row]
+    seen = [number for number in every if number > 0]
+    least, most = min(seen, default=1.0), max(seen, default=1.0)
+    room = max((most / least) ** 0.04, 1.04)
+    return least / room, most * room
+
+
+# Leading figures of the ticks of a logarithmic axis, from few to many.
+_LEADING = ((1,), (1, 3), (1, 2, 5), (1, 2, 3, 4, 6), (1, 1.5, 2, 3, 5, 7), (1, 1.2, 1.5, 2, 2.5))
+
+
+def log_ticks(low: float, high: float) -> list[float]:
+    """Round numbers within a logarithmic axis: the fewest that are at least three.
+
+    Vega labels every whole multiple of a power of ten and drops what has no room, so that
+    an axis reads 300, 500, 700, 900, 2000.
+    """
+    found: list[float] = []
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    for leading in _LEADING:
+        every = (float(f"{figure}e{power}") for power in powers for figure in leading)
+        found = [one for one in every if low <= one <= high]
+        if len(found) >= LEAST_TICKS:
+            break
+    else:
+        step = 10 ** math.floor(math.log10((high - low) / 2))
+        step *= next(by for by in (5, 2, 1) if (high - low) / (by * step) >= 2 or by == 1)
+        first = math.ceil(low / step)
+        digits = max(0, -math.floor(math.log10(step)))
+        found = [round(n * step, digits) for n in range(first, math.floor(high / step) + 1)]
+    # Ten powers of ten or more: every second or third is enough.
+    return found[:: -(-len(found) // MOST_TICKS)]
+
+
+def log_axis(rows: Rows, least: float = 1) -> tuple[Any, Any]:
+    """The scale and the axis for what is positive, as far as the rows reach.
+
+    ``least``: an axis whose ends are nearer to one another than this makes hills of noise.
+    """
+    import altair as alt
+
+    low, high = log_domain(rows)
+    wider = max(1.0, math.sqrt(least * low / high))
+    domain = [low / wider, high * wider]
+    scale = alt.Scale(type="log", domain=domain, nice=False)
+    return scale, alt.Axis(values=log_ticks(*domain))
+
+
+def _slots(rows: Rows) -> int:
+    """Gives each row its place beside the middle of its case; how many a case has at most."""
+    of: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        of.setdefault(row["case"], []).append(row)
+    for own in of.values():
+        for index, row in enumerate(own):
+            row["slot"] = index - (len(own) - 1) / 2
+    return max(map(len, of.values()), default=1)
+
+
 def forest(
     rows: Rows,
     axis: str,
@@ -52,25 +119,27 @@ def forest(
     zero: bool = False,
     published: Rows | None = None,
     legend: bool = True,
-    tight: bool = False,
+    span: Sequence[dict[str, Any]] = (),
 ) -> Any:
     """One line a ``case``: a dot and its interval; ``line`` is where there is no difference.
 
-    ``tight``: the axis ends where the values do, not at the next power of ten.
+    ``span``: rows of other charts, too, that a logarithmic axis has to reach.
     """
     import altair as alt
 
     cases = list(dict.fromkeys(row["case"] for row in rows))
-    near: dict[str, Any] = {"nice": False, "padding": 16} if tight else {}
-    values = alt.Scale(type="log", **near) if log else alt.Scale(zero=False)
-    ticks = alt.Axis(labelSeparation=APART)
+    slots = _slots(rows)
+    if log:
+        reached = [*rows, *span, *(published or ()), *([{"value": line}] if line else ())]
+        values, ticks = log_axis(reached)
+    else:
+        values, ticks = alt.Scale(zero=zero), alt.Axis(labelSeparation=APART, tickCount=8)
     x = alt.X("value:Q", title=axis, scale=values, axis=ticks)
     y = alt.Y("case:N", title=None, sort=cases, axis=alt.Axis(labelLimit=280))
     shown = alt.Undefined if legend else None
     colour = alt.Color("series:N", scale=colours(rows, known), legend=shown)
-    offset = alt.YOffset("series:N")
-    crowded = len({(row["case"], row["series"]) for row in rows}) > len(cases)
-    extra = {"yOffset": offset} if crowded else {}
+    beside = alt.Scale(domain=[-slots / 2, slots / 2], nice=False)
+    extra = {"yOffset": alt.YOffset("slot:Q", scale=beside)} if slots > 1 else {}
     here = data(rows)
     low = alt.X("low:Q", title=axis, scale=values, axis=ticks)
     layers: list[Any] = []
@@ -92,7 +161,7 @@ def forest(
             .mark_point(shape="diamond", size=75, strokeWidth=1.5, filled=False, color=INK)
             .encode(x=x, y=y)
         )
-    each = 13 * max(1, len({row["series"] for row in rows})) if crowded else 20
+    each = (13 if slots < MANY_SLOTS else 9) * slots if slots > 1 else 20
     longest = max(map(len, cases), default=0)
     padding = {"left": 14 + longest * WIDER, "right": 14, "top": 14, "bottom": 14}
     height = max(40, (each + 6) * len(cases))
@@ -120,12 +189,12 @@ def curves(
     colour = alt.Color("series:N", scale=colours(rows, known))
     at = alt.Axis(values=list(ticks)) if ticks else alt.Undefined
     x_scale = alt.Scale(type="log", nice=False, padding=12) if log_x else alt.Scale(zero=False)
-    y_scale = alt.Scale(type="log") if log_y else alt.Scale(zero=True)
+    y_scale, y_ticks = log_axis(rows, FLAT) if log_y else (alt.Scale(zero=True), alt.Undefined)
     cut: dict[str, Any] = {"clip": True} if frame else {}
     if frame:
         y_scale = alt.Scale(domain=list(frame), nice=False)
     x = alt.X("x:Q", title=x_axis, scale=x_scale, axis=at)
-    y = alt.Y("value:Q", title=y_axis, scale=y_scale)
+    y = alt.Y("value:Q", title=y_axis, scale=y_scale, axis=y_ticks)
     here = data(rows)
     layers: list[Any] = []
     if line is not None:
@@ -138,7 +207,12 @@ def curves(
         .encode(x=x, y=y, color=colour),
         alt.Chart(here)
         .mark_rule(strokeWidth=3, opacity=0.45, **cut)
-        .encode(x=x, y=alt.Y("low:Q", title=y_axis, scale=y_scale), y2="high:Q", color=colour),
+        .encode(
+            x=x,
+            y=alt.Y("low:Q", title=y_axis, scale=y_scale, axis=y_ticks),
+            y2="high:Q",
+            color=colour,
+        ),
         alt.Chart(here).mark_point(filled=True, size=55, opacity=1).encode(x=x, y=y, color=colour),
     ]
     return alt.layer(*layers).properties(width=WIDTH, height=240)
@@ -167,22 +241,21 @@ def heat(rows: Rows, x_axis: str, y_axis: str, legend: str) -> Any:
 
 
 def distributions(rows: Rows, x_axis: str, *, known: Mapping[str, str] = COLOURS) -> Any:
-    """For each series the share of values not above ``x``, on a scale that shows the tail."""
+    """For each series the share of values above ``x``, on a scale that shows the tail.
+
+    A row that has ``how`` is dashed by it, so that a series may have two curves.
+    """
     import altair as alt
 
     shown = [row for row in rows if row["x"] > 0 and 0 < row["share"] < 1]
     for row in shown:
         row["beyond"] = 1 - row["share"]
+    scale, ticks = log_axis([{"value": row["x"]} for row in shown])
     chart = (
         alt.Chart(data(shown))
         .mark_line(strokeWidth=2, interpolate="linear")
         .encode(
-            x=alt.X(
-                "x:Q",
-                title=x_axis,
-                scale=alt.Scale(type="log"),
-                axis=alt.Axis(labelSeparation=APART),
-            ),
+            x=alt.X("x:Q", title=x_axis, scale=scale, axis=ticks),
             y=alt.Y(
                 "beyond:Q",
                 title="share that took longer",
@@ -192,6 +265,12 @@ def distributions(rows: Rows, x_axis: str, *, known: Mapping[str, str] = COLOURS
             color=alt.Color("series:N", scale=colours(shown, known)),
         )
     )
+    if any("how" in row for row in shown):
+        how = list(dict.fromkeys(row["how"] for row in shown))
+        dash = alt.Scale(domain=how, range=[[1, 0], [5, 4], [1, 3]][: len(how)])
+        chart = chart.encode(
+            strokeDash=alt.StrokeDash("how:N", scale=dash, legend=alt.Legend(orient="bottom"))
+        )
     return chart.properties(width=WIDTH, height=240)
 
 

@@ -103,7 +103,9 @@ def _bars(rows: Rows, axis: str, line: float | None = None) -> Any:
     for panel in panels:
         own = [row for row in _plain(rows) if row["panel"] == panel]
         title = axis if panel == panels[-1] else ""
-        chart = shapes.forest(own, title, log=True, line=line, legend=False, known=ARMS, tight=True)
+        chart = shapes.forest(
+            own, title, log=True, line=line, legend=False, known=ARMS, span=_plain(rows)
+        )
         # Only the outermost chart may have padding of its own.
         chart.padding = alt.Undefined
         charts.append(_titled(chart, MODES.get(panel, panel)))
@@ -164,7 +166,7 @@ def ratios(
 # ---- steps ----
 
 
-def _curves(rows: Rows, steps: Steps, axis: str, *, log: bool = True) -> Any:
+def _curves(rows: Rows, steps: Steps, axis: str) -> Any:
     """A panel for each mode: an arm's curve over the steps there are."""
     import altair as alt
 
@@ -172,12 +174,13 @@ def _curves(rows: Rows, steps: Steps, axis: str, *, log: bool = True) -> Any:
     order = [step for step in steps.order if any(row["step"] == step for row in rows)]
     legend = alt.Legend(columnPadding=44)
     colour = alt.Color("series:N", scale=shapes.colours(rows, ARMS), legend=legend)
-    scale = alt.Scale(type="log") if log else alt.Scale(zero=True)
     x = alt.X("step:O", title=steps.axis, sort=order, axis=alt.Axis(labelAngle=0))
     for panel in dict.fromkeys(row["panel"] for row in rows):
-        own = data([row for row in _plain(rows) if row["panel"] == panel])
-        y = alt.Y("value:Q", title=axis, scale=scale, axis=alt.Axis(tickCount=5))
-        low = alt.Y("low:Q", title=axis, scale=scale)
+        inside = [row for row in _plain(rows) if row["panel"] == panel]
+        own = data(inside)
+        scale, ticks = shapes.log_axis(inside, shapes.FLAT)
+        y = alt.Y("value:Q", title=axis, scale=scale, axis=ticks)
+        low = alt.Y("low:Q", title=axis, scale=scale, axis=ticks)
         layers = [
             alt.Chart(own).mark_line(strokeWidth=1.5, opacity=0.7).encode(x=x, y=y, color=colour),
             alt.Chart(own)

@@ -56,10 +56,16 @@ def _gantt(story: Story, place: Place) -> Figure | None:
                 ),
             ),
         )
+        # White on the dark ones, and what is nearly black on the orange one.
+        written = alt.condition(
+            f"datum.task === {tasks[1]!r}" if len(tasks) > 1 else "false",
+            alt.value("#1c2024"),
+            alt.value("white"),
+        )
         text = (
             base.transform_calculate(mid="datum.slot + 0.5")
-            .mark_text(fontSize=11, color="white")
-            .encode(x="mid:Q", text="iteration:N")
+            .mark_text(fontSize=11, fontWeight="bold")
+            .encode(x="mid:Q", text="iteration:N", color=written)
         )
         drawn.append(
             (bars + text).properties(

@@ -11,6 +11,7 @@ from swtch.analysis import stats
 from swtch.analysis.findings import Place, compare, metrics
 from swtch.experiments.scenarios import EXPERIMENT
 from swtch.records import Finding
+from swtch.report import shapes
 from swtch.report.charts import INK, WIDTH, Figure, data, figure, models_of, place_suffix, scale
 from swtch.report.story import Story, number, spread
 from swtch.report.tables import Row, Table, count, gate_marks
@@ -74,37 +75,36 @@ def _throughput(story: Story, place: Place) -> Figure | None:
     ]
     models = models_of(rows + published)
     axis = f"{SPEEDS[place.speed]} (more is better)"
-    x = alt.X("value:Q", title=axis, scale=alt.Scale(zero=True))
+    cases = list(dict.fromkeys(row["scenario"] for row in rows))
     y = alt.Y("model:N", title=None, sort=models)
     colour = alt.Color("model:N", scale=scale(models), legend=None)
-    here = data(rows)
-    layers: list[Any] = [
-        alt.Chart(here)
-        .mark_rule(strokeWidth=3, opacity=0.55)
-        .encode(x=alt.X("low:Q", title=axis), x2="high:Q", y=y, color=colour),
-        alt.Chart(here).mark_point(filled=True, size=75, opacity=1).encode(x=x, y=y, color=colour),
-    ]
-    if published:
-        layers.append(
-            alt.Chart(data(published))
-            .mark_point(shape="diamond", size=75, strokeWidth=1.5, filled=False)
-            .encode(x=x, y=y, color=colour)
+
+    def panel(case: str) -> Any:
+        # What the axis is stands below the last of them.
+        title = axis if case == cases[-1] else ""
+        x = alt.X("value:Q", title=title, scale=alt.Scale(zero=True))
+        here = alt.Chart(data([row for row in rows if row["scenario"] == case]))
+        low = alt.X("low:Q", title=title)
+        layers: list[Any] = [
+            here.mark_rule(strokeWidth=3, opacity=0.55).encode(
+                x=low, x2="high:Q", y=y, color=colour
+            ),
+            here.mark_point(filled=True, size=75, opacity=1).encode(x=x, y=y, color=colour),
+        ]
+        known = [row for row in published if row["scenario"] == case]
+        if known:
+            layers.append(
+                alt.Chart(data(known))
+                .mark_point(shape="diamond", size=75, strokeWidth=1.5, filled=False)
+                .encode(x=x, y=y, color=colour)
+            )
+        return alt.layer(*layers).properties(
+            width=WIDTH,
+            height=21 * len(models),
+            title=alt.TitleParams(case, anchor="start", color=INK, fontSize=13),
         )
 
-    def only(case: str) -> Any:
-        return alt.FieldEqualPredicate(field="scenario", equal=case)
-
-    chart = alt.vconcat(
-        *[
-            alt.layer(*(layer.transform_filter(only(case)) for layer in layers)).properties(
-                width=WIDTH,
-                height=21 * len(models),
-                title=alt.TitleParams(case, anchor="start", color=INK, fontSize=13),
-            )
-            for case in dict.fromkeys(row["scenario"] for row in rows)
-        ],
-        spacing=6,
-    ).resolve_scale(x="shared", color="shared")
+    chart = alt.vconcat(*map(panel, cases), spacing=6).resolve_scale(x="shared", color="shared")
     best = max(rows, key=lambda row: row["value"])
     caption = "Dot: median over invocations here, bar: its 95 % interval."
     if published:
@@ -150,11 +150,14 @@ def _ratios(story: Story, place: Place) -> Figure | None:
     if not rows:
         return None
     layers: list[Any] = []
-    control = next((c for c in story.controls if c.a.place == place), None)
+    # Of these trials: another experiment's noise is another.
+    own = (c for c in story.controls if c.a.trial.experiment == "scenarios")
+    control = next((c for c in own if c.a.place == place), None)
     caption = (
         "Ratio of medians, compared block by block, with its 95 % interval. Right of the line:"
-        " faster than pthreads."
+        " faster than pthreads. The scale is logarithmic."
     )
+    band: list[dict[str, Any]] = []
     if control:
         band = [{"low": min(control.ratio.low, 1), "high": max(control.ratio.high, 1)}]
         layers.append(
@@ -167,15 +170,18 @@ def _ratios(story: Story, place: Place) -> Figure | None:
     axis = "throughput relative to pthread in the same scenario"
     y = alt.Y("case:N", title=None, sort=[row["case"] for row in rows])
     colour = alt.Color("model:N", scale=scale(models_of(rows)), legend=None)
-    unclamped = alt.Scale(zero=False)
+    reached = [*rows, {"value": 1.0}, *band]
+    ratios, ticks = shapes.log_axis(reached)
     layers += [
         alt.Chart(data([{"one": 1}])).mark_rule(color=INK, opacity=0.6).encode(x="one:Q"),
         alt.Chart(data(rows))
         .mark_rule(strokeWidth=3, opacity=0.55)
-        .encode(x=alt.X("low:Q", title=axis, scale=unclamped), x2="high:Q", y=y, color=colour),
+        .encode(
+            x=alt.X("low:Q", title=axis, scale=ratios, axis=ticks), x2="high:Q", y=y, color=colour
+        ),
         alt.Chart(data(rows))
         .mark_point(filled=True, size=75, opacity=1)
-        .encode(x=alt.X("value:Q", title=axis, scale=unclamped), y=y, color=colour),
+        .encode(x=alt.X("value:Q", title=axis, scale=ratios, axis=ticks), y=y, color=colour),
     ]
     clear = sum(row["low"] > 1 or row["high"] < 1 for row in rows)
     return figure(
@@ -206,7 +212,9 @@ def _switches(story: Story, place: Place) -> Figure | None:
     if not rows:
         return None
     order = list(dict.fromkeys(row["case"] for row in rows))
-    kinds = alt.Scale(domain=list(names.values()), range=["#0072B2", "#E69F00", "#009E73"])
+    tints = {"voluntary": "#0072B2", "involuntary": "#E69F00", "in user space": "#009E73"}
+    seen = [kind for kind in tints if any(row["kind"] == kind for row in rows)]
+    kinds = alt.Scale(domain=seen, range=[tints[kind] for kind in seen])
     chart = (
         alt.Chart(data(rows))
         .mark_bar(height=11)
@@ -257,7 +265,7 @@ def _sequence(story: Story, place: Place) -> Figure | None:
         alt.Chart(data(rows[::every]))
         .mark_circle(size=26, opacity=0.75)
         .encode(
-            x=alt.X("seq:Q", title="order in which the run did them"),
+            x=alt.X("seq:Q", title="order in which the run did them", scale=alt.Scale(zero=False)),
             y=alt.Y("value:Q", title="relative to the trial's median", scale=alt.Scale(zero=False)),
             color=alt.Color("model:N", scale=scale(models_of(rows))),
         )

@@ -78,7 +78,7 @@ def _times(story: Story, place: Place) -> Figure | None:
         # One number of threads is no curve.
         for row in rows:
             row["case"] = f"{row['workers']} CPU{'s'[: row['workers'] - 1]}"
-        chart: Any = shapes.forest(rows, f"{unit} (less is better)", known=SERIES)
+        chart: Any = shapes.forest(rows, f"{unit} (less is better)", known=SERIES, zero=True)
     else:
         chart = _panels(rows, work, unit)
     return figure(

@@ -57,7 +57,7 @@ def _tail(story: Story, place: Place) -> Figure | None:
         lists = [s.detail["late_quantiles"] for s in group.good if "late_quantiles" in s.detail]
         busy = "busy" if factors["busy"] else "quiet"
         for row in shapes.pooled(lists, 1.0):
-            rows.append({**row, "series": f"{group.trial.model}, {busy}"})
+            rows.append({**row, "series": group.trial.model, "how": busy})
     if not [row for row in rows if row["x"] > 0]:
         return None
     return figure(
