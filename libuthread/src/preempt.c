@@ -351,6 +351,17 @@ static bool is_guest(const struct worker *w)
 	return ut && ut->bound >= 0 && ut->bound != w->index;
 }
 
+/* Others had their turn since the last tick, and there will be a next: one for
+ * a deadline comes once. */
+static bool is_young(struct worker *w)
+{
+	if (w->tick == w->tick_seen || !load_relaxed(&w->ticking) ||
+	    rt.policy || w->stuck || w->retire || is_guest(w))
+		return false;
+	w->tick_seen = w->tick;
+	return true;
+}
+
 /* UTHREAD_DEFER_* or one of these. */
 enum { TAKE = -1, STUCK = -2 };
 
@@ -366,9 +377,10 @@ static int refuse(struct worker *w, struct here *h, const siginfo_t *si,
 	size_t need;
 	long nr;
 
-	/* On a stack that is not its: a signal handler's, or between two. */
+	/* On a stack that is not its: a signal handler's, or between two, where
+	 * those who yield all the time are often found. */
 	if (!on_stack(me, sp, &low))
-		return UTHREAD_DEFER_STACK;
+		return is_young(w) ? UTHREAD_DEFER_YOUNG : UTHREAD_DEFER_STACK;
 	/* In a signal handler of the program, or where it blocked signals:
 	 * the mask is the kernel thread's and would stay behind. */
 	if (memcmp(&uc->uc_sigmask, &w->sigmask, 8))
@@ -386,13 +398,8 @@ static int refuse(struct worker *w, struct here *h, const siginfo_t *si,
 		call_again(uc, nr);
 		return STUCK;
 	}
-	/* Others had their turn since the last tick, and there will be a next:
-	 * one for a deadline comes once. */
-	if (w->tick != w->tick_seen && load_relaxed(&w->ticking) && !again &&
-	    !rt.policy && !w->stuck && !w->retire && !is_guest(w)) {
-		w->tick_seen = w->tick;
+	if (!again && is_young(w))
 		return UTHREAD_DEFER_YOUNG;
-	}
 	/* It said so. Before the next: what waits for the end of a region is
 	 * taken there without asking again. */
 	if (me->preempt_off)

@@ -9,7 +9,6 @@
 #include "coroutine.h"
 
 #include <sys/syscall.h>
-#include <sys/time.h>
 #include <ucontext.h>
 
 static struct uthread_stats stats(void)
@@ -363,36 +362,6 @@ TEST(shared_tls_stays_on_its_worker_once_stopped)
 	}
 }
 
-static void *computes_100_ms(void *arg)
-{
-	uint64_t end = test_now() + 100 * MS;
-
-	while (test_now() < end)
-		;
-	return arg;
-}
-
-TEST(no_tick_where_nobody_waits)
-{
-	start(2);
-	in_uthread(computes_100_ms, NULL);
-	CHECK(stats().ticks <= 20); /* of a thousand */
-}
-
-TEST(off_is_off)
-{
-	struct uthread_config c = config(1);
-	struct uthread_stats st;
-
-	c.tick_ns = UTHREAD_TICK_OFF;
-	CHECK_EQ(uthread_init(&c), 0);
-	uthread_t a = spawn(computes_100_ms, NULL), b = spawn(runs, NULL);
-	joined(a);
-	joined(b);
-	st = stats();
-	CHECK(!st.ticks && !st.preempted && !st.tick_ns);
-}
-
 /* ---- asleep in the kernel ---- */
 
 static int fds[2];
@@ -499,69 +468,6 @@ TEST(a_stopped_holder_of_a_libc_lock_runs_again)
 	joined(c);
 }
 
-/* ---- beside what the program does ---- */
-
-static int alarms, urgents;
-
-static void on_alarm(int sig)
-{
-	(void)sig;
-	add(&alarms, 1);
-}
-
-TEST(the_programs_own_timer_goes_on)
-{
-	struct itimerval it = { { 0, 2000 }, { 0, 2000 } };
-	uthread_t a, b;
-
-	signal(SIGALRM, on_alarm);
-	start(1);
-	CHECK(!setitimer(ITIMER_REAL, &it, NULL));
-	a = spawn(empty_loop, NULL);
-	b = spawn(float_loop, NULL);
-	while (load(&alarms) < 20 || stats().preempted < 20)
-		usleep(1000);
-	store(&stop, 1);
-	joined(a);
-	joined(b);
-}
-
-static void on_urgent(int sig)
-{
-	(void)sig;
-	add(&urgents, 1);
-}
-
-TEST(a_signal_in_use_is_refused)
-{
-	struct uthread_config c = config(1);
-
-	signal(SIGUSR2, on_urgent);
-	c.tick_signal = SIGUSR2;
-	CHECK_EQ(uthread_init(&c), EBUSY);
-	c.tick_signal = 0;
-	CHECK_EQ(uthread_init(&c), 0);
-}
-
-TEST(a_signal_in_use_is_said_when_nobody_can_be_told)
-{
-	int saved = dup(2), p[2];
-	char line[256] = "";
-
-	if (TEST_ASAN)
-		SKIP("no preemption under AddressSanitizer");
-	signal(SIGURG, on_urgent);
-	CHECK(!pipe(p));
-	dup2(p[1], 2);
-	in_uthread(runs, NULL);
-	dup2(saved, 2);
-	CHECK(read(p[0], line, sizeof(line) - 1) > 0);
-	CHECK(strstr(line, "signal 23") && strstr(line, "UTHREAD_SIGNAL"));
-	CHECK(!stats().tick_ns);
-	raise(SIGURG);
-	CHECK_EQ(load(&urgents), 1);
-}
-
 /* ---- breakpoints ---- */
 
 static int traps;
@@ -606,30 +512,6 @@ TEST(a_breakpoint_is_the_programs_and_ticks_go_on)
 	b = spawn(stops, NULL);
 	joined(a);
 	joined(b);
-}
-
-TEST(settings_out_of_range_are_refused)
-{
-	struct uthread_config c = config(1);
-
-#define REFUSED(field, value)                       \
-	do {                                        \
-		c = config(1);                      \
-		c.field = value;                    \
-		CHECK_EQ(uthread_init(&c), EINVAL); \
-	} while (0)
-	REFUSED(tick_ns, UTHREAD_TICK_MIN - 1);
-	REFUSED(tick_ns, UTHREAD_TICK_MAX + 1);
-	REFUSED(tick_source, (enum uthread_tick)4);
-	REFUSED(preempt, (enum uthread_preempt)3);
-	REFUSED(tick_signal, -1);
-	REFUSED(tick_signal, 1000);
-	REFUSED(tick_signal, SIGKILL);
-	REFUSED(spares, -2);
-	REFUSED(spares, 257);
-	c = config(1);
-	CHECK_EQ(uthread_init(&c), 0);
-	CHECK_EQ(uthread_init(&c), EBUSY);
 }
 
 static void *forks(void *arg)

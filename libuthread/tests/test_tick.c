@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_tick.c - ticks come when somebody waits and only then, cost those who
+ * yield nothing, and leave the program its own signals and timers.
+ */
+#include "util.h"
+
+#include <sys/time.h>
+
+static struct uthread_stats stats(void)
+{
+	struct uthread_stats st;
+
+	CHECK_EQ(uthread_stats(&st, sizeof(st)), 0);
+	return st;
+}
+
+static struct uthread_config config(int workers)
+{
+	struct uthread_config c;
+
+	memset(&c, 0, sizeof(c));
+	c.size = sizeof(c);
+	c.workers = workers;
+	c.tick_ns = 1 * MS;
+	return c;
+}
+
+static void start(int workers)
+{
+	struct uthread_config c = config(workers);
+
+	if (TEST_ASAN)
+		SKIP("no preemption under AddressSanitizer");
+	CHECK_EQ(uthread_init(&c), 0);
+}
+
+static int stop;
+
+static void *empty_loop(void *arg)
+{
+	while (!__atomic_load_n(&stop, __ATOMIC_RELAXED))
+		;
+	return arg;
+}
+
+static void *runs(void *arg)
+{
+	return arg;
+}
+
+/* ---- when they come ---- */
+
+static void *computes_100_ms(void *arg)
+{
+	uint64_t end = test_now() + 100 * MS;
+
+	while (test_now() < end)
+		;
+	return arg;
+}
+
+/* Who yields all the time is mostly found between two stacks. */
+#define YIELD_TICKS 200
+
+static void *yields_through_ticks(void *arg)
+{
+	int i;
+
+	while (stats().ticks < YIELD_TICKS)
+		for (i = 0; i < 10000; i++)
+			uthread_yield();
+	return arg;
+}
+
+static void yield_through_ticks(enum uthread_tls tls)
+{
+	struct uthread_stats st;
+	uthread_t a, b;
+
+	start(1);
+	if (tls == UTHREAD_TLS_OWN)
+		need_own_tls();
+	a = spawn_tls(tls, yields_through_ticks, NULL);
+	b = spawn_tls(tls, yields_through_ticks, NULL);
+	joined(a);
+	joined(b);
+	st = stats();
+	CHECK(st.deferred[UTHREAD_DEFER_YOUNG] > 0);
+	/* Each would be tried again soon: a second tick for nothing. */
+	CHECK(st.deferred[UTHREAD_DEFER_STACK] * 4 <= st.ticks);
+}
+
+TEST(who_yields_is_left_alone)
+{
+	yield_through_ticks(UTHREAD_TLS_SHARED);
+}
+
+TEST(who_yields_is_left_alone_with_its_own_tls)
+{
+	yield_through_ticks(UTHREAD_TLS_OWN);
+}
+
+TEST(no_tick_where_nobody_waits)
+{
+	start(2);
+	in_uthread(computes_100_ms, NULL);
+	CHECK(stats().ticks <= 20); /* of a thousand */
+}
+
+TEST(off_is_off)
+{
+	struct uthread_config c = config(1);
+	struct uthread_stats st;
+
+	c.tick_ns = UTHREAD_TICK_OFF;
+	CHECK_EQ(uthread_init(&c), 0);
+	uthread_t a = spawn(computes_100_ms, NULL), b = spawn(runs, NULL);
+	joined(a);
+	joined(b);
+	st = stats();
+	CHECK(!st.ticks && !st.preempted && !st.tick_ns);
+}
+
+/* ---- beside what the program does ---- */
+
+static int alarms, urgents;
+
+static void on_alarm(int sig)
+{
+	(void)sig;
+	add(&alarms, 1);
+}
+
+TEST(the_programs_own_timer_goes_on)
+{
+	struct itimerval it = { { 0, 2000 }, { 0, 2000 } };
+	uthread_t a, b;
+
+	signal(SIGALRM, on_alarm);
+	start(1);
+	CHECK(!setitimer(ITIMER_REAL, &it, NULL));
+	a = spawn(empty_loop, NULL);
+	b = spawn(empty_loop, NULL);
+	while (load(&alarms) < 20 || stats().preempted < 20)
+		usleep(1000);
+	store(&stop, 1);
+	joined(a);
+	joined(b);
+}
+
+static void on_urgent(int sig)
+{
+	(void)sig;
+	add(&urgents, 1);
+}
+
+TEST(a_signal_in_use_is_refused)
+{
+	struct uthread_config c = config(1);
+
+	signal(SIGUSR2, on_urgent);
+	c.tick_signal = SIGUSR2;
+	CHECK_EQ(uthread_init(&c), EBUSY);
+	c.tick_signal = 0;
+	CHECK_EQ(uthread_init(&c), 0);
+}
+
+TEST(a_signal_in_use_is_said_when_nobody_can_be_told)
+{
+	int saved = dup(2), p[2];
+	char line[256] = "";
+
+	if (TEST_ASAN)
+		SKIP("no preemption under AddressSanitizer");
+	signal(SIGURG, on_urgent);
+	CHECK(!pipe(p));
+	dup2(p[1], 2);
+	in_uthread(runs, NULL);
+	dup2(saved, 2);
+	CHECK(read(p[0], line, sizeof(line) - 1) > 0);
+	CHECK(strstr(line, "signal 23") && strstr(line, "UTHREAD_SIGNAL"));
+	CHECK(!stats().tick_ns);
+	raise(SIGURG);
+	CHECK_EQ(load(&urgents), 1);
+}
+
+/* ---- settings ---- */
+
+TEST(settings_out_of_range_are_refused)
+{
+	struct uthread_config c = config(1);
+
+#define REFUSED(field, value)                       \
+	do {                                        \
+		c = config(1);                      \
+		c.field = value;                    \
+		CHECK_EQ(uthread_init(&c), EINVAL); \
+	} while (0)
+	REFUSED(tick_ns, UTHREAD_TICK_MIN - 1);
+	REFUSED(tick_ns, UTHREAD_TICK_MAX + 1);
+	REFUSED(tick_source, (enum uthread_tick)4);
+	REFUSED(preempt, (enum uthread_preempt)3);
+	REFUSED(tick_signal, -1);
+	REFUSED(tick_signal, 1000);
+	REFUSED(tick_signal, SIGKILL);
+	REFUSED(spares, -2);
+	REFUSED(spares, 257);
+	c = config(1);
+	CHECK_EQ(uthread_init(&c), 0);
+	CHECK_EQ(uthread_init(&c), EBUSY);
+}
+
+TEST_MAIN()
