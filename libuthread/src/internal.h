@@ -161,6 +161,7 @@ struct worker {
 	bool held; /* atomic: stuck with one that cannot be stopped */
 	bool forks; /* atomic: with a uthread in fork() */
 	uint32_t libc_stint, libc_tries; /* the handler's */
+	uint64_t spare_since; /* it waits for one to be made; the same */
 	uint32_t tick_seen; /* `tick` at the last one, or after it; the same */
 	uint32_t *seen_tick; /* what we saw of the others', by index */
 	uint32_t rng;

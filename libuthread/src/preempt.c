@@ -371,7 +371,10 @@ static int refuse(struct worker *w, struct here *h, const siginfo_t *si,
 	uintptr_t pc = (uintptr_t)UC_PC(uc), sp = (uintptr_t)UC_SP(uc), low;
 	struct uthread *me = h->self;
 	const bool libc = in_libc(pc, !(me->flags & UT_OWN_TLS));
-	const bool held = h->off || me->preempt_off ||
+	/* In a signal handler of the program, or where it blocked signals:
+	 * the mask is the kernel thread's and would stay behind. */
+	const bool masked = memcmp(&uc->uc_sigmask, &w->sigmask, 8) != 0;
+	const bool held = h->off || me->preempt_off || masked ||
 			  !(me->flags & UT_OWN_TLS);
 	bool again = false;
 	size_t need;
@@ -381,10 +384,6 @@ static int refuse(struct worker *w, struct here *h, const siginfo_t *si,
 	 * those who yield all the time are often found. */
 	if (!on_stack(me, sp, &low))
 		return is_young(w) ? UTHREAD_DEFER_YOUNG : UTHREAD_DEFER_STACK;
-	/* In a signal handler of the program, or where it blocked signals:
-	 * the mask is the kernel thread's and would stay behind. */
-	if (memcmp(&uc->uc_sigmask, &w->sigmask, 8))
-		return UTHREAD_DEFER_SIGNALS;
 	/* Not computing at all: somebody else runs who waits here. Inside the
 	 * runtime too: it may want the lock of malloc that a uthread holds
 	 * which waits for this very worker. Without a spare the call is begun
@@ -393,11 +392,17 @@ static int refuse(struct worker *w, struct here *h, const siginfo_t *si,
 		if ((held || !sched_bound_waits(w)) && spare_stuck(w, nr, held))
 			return STUCK;
 		again = true;
-	} else if (libc && !sched_bound_waits(w) && call_interrupted(uc, &nr) &&
-		   spare_stuck(w, nr, held)) {
-		call_again(uc, nr);
-		return STUCK;
+	} else if (libc && !sched_bound_waits(w) && call_interrupted(uc, &nr)) {
+		if (spare_stuck(w, nr, held)) {
+			call_again(uc, nr);
+			return STUCK;
+		}
+		again = spare_comes(w);
+		if (again)
+			call_again(uc, nr);
 	}
+	if (masked)
+		return UTHREAD_DEFER_SIGNALS;
 	if (!again && is_young(w))
 		return UTHREAD_DEFER_YOUNG;
 	/* It said so. Before the next: what waits for the end of a region is
@@ -441,6 +446,16 @@ static bool somebody_waits(const struct worker *w, uint64_t *until)
 	return *until != NO_DEADLINE && *until <= now_ns();
 }
 
+/* A call that this tick found asleep for nobody is begun anew. */
+static void goes_on(const struct here *h, ucontext_t *uc)
+{
+	long nr;
+
+	if (h->self && in_libc((uintptr_t)UC_PC(uc), true) &&
+	    call_interrupted(uc, &nr))
+		call_again(uc, nr);
+}
+
 void preempt_on_tick(int sig, siginfo_t *si, void *ucp)
 {
 	struct worker *w = tick_of(si);
@@ -461,6 +476,7 @@ void preempt_on_tick(int sig, siginfo_t *si, void *ucp)
 		goto out;
 	}
 	if (!somebody_waits(w, &until)) {
+		goes_on(h, uc);
 		tick_disarm(w, until);
 		goto out;
 	}

@@ -68,6 +68,9 @@ bool spare_any(void);
  * while somebody waits for it. False: no spare worker is there; for one that
  * cannot be stopped instead (`held`) there are a few more. */
 bool spare_stuck(struct worker *w, long nr, bool held);
+/* From the handler, after that said no: one will soon be there, so it is worth
+ * to begin the call anew. */
+bool spare_comes(struct worker *w);
 /* From the monitor: the same of another, whose uthread could be stopped. */
 bool spare_found_asleep(struct worker *w, long nr);
 /* It is back. */

@@ -62,6 +62,8 @@
 
 #define RESERVE SPARES_RESERVE
 #define SPARE_WAIT_NS 50000
+/* The maker may have to wait for who cannot run here: not for ever. */
+#define SPARE_PATIENCE_NS 1000000000
 
 static struct {
 	/* Guarded by lock. */
@@ -139,6 +141,20 @@ static uint32_t spares_left(void)
 	return sp.made - sp.making - sp.active;
 }
 
+enum { NOTHING, SPARE, RESCUER };
+
+/* Under sp.lock: one spare is always parked, as long as there may be more. */
+static int to_make(void)
+{
+	if (sp.most && !sp.rescuer && !sp.no_rescuer)
+		return RESCUER;
+	if (sp.made < sp.most &&
+	    (sp.wanted ||
+	     (sp.made <= sp.limit && sp.limit && spares_left() <= sp.forking)))
+		return SPARE;
+	return NOTHING;
+}
+
 /* Under sp.lock, which a handler takes too: its holders are in a region, in
  * the handler, or no workers, and make no system call.
  * *up: the caller wakes it. */
@@ -197,12 +213,30 @@ bool spare_stuck(struct worker *w, long nr, bool held)
 	spin_lock(&sp.lock);
 	noted = note_stuck(w, nr, held, &up);
 	spin_unlock(&sp.lock);
+	if (noted)
+		w->spare_since = 0;
 	if (up)
 		futex_wake(&up->parked, 1);
 	/* Another spare may be needed, or a word said. */
 	if ((noted && !was) || sp.wanted || sp.to_say)
 		monitor_wake();
 	return noted;
+}
+
+bool spare_comes(struct worker *w)
+{
+	uint64_t now = now_ns();
+	bool comes;
+
+	spin_lock(&sp.lock);
+	comes = monitor_runs() && sp.stuck < sp.limit &&
+		(sp.making || to_make() != NOTHING);
+	spin_unlock(&sp.lock);
+	if (!comes || !w->spare_since) {
+		w->spare_since = comes ? now : 0;
+		return comes;
+	}
+	return now - w->spare_since < SPARE_PATIENCE_NS;
 }
 
 bool spare_found_asleep(struct worker *w, long nr)
@@ -304,20 +338,6 @@ void spare_park(struct worker *w)
 }
 
 /* ---- making them ---- */
-
-enum { NOTHING, SPARE, RESCUER };
-
-/* Under sp.lock: one spare is always parked, as long as there may be more. */
-static int to_make(void)
-{
-	if (sp.most && !sp.rescuer && !sp.no_rescuer)
-		return RESCUER;
-	if (sp.made < sp.most &&
-	    (sp.wanted ||
-	     (sp.made <= sp.limit && sp.limit && spares_left() <= sp.forking)))
-		return SPARE;
-	return NOTHING;
-}
 
 /* Under sp.lock. Then the rescuer may be relieved by it. */
 static struct worker *relieve(void)

@@ -8,6 +8,7 @@
  */
 #include "util.h"
 
+#include <dlfcn.h>
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/ipc.h>
@@ -49,12 +50,14 @@ static void *calls(void *arg)
 	return arg;
 }
 
+/* `callers` of them at once. */
 static void through(int (*fn)(void), enum uthread_tick source,
-		    enum uthread_tls tls)
+		    enum uthread_tls tls, int callers)
 {
 	struct uthread_config c = { .size = sizeof(c), .workers = 1 };
 	struct uthread_stats st;
-	uthread_t t[2];
+	uthread_t t[4];
+	int i;
 
 #if !defined(__x86_64__)
 	SKIP("here the program has its EINTR");
@@ -66,10 +69,11 @@ static void through(int (*fn)(void), enum uthread_tick source,
 	c.tls = tls;
 	CHECK_EQ(uthread_init(&c), 0);
 	call = fn;
-	t[0] = spawn(calls, NULL);
-	t[1] = spawn(busy, NULL);
-	joined(t[0]);
-	joined(t[1]);
+	for (i = 0; i < callers; i++)
+		t[i] = spawn(calls, NULL);
+	t[i] = spawn(busy, NULL);
+	for (; i >= 0; i--)
+		joined(t[i]);
 	CHECK_EQ(uthread_stats(&st, sizeof(st)), 0);
 	CHECK(st.blocked > 0);
 }
@@ -164,21 +168,39 @@ static int by_recv(void)
 	return (int)got;
 }
 
-#define EACH(name)                                                             \
-	TEST(name)                                                             \
-	{                                                                      \
-		through(by_##name, UTHREAD_TICK_WORKER, UTHREAD_TLS_DEFAULT);  \
-	}                                                                      \
-	TEST(name##_shared_tls)                                                \
-	{                                                                      \
-		through(by_##name, UTHREAD_TICK_WORKER, UTHREAD_TLS_SHARED);   \
-	}                                                                      \
-	TEST(name##_monitor)                                                   \
-	{                                                                      \
-		through(by_##name, UTHREAD_TICK_MONITOR, UTHREAD_TLS_DEFAULT); \
+/* The kernel thread's mask is not what the worker's usually is. */
+static int by_poll_with_signals_blocked(void)
+{
+	sigset_t some, old;
+	int got;
+
+	sigemptyset(&some);
+	sigaddset(&some, SIGFPE);
+	CHECK(!pthread_sigmask(SIG_BLOCK, &some, &old));
+	got = poll(NULL, 0, WAIT_MS);
+	CHECK(!pthread_sigmask(SIG_SETMASK, &old, NULL));
+	return got;
+}
+
+#define EACH(name)                                                            \
+	TEST(name)                                                            \
+	{                                                                     \
+		through(by_##name, UTHREAD_TICK_WORKER, UTHREAD_TLS_DEFAULT,  \
+			1);                                                   \
+	}                                                                     \
+	TEST(name##_shared_tls)                                               \
+	{                                                                     \
+		through(by_##name, UTHREAD_TICK_WORKER, UTHREAD_TLS_SHARED,   \
+			1);                                                   \
+	}                                                                     \
+	TEST(name##_monitor)                                                  \
+	{                                                                     \
+		through(by_##name, UTHREAD_TICK_MONITOR, UTHREAD_TLS_DEFAULT, \
+			1);                                                   \
 	}
 
 EACH(poll)
+EACH(poll_with_signals_blocked)
 EACH(ppoll)
 EACH(select)
 EACH(epoll_wait)
@@ -188,6 +210,79 @@ EACH(nanosleep)
 EACH(absolute_sleep)
 EACH(semtimedop)
 EACH(recv)
+
+/* ---- when nobody waits any more ---- */
+
+static void *nothing(void *arg)
+{
+	return arg;
+}
+
+/* Ticks go on until one of them finds nobody who waits. */
+static void *calls_alone(void *arg)
+{
+	int i;
+
+	for (i = 0; i < 5; i++) {
+		joined(spawn(nothing, NULL));
+		CHECK_EQ(call(), 0);
+	}
+	return arg;
+}
+
+static void alone(int (*fn)(void), enum uthread_tls tls)
+{
+	struct uthread_config c = { .size = sizeof(c), .workers = 1 };
+
+#if !defined(__x86_64__)
+	SKIP("here the program has its EINTR");
+#endif
+	c.tick_ns = 1 * MS;
+	c.tls = tls;
+	CHECK_EQ(uthread_init(&c), 0);
+	call = fn;
+	in_uthread(calls_alone, NULL);
+}
+
+TEST(alone)
+{
+	alone(by_poll, UTHREAD_TLS_DEFAULT);
+}
+
+TEST(alone_shared_tls)
+{
+	alone(by_poll, UTHREAD_TLS_SHARED);
+}
+
+/* ---- while a spare is being made ---- */
+
+/* Only the first is there from the start, the others come late. */
+static int late;
+
+int pthread_create(pthread_t *t, const pthread_attr_t *attr,
+		   void *(*fn)(void *), void *arg)
+{
+	static int (*create)(pthread_t *, const pthread_attr_t *,
+			     void *(*)(void *), void *);
+
+	if (!create)
+		*(void **)&create = dlsym(RTLD_NEXT, "pthread_create");
+	if (load(&late) && gettid() != getpid())
+		usleep(50000);
+	return create(t, attr, fn, arg);
+}
+
+TEST(several_wait_for_a_spare)
+{
+	store(&late, 1);
+	through(by_poll, UTHREAD_TICK_WORKER, UTHREAD_TLS_DEFAULT, 3);
+}
+
+TEST(several_wait_for_a_spare_shared_tls)
+{
+	store(&late, 1);
+	through(by_poll, UTHREAD_TICK_WORKER, UTHREAD_TLS_SHARED, 3);
+}
 
 /* ---- what is interrupted all the same ---- */
 
