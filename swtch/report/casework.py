@@ -139,7 +139,6 @@ class Cases:
     part: str = ""  # what tells a second picture of the same cases from the first
     brief: int = 2  # so many of the columns fit a terminal
     log: bool = True
-    tight: bool = False  # the axis ends where the values do
     known: Mapping[str, str] = field(default_factory=lambda: COLOURS)
 
     def figures(self, story: Story) -> list[Figure]:
@@ -188,9 +187,7 @@ class Cases:
         least = min(rows, key=lambda row: row["value"])
         most = max(rows, key=lambda row: row["value"])
         return figure(
-            shapes.forest(
-                rows, at(self.axis, place), known=self.known, log=self.log, tight=self.tight
-            ),
+            shapes.forest(rows, at(self.axis, place), known=self.known, log=self.log),
             f"fig-{self.experiment}" + (self.part and f"-{self.part}") + place_suffix(place),
             self.title + beside(place),
             f"Least: {least['case']}, {least['series']}, {number(least['value'])}."

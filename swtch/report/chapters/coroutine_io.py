@@ -100,7 +100,6 @@ _CASES = Cases(
         "served at once": counted("batch"),
     },
     says=_says,
-    tight=True,
     known=_KNOWN,
 )
 
@@ -119,7 +118,6 @@ _COST = Cases(
     labels=_CASES.labels,
     columns=_CASES.columns,
     says=_says,
-    tight=True,
     known=_KNOWN,
 )
 
