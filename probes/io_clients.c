@@ -21,7 +21,8 @@
  * Loops and coroutines run on the main thread. What clients used is theirs alone:
  * of pthreads from the barrier on, of a main thread while it is one, and of uthreads
  * what all kernel threads of the process used but main and the server, since
- * spares and monitor work for them.
+ * spares and monitor work for them. Threads wait for each other at the end, too: what
+ * main does with one that has ended would be in the time of those that have not.
  *
  * Rejected: a poller that always polls without sleeping (it takes the CPU from
  * the server next to it), one uthread that sleeps in epoll_wait() while others are
@@ -190,7 +191,7 @@ static void by_coroutines(void)
 
 /* ---- pthreads ---- */
 
-static pthread_barrier_t all_there;
+static pthread_barrier_t all_there; /* at the begin, and at the end */
 
 static void *pthread_body(void *arg)
 {
@@ -208,6 +209,7 @@ static void *pthread_body(void *arg)
 	finish(c);
 	usage_now(&c->usage);
 	usage_sub(&c->usage, &before);
+	pthread_barrier_wait(&all_there);
 	return NULL;
 }
 
@@ -245,7 +247,7 @@ static void by_pthreads(void)
 enum { RUNS, WAITS, READY };
 
 static struct {
-	uthread_barrier_t all_there;
+	uthread_barrier_t all_there; /* at the begin, and at the end */
 	int live; /* not through; guarded by nothing, atomic */
 	int waiting; /* of these, in park(); atomic, and never too high */
 } u;
@@ -297,6 +299,7 @@ static void *uthread_body(void *arg)
 	}
 	finish(c);
 	__atomic_fetch_sub(&u.live, 1, __ATOMIC_RELEASE);
+	uthread_barrier_wait(&u.all_there);
 	return NULL;
 }
 
@@ -314,6 +317,7 @@ static void *poller(void *arg)
 			ready(events[i].data.ptr);
 		uthread_yield();
 	}
+	uthread_barrier_wait(&u.all_there);
 	return arg;
 }
 
