@@ -445,3 +445,17 @@ def test_above(low: float, high: float, n: int, verdict: str) -> None:
 )
 def test_within(low: float, high: float, n: int, verdict: str) -> None:
     assert within(interval(low, high, n), 0.95, 1.05, "why").verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0000855, "0.0000855"),
+        (999.7, "1 000"),
+        (1234567.0, "1 234 567"),
+        (0.5, "0.5"),
+        (-12.34, "-12.3"),
+    ],
+)
+def test_a_figure_within_a_sentence_has_no_exponent(value: float, text: str) -> None:
+    assert claims.plain(value) == text

@@ -236,6 +236,8 @@ def test_compare_in_other_forms(
     assert html.index('id="environment"') < html.index('id="differences"')
     assert "default-src 'none'" in html
     assert "<svg" in html
+    assert "<td>throughput, Mops/s</td>" in html
+    assert re.search(r"\d{4}-\d\d-\d\d \d\d:\d\d UTC", html)
     assert not re.search(r"<script|https?://(?!www\.w3\.org)", html)
 
 

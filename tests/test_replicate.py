@@ -278,7 +278,7 @@ def test_the_claim_that_differs_by_most_is_a_finding() -> None:
         for name, threshold in (("000.4", 1.9), ("003.2", 100.0))
     )
     (said,) = story._surprise_sentence([near, far, verdict("000.1")])
-    assert said.startswith("Claim 003.2 differs here")
+    assert said.startswith("Claim 003.2, “It is so”, differs here")
     assert story._surprise_sentence([verdict("000.1")]) == []
 
 

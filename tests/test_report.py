@@ -34,10 +34,10 @@ from synthetic import (
     spread,
 )
 
-from swtch import plan, report, store
+from swtch import experiments, plan, report, store
 from swtch.experiments import Experiment
 from swtch.records import Finding, Interval, Verdict
-from swtch.report import shapes, story
+from swtch.report import chapters, shapes, story
 from swtch.report.chapters import chapter, coroutine_gantt, scenarios
 from swtch.report.chapters.plain import Plain
 from swtch.report.story import number, tell, where
@@ -316,6 +316,43 @@ def test_every_figure_is_there_once_a_place(written: Get) -> None:
     assert "#010203" not in written("full").html
 
 
+def test_experiments_are_in_the_order_to_read_them() -> None:
+    """As their studies tell them, and those beyond at the end; none is forgotten."""
+    every = [experiments.get(name) for name in experiments.names()]
+    names = [one.name for one in chapters.in_reading_order(reversed(every))]
+    assert set(chapters.READING) <= set(names)
+    assert names[:4] == ["scenarios", "coroutine-gantt", "yield-modes", "yield-sweep"]
+    assert [one for one in names if one in chapters.READING] == list(chapters.READING)
+
+
+def test_the_contents_lead_to_every_chapter_by_study(written: Get) -> None:
+    nav = written("full").page.one("nav")
+    groups = {
+        item.one("b").text: [a.attributes["href"] for a in item.all("a")] for item in nav.all("li")
+    }
+    assert groups["Study 000"] == ["#scenarios", "#coroutine-gantt"]
+    assert groups["In all"][0] == "#claims"
+
+
+def test_the_machine_says_how_many_cpus_it_may_use() -> None:
+    known = {"cpu": {"model": "A CPU", "allowed": [0, 2]}, "kernel": {"release": "6.1"}}
+    assert story.machine_line(known) == "A CPU · 2 CPUs · Linux 6.1"
+    one = {"cpu": {"model": "A CPU", "allowed": [3]}}
+    assert story.machine_line(one) == "A CPU · 1 CPU"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("1 234 567 ns, 5 %", "1\u202f234\u202f567 ns, 5\u00a0%"),
+        ("4 0 1 2 3 and 12 3456", "4 0 1 2 3 and 12 3456"),
+        ('{\n "a": 1 000\n}', '{\n "a": 1 000\n}'),
+    ],
+)
+def test_no_line_ends_within_a_number(text: str, shown: str) -> None:
+    assert report.unbroken(text) == shown
+
+
 @pytest.mark.parametrize(
     ("low", "high", "ticks"),
     [
@@ -579,7 +616,7 @@ def test_an_experiment_without_a_chapter_gets_the_plain_one(
         (100, "100"),
         (1.0, "1"),
         (1.5, "1.50"),
-        (99.96, "100.0"),
+        (99.96, "100"),
         (123.4, "123"),
         (1234567.8, "1 234 568"),
         (0.01234, "0.0123"),

@@ -185,7 +185,10 @@ def _told(ruling: Ruling) -> str:
 
 def plain(value: float) -> str:
     """Three significant digits, no exponent."""
-    return f"{value:,.0f}".replace(",", " ") if abs(value) >= 1000 else f"{value:.3g}"
+    if abs(value) >= 999.5:
+        return f"{value:,.0f}".replace(",", " ")
+    text = f"{value:.3g}"
+    return f"{value:.{2 - int(text.partition('e')[2])}f}" if "e" in text else text
 
 
 def too_few(here: Interval | None, threshold: float | None = None, n: int = 0) -> Ruling:

@@ -258,7 +258,7 @@ CLAIMS = (
         "2",
         "scenarios",
         "A sleeping thread makes about 100 voluntary switches (C1, C2)",
-        "399.4 +- 0.9 and 399.2 +- 0.8 a run of four threads",
+        "399.4 ± 0.9 and 399.2 ± 0.8 a run of four threads",
         _hundred_voluntary,
     ),
     _claim(

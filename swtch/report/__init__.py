@@ -159,7 +159,7 @@ def _html(story: Story, run_dir: Path) -> str:
 
     templates = resources.files("swtch.report") / "templates"
     environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, finalize=unbroken
     )
     template = environment.from_string((templates / "report.html.j2").read_text(encoding="utf-8"))
     file = run_dir / SAMPLES
@@ -190,6 +190,18 @@ def _html(story: Story, run_dir: Path) -> str:
         spread=spread,
         where=where,
     )
+
+
+# Between the thousands of a number, and before its per cent, no line ends.
+_THOUSANDS = re.compile(r"(?<=\d) (?=\d{3}(?!\d))")
+_PER_CENT = re.compile(r"(?<=\d) (?=%)")
+
+
+def unbroken(value: Any) -> Any:
+    """Text as a page shows it; what is copied out, the environment, stays as it is."""
+    if type(value) is not str or "\n" in value or value.startswith("data:"):
+        return value
+    return _PER_CENT.sub("\u00a0", _THOUSANDS.sub("\u202f", value))
 
 
 def _data_link(data: bytes, packed: bool) -> str:

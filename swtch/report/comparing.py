@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from swtch.analysis.comparison import LEVEL, Compared, Comparison, Difference
-from swtch.report import shapes
+from swtch.report import shapes, unbroken
 from swtch.report.charts import Figure, figure, place_suffix
-from swtch.report.story import machine_line, number, spread
+from swtch.report.story import machine_line, number, spread, when
 
 if TYPE_CHECKING:
     from swtch.analysis.findings import Place
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 # So many lines of a forest are still a picture.
 MOST_LINES = 40
 MOST_SERIES = 24
+# Dates of so many runs fit below an axis.
+MOST_LEVEL = 5
 
 
 def page(a: Run, b: Run, made: Comparison, differences: Sequence[Difference]) -> str:
@@ -35,7 +37,6 @@ def page(a: Run, b: Run, made: Comparison, differences: Sequence[Difference]) ->
         figures=_forests(made),
         level=LEVEL,
         spread=spread,
-        number=number,
     )
 
 
@@ -47,11 +48,19 @@ def render(template: str, **values: object) -> str:
 
     templates = resources.files("swtch.report") / "templates"
     environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, finalize=unbroken
     )
     css = (templates / "report.css").read_text(encoding="utf-8")
     text = (templates / template).read_text(encoding="utf-8")
-    return environment.from_string(text).render(css=css, **values)
+    return environment.from_string(text).render(
+        css=css, when=when, number=number, measure=_measure, **values
+    )
+
+
+def _measure(metric: str, unit: str) -> str:
+    """A metric and its unit in words; its name ends with the unit, and says it twice."""
+    name = metric.removesuffix(f"_{unit.lower().removesuffix('/s')}").replace("_", " ")
+    return f"{name}, {unit}" if unit else name
 
 
 def _forests(made: Comparison) -> list[Figure]:
@@ -90,7 +99,6 @@ def history(runs: Sequence[Run], made: Sequence[Series]) -> str:
         made=made,
         figures=[_course(one, index) for index, one in enumerate((marked or made)[:MOST_SERIES])],
         changes=sum(point.changed is not None for one in made for point in one.points),
-        number=number,
     )
 
 
@@ -111,7 +119,8 @@ def _course(one: Series, index: int) -> Figure:
         for number_, point in enumerate(one.points, start=1)
     ]
     order = [str(row["run"]) for row in rows]
-    x = alt.X("run:N", title=None, sort=order, axis=alt.Axis(labelAngle=-40))
+    angle = 0 if len(order) <= MOST_LEVEL else -40
+    x = alt.X("run:N", title=None, sort=order, axis=alt.Axis(labelAngle=angle))
     y = alt.Y("value:Q", title=one.unit, scale=alt.Scale(zero=False))
     here = alt.Chart(data(rows))
     low = alt.Y("low:Q", title=one.unit, scale=alt.Scale(zero=False))
@@ -133,7 +142,7 @@ def _course(one: Series, index: int) -> Figure:
         alt.layer(*layers).properties(width=WIDTH, height=180),
         f"fig-history-{index}",
         f"{one.name}, engine {one.place}",
-        f"{one.metric} of each run in {one.unit}.",
-        f"{one.metric}: medians, with the range of the invocations. A diamond differs from the"
-        " run before it.",
+        f"{_measure(one.metric, one.unit)}, of each run.",
+        f"Medians of {_measure(one.metric, one.unit)}, with the range of the invocations."
+        + (" A diamond differs from the run before it." if marks else ""),
     )

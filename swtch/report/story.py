@@ -42,7 +42,9 @@ class Story:
 
     @cached_property
     def experiments(self) -> tuple[Experiment, ...]:
-        return tuple(get(name) for name in self.run.manifest.experiments)
+        from swtch.report.chapters import in_reading_order
+
+        return in_reading_order(get(name) for name in self.run.manifest.experiments)
 
     @cached_property
     def counts(self) -> dict[str, int]:
@@ -101,7 +103,7 @@ class Story:
     @cached_property
     def created(self) -> str:
         """When the run began, for people: the manifest has it to the second."""
-        return self.run.manifest.created[:16].replace("T", " ") + " UTC"
+        return when(self.run.manifest.created)
 
     @cached_property
     def engines(self) -> str:
@@ -217,7 +219,9 @@ def number(value: float | None, digits: int = 3) -> str:
         return f"{value:,.0f}".replace(",", " ")
     import math
 
-    places = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    # Of the rounded number: 99.97 has no place left behind the point.
+    rounded = float(f"{abs(value):.{digits - 1}e}")
+    places = max(0, digits - 1 - math.floor(math.log10(rounded)))
     text = f"{value:.{min(places, 6)}f}"
     return text.rstrip("0").rstrip(".") if value == int(value) else text
 
@@ -236,8 +240,13 @@ def where(verdict: Verdict) -> str:
     return str(Place(verdict.engine, verdict.guest))
 
 
+def when(created: str) -> str:
+    """A manifest's time for people: to the minute."""
+    return created[:16].replace("T", " ") + " UTC"
+
+
 def machine_line(environment: dict[str, Any]) -> str:
-    """CPU, CPUs allowed, kernel and hypervisor, as far as they are known."""
+    """CPU, how many of them are allowed, and kernel, as far as they are known."""
     flat = _flat(environment)
 
     def first(*names: str) -> str:
@@ -249,10 +258,12 @@ def machine_line(environment: dict[str, Any]) -> str:
 
     cpu = first("cpu.model", "cpu_model", "model_name", "model")
     kernel = first("kernel.release", "kernel_release", "release")
-    allowed = first("allowed_count", "cpus.allowed", "cpus_allowed")
+    known = environment.get("cpu")
+    allowed = known.get("allowed") if isinstance(known, dict) else None
+    count = len(allowed) if isinstance(allowed, list) else 0
     parts = [
         cpu,
-        f"CPUs allowed: {allowed}" if allowed else "",
+        f"{count} CPU{'s'[: count - 1]}" if count else "",
         f"Linux {kernel}" if kernel else "",
     ]
     return " · ".join(part for part in parts if part) or "unknown machine"
@@ -351,9 +362,15 @@ def _kthread_sentence(groups: Sequence[Group]) -> list[str]:
 def _differs_sentence(verdicts: Sequence[Verdict]) -> list[str]:
     differing = [verdict for verdict in verdicts if verdict.verdict == "differs"]
     return [
-        f"Claim {verdict.claim} differs here: “{verdict.text}” – {verdict.why}."
+        f"Claim {verdict.claim}, “{verdict.text}”, differs here: {_here(verdict)}."
         for verdict in differing[:1]
     ]
+
+
+def _here(verdict: Verdict) -> str:
+    """The figure and what it is of; what it may come from stands in the table."""
+    what = verdict.why.partition("; ")[0]
+    return f"{spread(verdict.here)} {verdict.here.unit}, {what}" if verdict.here else what
 
 
 def _cost_sentence(groups: Sequence[Group]) -> list[str]:

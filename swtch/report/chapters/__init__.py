@@ -12,14 +12,39 @@ experiment without a chapter gets ``plain``: every metric of every trial.
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol, cast
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from swtch.experiments import Experiment
     from swtch.report.charts import Figure
     from swtch.report.story import Story
     from swtch.report.tables import Table
+
+
+# In the order in which a study tells them: what it measures first, and what is its future
+# work last; beyond the studies, the plainer before what is made of it.
+READING = (
+    *("scenarios", "coroutine-gantt"),
+    *("yield-modes", "yield-sweep", "binding", "work-scaling", "thread-count", "coroutine"),
+    *("aligned", "sync", "producer-consumer", "wakeup-latency", "coroutine-io"),
+    *("pair-overhead", "interrupt-overhead"),
+    *("uthread-scaling", "starvation", "preemption", "locks"),
+    *("direct-cost", "working-set", "counters"),
+    *("syscall", "signal", "ping", "peers"),
+    *("asid-cliff", "eevdf-yield", "mitigation"),
+)
+
+
+def in_reading_order(experiments: Iterable[Experiment]) -> tuple[Experiment, ...]:
+    """By study, and within it in the order to read them; new ones follow, as they come."""
+
+    def place(one: Experiment) -> tuple[str, int]:
+        return one.study, READING.index(one.name) if one.name in READING else len(READING)
+
+    return tuple(sorted(experiments, key=place))
 
 
 class Chapter(Protocol):

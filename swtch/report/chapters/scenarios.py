@@ -342,8 +342,9 @@ def _published() -> Table:
             continue
 
         def with_sd(name: str, case: str = case, model: str = model) -> str:
+            # As printed: more digits would be none of the study's.
             other = figures[case, model, name]
-            return number(other.value) + (f" ± {number(other.sd)}" if other.sd else "")
+            return f"{other.value:g}" + (f" ± {other.sd:g}" if other.sd else "")
 
         rows.append(
             Row(
