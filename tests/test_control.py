@@ -75,7 +75,7 @@ def test_like_with_like_is_called_in_five_of_a_hundred(n: int) -> None:
 
 
 def test_the_rate_of_nothing() -> None:
-    assert str(control.rate([])) == "0 of 0 (0.0%)"
+    assert str(control.rate([])) == "0 of 0 (0.0 %)"
     assert control.rate(noisy(1, 3)).of == 0
     constant = Scene().scenario("A", "pthread", [100.0] * 10).groups()
     assert control.rate(constant).of == 0

@@ -55,7 +55,7 @@ class Rate:
         return self.called / self.of if self.of else 0.0
 
     def __str__(self) -> str:
-        return f"{self.called} of {self.of} ({self.share:.1%})"
+        return f"{self.called} of {self.of} ({self.share * 100:.1f} %)"
 
 
 def controls(groups: Sequence[Group]) -> tuple[Control, ...]:

@@ -13,7 +13,7 @@ from swtch.report.story import Story
 from swtch.report.tables import Table
 
 STEPS = shared.Steps(
-    axis="additions of each thread in the study; a guest does the same proportion of less",
+    axis="additions of each thread in the study (in a guest proportionally fewer)",
     step=lambda trial: f"{int(str(trial.factors['work_asked'])) // 10**6}M",
     order=("1M", "5M", "10M"),
 )
