@@ -58,7 +58,7 @@ def write(
 
 def write_figures(run_dir: Path, form: str, folder: Path) -> list[Path]:
     """Every figure of the run as a file of its own: svg, png or pdf."""
-    from swtch.report.chapters import chapter
+    from swtch.report.chapters import figures
     from swtch.report.charts import as_file
     from swtch.report.story import tell
 
@@ -66,7 +66,7 @@ def write_figures(run_dir: Path, form: str, folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     files = []
     for experiment in story.experiments:
-        for figure in chapter(experiment.name).figures(story):
+        for figure in figures(story, experiment.name):
             file = folder / f"{figure.id}.{form}"
             write_atomically(file, as_file(figure, form))
             files.append(file)
@@ -154,7 +154,7 @@ def _html(story: Story, run_dir: Path) -> str:
     import msgspec
 
     from swtch.claims.contradictions import judged
-    from swtch.report.chapters import chapter, said
+    from swtch.report.chapters import chapter, figures, said
     from swtch.report.story import spread, where
 
     templates = resources.files("swtch.report") / "templates"
@@ -172,7 +172,7 @@ def _html(story: Story, run_dir: Path) -> str:
             "experiment": experiment,
             "notes": [n for n in story.notes if n.startswith(f"{experiment.name}/")],
             "said": said(story, experiment.name),
-            "figures": chapter(experiment.name).figures(story),
+            "figures": figures(story, experiment.name),
             "tables": filled(chapter(experiment.name).tables(story)),
             "data": _data_link(by_experiment.get(experiment.name, b""), True),
         }
@@ -236,7 +236,7 @@ def _lines_by_experiment(data: bytes) -> dict[str, bytes]:
 
 def _markdown(story: Story, _: Path) -> str:
     from swtch.claims.contradictions import judged
-    from swtch.report.chapters import chapter, said
+    from swtch.report.chapters import chapter, figures, said
     from swtch.report.story import spread, where
 
     manifest = story.run.manifest

@@ -54,8 +54,10 @@ class Figure:
 
 def render(chart: alt.TopLevelMixin, name: str, title: str, description: str) -> str:
     import vl_convert
+    from altair.utils import schemapi
 
-    spec = chart.to_dict()
+    spec = chart.to_dict(validate=schemapi.DEBUG_MODE)
+    _dress(spec)
     svg: str = vl_convert.vegalite_to_svg(spec, format_locale=LOCALE)
     svg = svg.replace(INK, "currentColor")
     # A fixed size would overflow a phone; the viewBox keeps the proportions, and the page
@@ -92,7 +94,10 @@ def as_file(made: Figure, form: str) -> bytes:
     return bytes(vl_convert.svg_to_pdf(svg))
 
 
-def themed(chart: Any) -> Any:
+def _dress(spec: dict[str, Any]) -> None:
+    """Gives a chart's spec our look. Done here, not by the chart's own methods: each of
+    these copies the whole chart.
+    """
     font = "system-ui, -apple-system, 'Segoe UI', sans-serif"
     axis = {
         "labelColor": INK,
@@ -115,13 +120,16 @@ def themed(chart: Any) -> Any:
     legend = {"labelFontSize": 12, "orient": "top", "symbolSize": 90, "columnPadding": 18}
     legend["symbolOpacity"] = 1
     label = {"labelColor": INK, "titleColor": INK, "labelFont": font, "titleFont": font}
-    return (
-        chart.configure(background="transparent", font=font, padding=14)
-        .configure_axis(**axis)
-        .configure_legend(**label, **legend, title=None)
-        .configure_header(**label, labelFontSize=13, labelFontWeight="bold")
-        .configure_view(stroke=None)
-    )
+    config = spec.setdefault("config", {})
+    config.update(background="transparent", font=font, padding=14)
+    looks: dict[str, dict[str, Any]] = {
+        "axis": axis,
+        "legend": {**label, **legend, "title": None},
+        "header": {**label, "labelFontSize": 13, "labelFontWeight": "bold"},
+        "view": {"stroke": None},
+    }
+    for part, look in looks.items():
+        config[part] = {**config.get(part, {}), **look}
 
 
 def scale(models: Sequence[str]) -> Any:
@@ -141,9 +149,7 @@ def figure(
     chart: alt.TopLevelMixin, name: str, title: str, description: str, caption: str
 ) -> Figure:
     """The chart as a figure; `name` becomes its id, unique in the page."""
-    return Figure(
-        name, title, description, caption, render(themed(chart), name, title, description)
-    )
+    return Figure(name, title, description, caption, render(chart, name, title, description))
 
 
 def place_suffix(place: Place) -> str:

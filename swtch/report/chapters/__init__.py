@@ -65,6 +65,15 @@ def chapter(experiment: str) -> Chapter:
     return cast("Chapter", importlib.import_module(name))
 
 
+def figures(story: Story, experiment: str) -> list[Figure]:
+    """Its pictures. Altair checks every part of a chart against its schema, for a third of
+    the time; the tests have that done, who reads a report need not wait for it."""
+    from altair.utils.schemapi import debug_mode
+
+    with debug_mode(False):
+        return chapter(experiment).figures(story)
+
+
 def said(story: Story, experiment: str) -> list[str]:
     """What its chapter says was found; nothing where claims say it."""
     says = getattr(chapter(experiment), "said", None)
