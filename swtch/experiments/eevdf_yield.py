@@ -25,8 +25,10 @@ MODELS: Final[tuple[Model, ...]] = ("kthread", "process", "pthread")
 THREADS: Final = 2
 YIELDS: Final = 20_000  # of each thread
 YIELDS_QUICK: Final = 10_000  # fewer, and the first thread is done before the second begins
+GUEST_YIELDS_QUICK: Final = 4_000  # an emulated processor is some twenty times slower
 
 QUICK_NOTE: Final = "quick: half of the yields, and with SCHED_OTHER only"
+GUEST_QUICK_NOTE: Final = "quick: a fifth of the yields, and with SCHED_OTHER only"
 
 
 def policies(setting: Setting) -> tuple[Policy, ...]:
@@ -36,7 +38,17 @@ def policies(setting: Setting) -> tuple[Policy, ...]:
     return ("other", "batch") if setting.engine == "native" else ("other", "batch", "fifo")
 
 
+def _yields(setting: Setting) -> tuple[int, str]:
+    """Of each thread, and why not all."""
+    if not setting.quick:
+        return YIELDS, ""
+    if setting.engine == "native":
+        return YIELDS_QUICK, QUICK_NOTE
+    return GUEST_YIELDS_QUICK, GUEST_QUICK_NOTE
+
+
 def _trial(model: Model, policy: Policy, setting: Setting) -> Trial:
+    yields, note = _yields(setting)
     factors: dict[str, Scalar] = {
         "call": "schedule()" if model == "kthread" else "sched_yield()",
         "cpus_used": 1,
@@ -47,7 +59,7 @@ def _trial(model: Model, policy: Policy, setting: Setting) -> Trial:
         "probe": "scenario",
         "model": model,
         "threads": THREADS,
-        "iterations": YIELDS_QUICK if setting.quick else YIELDS,
+        "iterations": yields,
         "every": 1,
         "intervention": "yield",
         "sleep_ns": 1000,
@@ -62,7 +74,7 @@ def _trial(model: Model, policy: Policy, setting: Setting) -> Trial:
         engine=setting.engine,
         factors=factors,
         probe=probe,
-        note=QUICK_NOTE if setting.quick else "",
+        note=note,
         timeout_s=setting.timeout_s,
     )
 
@@ -96,6 +108,7 @@ EXPERIMENT = Experiment(
     question="How many of the yields that are taken for switches are any, by kernel?",
     models=MODELS,
     seconds=0.1,
+    seconds_at={("vm", "quick"): 0.25},
     trials=trials,
     series=("6.1", "6.12"),
 )

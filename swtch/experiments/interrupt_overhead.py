@@ -38,7 +38,7 @@ INTERRUPTS: Final = (9, 24, MOST)
 QUICK_INTERRUPTS: Final = (24, MOST)
 
 QUICK_NOTE: Final = "quick: two of the study's four tasks, 24 and 49 interrupts"
-GUEST_QUICK_NOTE: Final = f"{QUICK_NOTE}; in the guest no models of user space"
+GUEST_QUICK_NOTE: Final = f"{QUICK_NOTE}; in the guest kernel threads and processes"
 EXACT_NOTE: Final = (
     "each invocation is a boot, so two of the study's four tasks, 24 and 49 interrupts; there are"
     " no caches either, so what is indirect is instructions only"

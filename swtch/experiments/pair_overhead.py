@@ -59,10 +59,10 @@ GUEST_EVICT_BYTES: Final = 2 << 20
 GUEST_REPEAT: Final = 5
 GUEST_QUICK_REPEAT: Final = 3
 # A quick run in a guest compares kernel threads with what the kernel knows, too.
-GUEST_QUICK_MODELS: Final[tuple[Model, ...]] = ("pthread", "process", "kthread")
+GUEST_QUICK_MODELS: Final[tuple[Model, ...]] = ("process", "kthread")
 
 QUICK_NOTE: Final = "quick: two of the study's six pairs, 33 and 99 switches"
-GUEST_QUICK_NOTE: Final = f"{QUICK_NOTE}; in the guest no models of user space"
+GUEST_QUICK_NOTE: Final = f"{QUICK_NOTE}; in the guest kernel threads and processes"
 EXACT_NOTE: Final = (
     "each invocation is a boot, so two of the study's six pairs, 33 and 99 switches; there are no"
     " caches either, so what is indirect is instructions only"
