@@ -236,7 +236,7 @@ def _lines_by_experiment(data: bytes) -> dict[str, bytes]:
 
 def _markdown(story: Story, _: Path) -> str:
     from swtch.claims.contradictions import judged
-    from swtch.report.chapters import chapter, figures, said
+    from swtch.report.chapters import chapter, said
     from swtch.report.story import spread, where
 
     manifest = story.run.manifest
