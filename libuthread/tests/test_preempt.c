@@ -4,55 +4,18 @@
  * they must, and are never lost. A claim that somebody gets to run is a
  * program that cannot end without it.
  */
-#include "util.h"
+#include "ticks.h"
 
 #include "coroutine.h"
 
 #include <sys/syscall.h>
 #include <ucontext.h>
 
-static struct uthread_stats stats(void)
-{
-	struct uthread_stats st;
-
-	CHECK_EQ(uthread_stats(&st, sizeof(st)), 0);
-	return st;
-}
-
-static struct uthread_config config(int workers)
-{
-	struct uthread_config c;
-
-	memset(&c, 0, sizeof(c));
-	c.size = sizeof(c);
-	c.workers = workers;
-	c.tick_ns = 1 * MS;
-	return c;
-}
-
-static void start(int workers)
-{
-	struct uthread_config c = config(workers);
-
-	if (TEST_ASAN)
-		SKIP("no preemption under AddressSanitizer");
-	CHECK_EQ(uthread_init(&c), 0);
-}
-
 /* ---- wherever it computes ---- */
-
-static int stop;
 
 static void *stops(void *arg)
 {
 	store(&stop, 1);
-	return arg;
-}
-
-static void *empty_loop(void *arg)
-{
-	while (!__atomic_load_n(&stop, __ATOMIC_RELAXED))
-		;
 	return arg;
 }
 

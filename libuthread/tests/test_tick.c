@@ -3,46 +3,9 @@
  * test_tick.c - ticks come when somebody waits and only then, cost those who
  * yield nothing, and leave the program its own signals and timers.
  */
-#include "util.h"
+#include "ticks.h"
 
 #include <sys/time.h>
-
-static struct uthread_stats stats(void)
-{
-	struct uthread_stats st;
-
-	CHECK_EQ(uthread_stats(&st, sizeof(st)), 0);
-	return st;
-}
-
-static struct uthread_config config(int workers)
-{
-	struct uthread_config c;
-
-	memset(&c, 0, sizeof(c));
-	c.size = sizeof(c);
-	c.workers = workers;
-	c.tick_ns = 1 * MS;
-	return c;
-}
-
-static void start(int workers)
-{
-	struct uthread_config c = config(workers);
-
-	if (TEST_ASAN)
-		SKIP("no preemption under AddressSanitizer");
-	CHECK_EQ(uthread_init(&c), 0);
-}
-
-static int stop;
-
-static void *empty_loop(void *arg)
-{
-	while (!__atomic_load_n(&stop, __ATOMIC_RELAXED))
-		;
-	return arg;
-}
 
 static void *runs(void *arg)
 {
