@@ -31,7 +31,7 @@ import pytest
 
 from swtch.errors import CannotError
 from swtch.vm import guests, prepare, programs, qemu
-from swtch.vm.session import Session
+from swtch.vm.session import Session, boot
 
 pytestmark = [
     pytest.mark.vm,
@@ -123,7 +123,7 @@ class Bench:
 
     def run(self, program: str, settings: str) -> tuple[int, str, list[str]]:
         """Status, output and the kernel's complaints meanwhile."""
-        session = self._session or Session(self._machine, self._console)
+        session = self._session or boot(self._machine, self._console)
         self._session = None
         known = len(session.complaints)
         words = f"export {ALWAYS} {settings}; exec {PLACE}/{program}"

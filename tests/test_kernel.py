@@ -25,7 +25,7 @@ import pytest
 from swtch.errors import CannotError
 from swtch.vm import build, guests, prepare, programs, qemu
 from swtch.vm.guests import Arch
-from swtch.vm.session import Session
+from swtch.vm.session import Session, boot
 
 pytestmark = [pytest.mark.vm, pytest.mark.slow]
 
@@ -74,7 +74,7 @@ class Bench:
 
     def run(self, script: str, words: str, timeout_s: float) -> tuple[int, str, list[str]]:
         """Status, output and the kernel's complaints meanwhile."""
-        session = self._session or Session(self._machine, self.console)
+        session = self._session or boot(self._machine, self.console)
         self._session = None
         known = len(session.complaints)
         try:

@@ -97,6 +97,31 @@ class TestSession:
             boot("hang", boot_s=0.5)
         assert time.monotonic() - begin < 5
 
+    def test_a_silent_guest_is_booted_once_more(self, fake_qemu: FakeQemu, tmp_path: Path) -> None:
+        made = []
+
+        def launch(machine: qemu.Machine) -> session.Qemu:
+            fake_qemu("ok" if made else "hang")
+            made.append(machine)
+            return session.Qemu(machine)
+
+        log = tmp_path / "console"
+        with session.boot(machine(tmp_path, "amd64"), log, first_s=0.5, launch=launch) as guest:
+            assert guest.hello["op"] == "hello"
+        assert len(made) == 2
+
+    def test_one_that_says_why_is_not(self, fake_qemu: FakeQemu, tmp_path: Path) -> None:
+        made = []
+
+        def launch(machine: qemu.Machine) -> session.Qemu:
+            made.append(machine)
+            return session.Qemu(machine)
+
+        fake_qemu("dies")
+        with pytest.raises(GuestDiedError, match="no such machine"):
+            session.boot(machine(tmp_path, "amd64"), tmp_path / "console", launch=launch)
+        assert len(made) == 1
+
     def test_rubbish_is_no_boot(self, boot: Boot) -> None:
         with pytest.raises(GuestDiedError, match="did not boot"):
             boot("rubbish", boot_s=0.5)

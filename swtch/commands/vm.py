@@ -133,7 +133,7 @@ def boot_guest(
 ) -> int:
     """Boot a guest, run PROGRAM in it with our standard input, power it off."""
     from swtch.vm import kvm, qemu
-    from swtch.vm.session import GuestDiedError, Session
+    from swtch.vm.session import GuestDiedError, boot
 
     begin = time.monotonic()
     prepared = _prepare(name, kernel, headers, _more_files(add))
@@ -152,7 +152,7 @@ def boot_guest(
     with tempfile.TemporaryDirectory() as folder:
         log = console or Path(folder) / "console"
         try:
-            with Session(machine, log) as session:
+            with boot(machine, log) as session:
                 hello = session.hello
                 _say(
                     f"{prepared.guest.name}: Linux {hello.get('release')}, {hello.get('cpus')}"

@@ -40,7 +40,7 @@ from swtch.records import Invocation, Model, Sample, Scalar, Trial
 from swtch.vm import cache, qemu
 from swtch.vm.kvm import Choice
 from swtch.vm.prepare import AGENT, PROBE, Prepared, describe
-from swtch.vm.session import GuestDiedError, Ran, Session
+from swtch.vm.session import GuestDiedError, Ran, Session, boot
 
 GUEST = "guest"
 # The shortest sleep that is one: programming an emulated timer alone takes longer
@@ -339,7 +339,7 @@ class VmEngine:
             memory_mib=self._memory_mib,
             accel=subject.accel.accel,
         )
-        return Session(
+        return boot(
             machine,
             self._logs / f"guest-{subject.name}.console",
             launch=self._launch,
