@@ -13,6 +13,8 @@ static struct uthread_stats stats(void)
 	return st;
 }
 
+/* Nobody sleeps in the kernel here; a spare that the monitor calls up all the
+ * same, because a busy machine let a worker wait, would take its queue. */
 static void start(int workers, const char *policy)
 {
 	struct uthread_config c;
@@ -21,6 +23,7 @@ static void start(int workers, const char *policy)
 	c.size = sizeof(c);
 	c.workers = workers;
 	c.policy = uthread_policy(policy);
+	c.spares = -1;
 	CHECK_EQ(uthread_init(&c), 0);
 }
 
