@@ -66,6 +66,42 @@ static inline void spin_lock(uint32_t *lock)
 			spin_pause(&n);
 }
 
+/*
+ * The same for a lock that a fork holds while it waits for malloc's: the holder
+ * of one of these may be ready behind us. Outside a region a tick stops who
+ * waits here.
+ */
+static inline void spin_lock_or_stop(uint32_t *lock)
+{
+	unsigned n = 0;
+
+	for (;;) {
+		region_enter();
+		if (likely(!__atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE)))
+			return;
+		region_leave();
+		while (load_relaxed(lock))
+			spin_pause(&n);
+	}
+}
+
+/* In a region nobody can stop us: false, and not taken, if a fork has it. */
+static inline bool spin_lock_unless(uint32_t *lock, const uint32_t *forking)
+{
+	unsigned n = 0;
+
+	region_enter();
+	while (unlikely(__atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE)))
+		while (load_relaxed(lock)) {
+			if (load_relaxed(forking)) {
+				region_leave();
+				return false;
+			}
+			spin_pause(&n);
+		}
+	return true;
+}
+
 static inline void spin_unlock(uint32_t *lock)
 {
 	store_release(lock, 0); /* pairs with acquire in spin_lock() */

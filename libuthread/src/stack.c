@@ -63,6 +63,7 @@ static uint64_t nslots;
 
 /* Guarded by pool_lock. */
 static uint32_t pool_lock;
+static uint32_t forking; /* both locks are with a fork */
 static struct pool pools[STACK_CLASSES][2];
 
 /* Immutable after stack_setup(). */
@@ -239,13 +240,13 @@ static struct uthread *slot_new(unsigned class)
 	struct uthread *ut = NULL;
 	struct slab *s = NULL;
 
-	spin_lock(&slab_lock);
+	spin_lock_or_stop(&slab_lock);
 	while (is_full(*open) && !s) {
 		spin_unlock(&slab_lock);
 		s = slab_new(class);
 		if (!s)
 			return NULL;
-		spin_lock(&slab_lock);
+		spin_lock_or_stop(&slab_lock);
 	}
 	if (s && is_full(*open)) {
 		s->next = slabs;
@@ -330,7 +331,9 @@ static void trim(struct uthread *ut)
 	errno = saved;
 }
 
-static void pool_to_global(struct uthread *first, unsigned c, unsigned own)
+/* In a region of a worker false, and nothing done, while there is a fork. */
+static bool pool_to_global(struct uthread *first, unsigned c, unsigned own,
+			   bool in_region)
 {
 	struct uthread *ut, *next;
 
@@ -338,12 +341,16 @@ static void pool_to_global(struct uthread *first, unsigned c, unsigned own)
 		stack_wait_left(ut);
 		trim(ut);
 	}
-	spin_lock(&pool_lock);
+	if (!in_region)
+		spin_lock_or_stop(&pool_lock);
+	else if (!spin_lock_unless(&pool_lock, &forking))
+		return false;
 	for (ut = first; ut; ut = next) {
 		next = ut->next;
 		pool_push(&pools[c][own], ut);
 	}
 	spin_unlock(&pool_lock);
+	return true;
 }
 
 /* Keep the newer half here: their caches are warm, and the newest may still
@@ -351,14 +358,20 @@ static void pool_to_global(struct uthread *first, unsigned c, unsigned own)
 static void pool_spill(struct pool *p, unsigned c, unsigned own)
 {
 	struct uthread *last = p->head, *rest;
+	const uint32_t before = p->count;
 	uint32_t i;
 
+	if (load_relaxed(&forking))
+		return; /* the next time */
 	for (i = 1; i < POOL_MAX / 2; i++)
 		last = last->next;
 	rest = last->next;
 	last->next = NULL;
 	p->count = POOL_MAX / 2;
-	pool_to_global(rest, c, own);
+	if (!pool_to_global(rest, c, own, true)) {
+		last->next = rest;
+		p->count = before;
+	}
 }
 
 static struct uthread *pool_from_global(struct worker *w, unsigned c,
@@ -369,7 +382,10 @@ static struct uthread *pool_from_global(struct worker *w, unsigned c,
 
 	if (!load_relaxed(&pools[c][own].head))
 		return NULL;
-	spin_lock(&pool_lock);
+	if (!w)
+		spin_lock_or_stop(&pool_lock);
+	else if (!spin_lock_unless(&pool_lock, &forking))
+		return NULL; /* slot_new() waits for the fork */
 	ut = pool_pop(&pools[c][own]);
 	for (n = 0; w && n < POOL_MAX / 4; n++) {
 		more = pool_pop(&pools[c][own]);
@@ -421,7 +437,7 @@ struct uthread *stack_new(unsigned class, bool own)
 			ut->stack_top = top;
 		} else {
 			ut->next = NULL;
-			pool_to_global(ut, c, 0);
+			pool_to_global(ut, c, 0, false);
 			ut = NULL;
 		}
 	}
@@ -438,7 +454,7 @@ void stack_put(struct worker *w, struct uthread *ut)
 	san_stack_fresh(ut->stack_low, (size_t)(ut->stack_top - ut->stack_low));
 	if (!w) {
 		ut->next = NULL;
-		pool_to_global(ut, c, own);
+		pool_to_global(ut, c, own, false);
 		return;
 	}
 	p = &w->pool[c][own];
@@ -451,10 +467,12 @@ void stack_fork_lock(void)
 {
 	spin_lock(&slab_lock);
 	spin_lock(&pool_lock);
+	store_relaxed(&forking, 1);
 }
 
 void stack_fork_unlock(void)
 {
+	store_relaxed(&forking, 0);
 	spin_unlock(&pool_lock);
 	spin_unlock(&slab_lock);
 }
