@@ -68,6 +68,11 @@ static uint64_t number(const char *name, uint64_t otherwise)
 
 /* ---- lives ---- */
 
+/* main has made the first of each slot. Before, it would wait for malloc's lock
+ * beside all who are at it already: that lock is not fair, and on a busy
+ * machine a pthread that is woken for it comes too late again and again. */
+static int all_there;
+
 static void *live(void *arg);
 
 static void successor(struct slot *slot, uthread_t before)
@@ -111,6 +116,8 @@ static void *live(void *arg)
 	int detach = test_random(&rng) % 4 == 0, at;
 	void *value = NULL;
 
+	while (!load(&all_there))
+		uthread_sleep(MS);
 	if (l->before) {
 		CHECK_EQ(uthread_join(l->before, &value), 0);
 		CHECK(value == slot);
@@ -277,6 +284,7 @@ int main(int argc, char **argv)
 	fflush(stdout);
 	for (i = 0; i < nslots; i++)
 		successor(&slots[i], NULL);
+	store(&all_there, 1);
 	watch(name, seconds, seed);
 	for (st = storms; st; st = st->next)
 		if (wanted(st, argc, argv) && st->finish)
