@@ -33,6 +33,8 @@ missing() {
 	build)
 		compiles "${CC:-gcc}" c stdio.h || echo gcc libc6-dev
 		compiles "${CXX:-g++}" c++ atomic || echo g++
+		# Meson asks pkg-config where jansson is.
+		has "${PKG_CONFIG:-pkg-config}" || echo pkg-config
 		compiles "${CC:-gcc}" c jansson.h || echo libjansson-dev
 		# A current environment proves its interpreter, and costs less.
 		if "$VENV/bin/python" -c "" 2>/dev/null; then
