@@ -15,7 +15,7 @@
 #include <stddef.h>
 
 #include "arch.h"
-#include "context.h"
+#include "base/context.h"
 #include "uthread_bench.h"
 
 #define STACK_BYTES 65536

@@ -6,7 +6,7 @@
 #include <fenv.h>
 #include <unwind.h>
 
-#include "context.h"
+#include "base/context.h"
 #include "util.h"
 
 void context_entry(void);

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * context_make.c (arm64) - the first frame of a new context. Its shape is
+ * the one switch.S restores; keep both in step.
+ */
+#include <string.h>
+
+#include "base/context.h"
+
+void context_entry(void);
+
+struct frame {
+	uint64_t x19, x20, x21, x22, x23, x24, x25, x26, x27, x28, x29, x30;
+	uint64_t d[8];
+	uint64_t fpcr;
+	uint64_t pad;
+};
+
+_Static_assert(sizeof(struct frame) == 176, "switch.S restores this frame");
+
+void context_make(struct context *ctx, void *stack_top, void (*entry)(void *),
+		  void *arg)
+{
+	uintptr_t top = (uintptr_t)stack_top & ~(uintptr_t)15;
+	struct frame *f = (struct frame *)(top - sizeof(*f));
+
+	memset(f, 0, sizeof(*f));
+	__asm__ volatile("mrs %0, fpcr" : "=r"(f->fpcr));
+	f->x19 = (uint64_t)(uintptr_t)entry;
+	f->x20 = (uint64_t)(uintptr_t)arg;
+	f->x30 = (uint64_t)(uintptr_t)context_entry;
+	ctx->sp = f;
+	__atomic_store_n(&ctx->busy, 0, __ATOMIC_RELEASE);
+}

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * nouns.h - the nouns of the runtime and who may touch what.
+ *
+ *	uthread   one user thread; lives at the top of its own stack slot
+ *	worker    a kernel thread that runs uthreads; its own stack holds the
+ *		  base context, the scheduler loop that runs when there is
+ *		  nothing to switch to directly
+ *	carrier   the worker as libc sees it: its pthread and TLS block
+ *	waiter    somebody (uthread or plain pthread) waiting for an event
+ *
+ * States of a uthread, seen from outside:
+ *
+ *	RUNNING   a worker runs it                       busy = 1
+ *	READY     in exactly one queue (runq, inbox, global)
+ *	PARKED    in no queue; one waker will call sched_ready() once
+ *	DEAD      ended; waits for its joiner or is back in a pool
+ *
+ * A uthread leaves RUNNING by putting itself in its new place first and
+ * switching away second; `ctx.busy` (context.h) bridges the gap.
+ */
+#ifndef UTHREAD_BASE_NOUNS_H
+#define UTHREAD_BASE_NOUNS_H
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <time.h>
+
+#include "arch.h"
+#include "base/context.h"
+#include "base/spin.h"
+#include "uthread.h"
+
+#define CACHE_LINE 64
+#define WEIGHT_DEFAULT 1024u
+#define WORKERS_MAX 1024
+#define SPARES_MAX 256
+#define SPARES_RESERVE 8 /* beyond the limit, for who cannot be stopped */
+#define STACK_CLASS_MIN 15 /* log2 of the smallest slot, 32 KiB */
+#define STACK_CLASS_MAX 31 /* log2 of the largest slot, 2 GiB */
+#define STACK_CLASSES (STACK_CLASS_MAX - STACK_CLASS_MIN + 1)
+#define STACK_SLOT_DEFAULT (256u << 10)
+/* Of a slot, not stack: guard, struct uthread, TLS block, colour. A program
+ * with a larger TLS gets larger slots (stack_class()). */
+#define STACK_OVERHEAD (16u << 10)
+#define UTHREAD_STACK_LIMIT (1ul << 30)
+#define UTHREAD_FIRST_ID (1u << 23) /* above any kernel thread id (2^22) */
+
+enum {
+	UT_OWN_TLS = 1, /* runs with a TLS block of its own */
+	UT_TLS_BLOCK = 2, /* its slot holds one */
+};
+
+struct waiter;
+struct keyblock;
+
+struct uthread {
+	/* Zone 1: what a switch touches; owner: the worker that runs it,
+	 * or whoever took it out of a queue. */
+	struct context ctx;
+	struct worker *worker; /* who runs it, or ran it last; the same as in
+				* its own TLS block, where it has one */
+	struct uthread *next; /* guarded by the queue it is in */
+	int32_t bound; /* worker index, or UTHREAD_WORKER_ANY */
+	uint32_t flags;
+	uint32_t preempt_off; /* uthread_preempt_disable() calls; its own */
+	uint32_t preempt_pending; /* a tick came meanwhile; its handler's */
+	void *san_fake; /* ASan's fake stack while parked */
+
+	/* Zone 2: life and death. */
+	void *(*fn)(void *);
+	void *arg;
+	void *value; /* written before `join` becomes JOIN_DONE */
+	uintptr_t join; /* JOIN_* or a struct waiter *; atomic */
+	struct keyblock **keys; /* private to the uthread */
+	struct _Unwind_Exception *unwind; /* uthread_exit()'s, on its stack */
+	void *coroutine; /* the coroutine it is inside of; private to it */
+	bool taking; /* a tick: from its handler to sched_preempt() */
+	bool in_libc; /* that tick came while it was there */
+	const void *san_low; /* the stack it is on, for ASan and ticks: its */
+	size_t san_size; /* own, or that of a coroutine in it */
+
+	/* For policies other than first in, first out. */
+	int32_t priority, boost; /* boost: inherited by way of a mutex */
+	uint32_t lenders; /* mutexes it holds for which it is boosted */
+	uint32_t weight;
+	uint32_t why; /* enum uthread_ready, of the queue it is in */
+	uint64_t stint,
+		ran; /* since when it has the CPU, and how long before */
+	struct worker *queued; /* guarded by that worker's bias lock */
+	uint64_t policy_data[UTHREAD_POLICY_DATA / 8]; /* the policy's */
+
+	/* Zone 3: immutable while it lives. */
+	char *slot; /* lowest address; the guard is here */
+	char *stack_low; /* lowest usable address */
+	char *stack_top; /* end of the usable stack */
+	uintptr_t tcb; /* its TLS block's thread pointer, 0: none */
+	uint32_t id; /* unique; outside the kernel's thread ids */
+	uint8_t class; /* log2 of the slot size */
+	uint8_t colour;
+	char name[UTHREAD_NAME_MAX];
+};
+
+/* Values of uthread.join that are not a waiter. */
+#define JOIN_NONE ((uintptr_t)0)
+#define JOIN_DONE ((uintptr_t)1)
+#define JOIN_DETACHED ((uintptr_t)2)
+
+struct uthread_list {
+	struct uthread *head;
+	struct uthread *tail;
+};
+
+static inline void list_push(struct uthread_list *l, struct uthread *ut)
+{
+	ut->next = NULL;
+	if (l->head)
+		l->tail->next = ut;
+	else
+		l->head = ut;
+	l->tail = ut;
+}
+
+static inline struct uthread *list_pop(struct uthread_list *l)
+{
+	struct uthread *ut = l->head;
+
+	if (ut)
+		l->head = ut->next;
+	return ut;
+}
+
+struct worker_stats {
+	uint64_t created, ended, switches, yields, parks, steals, idles, reuses;
+	uint64_t donated;
+	uint64_t ticks, preempted, deferred[UTHREAD_DEFER_REASONS];
+};
+
+struct pool {
+	struct uthread *head;
+	uint32_t count;
+};
+
+struct worker {
+	/* Private to the worker. */
+	struct context base;
+	void *altstack; /* offset known to preempt.S */
+	uintptr_t tp; /* the carrier's thread pointer */
+	struct here *tls; /* &uthread_here of the carrier */
+	struct uthread *running; /* atomic; NULL: the base context */
+	struct uthread *handoff; /* for the base loop: run this next */
+	uint32_t tick; /* switches asked for; others read it, relaxed */
+	uint32_t ticking; /* atomic: somebody waits, so the timer runs */
+	bool retire; /* atomic: a spare that is not needed any more */
+	bool stuck; /* atomic: asleep in the kernel, and somebody waits */
+	bool held; /* atomic: stuck with one that cannot be stopped */
+	bool forks; /* atomic: with a uthread in fork() */
+	uint32_t libc_stint, libc_tries; /* the handler's */
+	uint64_t spare_since; /* it waits for one to be made; the same */
+	uint32_t tick_seen; /* `tick` at the last one, or after it; the same */
+	uint32_t *seen_tick; /* what we saw of the others', by index */
+	uint32_t rng;
+	struct worker_stats stats; /* others read it, relaxed */
+	struct pool pool[STACK_CLASSES][2]; /* [class][own TLS] */
+	const void *san_low; /* the base context's stack, for ASan */
+	size_t san_size;
+	void *san_fake;
+
+	/* Guarded by `bias`. */
+	struct bias bias __attribute__((aligned(CACHE_LINE)));
+	struct uthread_list rq;
+	uint32_t count; /* in rq; racy reads allowed */
+	uint32_t bound_count; /* of these, bound here: not to be stolen */
+	void *policy_queue; /* instead of rq */
+
+	/* Guarded by inbox_lock: ready uthreads bound here, put by others. */
+	uint32_t inbox_lock __attribute__((aligned(CACHE_LINE)));
+	uint32_t inbox_count; /* racy reads allowed */
+	struct uthread_list inbox;
+
+	/* Guarded by rt.idle_lock. */
+	struct worker *idle_next, *idle_prev;
+	bool idle;
+	uint32_t wake; /* futex: 1 wakes the sleeper */
+	bool napping; /* atomic: asleep for a moment, not in the idle list */
+
+	/* Immutable after start. */
+	int index;
+	int cpu; /* -1: not pinned */
+	pid_t tid;
+	pthread_t pthread;
+	size_t altstack_size;
+	timer_t timer;
+	sigset_t sigmask; /* while nothing of the program's is blocked */
+	bool spare;
+	bool rescuer; /* the spare that runs only who can be stopped */
+	uint32_t parked; /* futex, of a spare: 1 asleep until needed */
+};
+
+struct runtime {
+	/* Immutable once `started` is 1 (release; readers acquire). */
+	uint32_t started;
+	int nworkers;
+	int capacity; /* with the spares there may be */
+	struct worker **workers; /* [capacity]; NULL: not yet */
+	uint64_t tick_ns; /* 0: no preemption */
+	enum uthread_tick tick_source;
+	int tick_signal;
+	enum uthread_preempt mechanism;
+	const struct uthread_policy *policy; /* NULL: first in, first out */
+	size_t stack_slot;
+	enum uthread_tls tls; /* never DEFAULT */
+	uint8_t default_class[2]; /* stack_class(0, own) */
+
+	int existing; /* atomic: workers so far, spares included */
+	uint32_t nstuck; /* workers that are stuck; preempt/spare.c guards it */
+
+	/* Guarded by global_lock: ready uthreads put by plain pthreads. */
+	uint32_t global_lock __attribute__((aligned(CACHE_LINE)));
+	uint32_t global_count; /* racy reads allowed */
+	struct uthread_list global;
+
+	/* Guarded by idle_lock; the counts may be read without it. */
+	uint32_t idle_lock __attribute__((aligned(CACHE_LINE)));
+	uint32_t nidle;
+	uint32_t nspinning; /* atomic: workers awake and looking for work */
+	struct worker *idle_head;
+	struct worker *timekeeper; /* sleeps until the next deadline */
+
+	uint64_t pthread_created; /* atomic: creates by plain pthreads */
+};
+
+extern struct runtime rt;
+
+static inline struct uthread *uthread_current(void)
+{
+	return ARCH_TLS_READ(uthread_here, 0);
+}
+
+static inline struct worker *worker_current(void)
+{
+	return ARCH_TLS_READ(uthread_here, 8);
+}
+
+static inline bool uthread_on_own_tls(const struct uthread *ut)
+{
+	return ut && (ut->flags & UT_OWN_TLS);
+}
+
+#define STAT_INC(field) store_relaxed(&(field), (field) + 1)
+
+/* ---- panic.c ---- */
+/* One line on standard error, then abort(). Async-signal-safe. */
+__attribute__((noreturn, format(printf, 1, 2))) void ut_panic(const char *fmt,
+							      ...);
+__attribute__((format(printf, 1, 2))) void ut_warn(const char *fmt, ...);
+
+#endif

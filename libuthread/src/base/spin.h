@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * spin.h - the two locks of the runtime itself.
+ *
+ * struct spin: a test-and-set lock for sections of a few dozen instructions
+ * (wait queues, pools). Nobody switches contexts while holding one. The
+ * kernel may still preempt the holder, so a spinner soon gives its CPU away.
+ *
+ * struct bias: a lock that costs its owner no atomic read-modify-write, for
+ * a worker's run queue, which its owner takes at every switch and a thief
+ * takes once in a while. It is Dekker's algorithm with the fence on one
+ * side only:
+ *
+ *	owner: owner = 1; (compiler barrier); if (remote) wait; ...; owner = 0
+ *	thief: remote = 1; membarrier(2);     if (owner) wait;  ...; remote = 0
+ *
+ * membarrier(PRIVATE_EXPEDITED) makes every running thread of the process
+ * execute a full fence, so at least one side sees the other. Without it
+ * (old kernel, seccomp) bias_light_fence() is a full fence and the heavy
+ * one too. Rejected: Go's ring with a compare-and-swap per pop (6 to 9 ns a
+ * yield here, more than the whole rest of it); queues that are private and
+ * stolen from by request (a victim in a long computation would not answer).
+ */
+#ifndef UTHREAD_SPIN_H
+#define UTHREAD_SPIN_H
+
+#include <linux/membarrier.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "arch.h"
+#include "base/region.h"
+
+#define likely(x) __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+#define barrier() __asm__ volatile("" : : : "memory")
+
+#define load_relaxed(p) __atomic_load_n(p, __ATOMIC_RELAXED)
+#define load_acquire(p) __atomic_load_n(p, __ATOMIC_ACQUIRE)
+#define store_relaxed(p, v) __atomic_store_n(p, v, __ATOMIC_RELAXED)
+#define store_release(p, v) __atomic_store_n(p, v, __ATOMIC_RELEASE)
+#define full_fence() __atomic_thread_fence(__ATOMIC_SEQ_CST)
+
+/* A short wait, then longer ones: `*n` counts the rounds. */
+static inline void spin_pause(unsigned *n)
+{
+	if (++*n < 128)
+		arch_pause();
+	else
+		sched_yield();
+}
+
+/* ---- spin ---- */
+
+/* From here to spin_unlock() the holder is not preempted: others spin. */
+static inline void spin_lock(uint32_t *lock)
+{
+	unsigned n = 0;
+
+	region_enter();
+	while (unlikely(__atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE)))
+		while (load_relaxed(lock))
+			spin_pause(&n);
+}
+
+/*
+ * The same for a lock that a fork holds while it waits for malloc's: the holder
+ * of one of these may be ready behind us. Outside a region a tick stops who
+ * waits here.
+ */
+static inline void spin_lock_or_stop(uint32_t *lock)
+{
+	unsigned n = 0;
+
+	for (;;) {
+		region_enter();
+		if (likely(!__atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE)))
+			return;
+		region_leave();
+		while (load_relaxed(lock))
+			spin_pause(&n);
+	}
+}
+
+/* In a region nobody can stop us: false, and not taken, if a fork has it. */
+static inline bool spin_lock_unless(uint32_t *lock, const uint32_t *forking)
+{
+	unsigned n = 0;
+
+	region_enter();
+	while (unlikely(__atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE)))
+		while (load_relaxed(lock)) {
+			if (load_relaxed(forking)) {
+				region_leave();
+				return false;
+			}
+			spin_pause(&n);
+		}
+	return true;
+}
+
+static inline void spin_unlock(uint32_t *lock)
+{
+	store_release(lock, 0); /* pairs with acquire in spin_lock() */
+	region_leave();
+}
+
+/* ---- bias ---- */
+
+struct bias {
+	uint32_t owner; /* written by the owner only */
+	uint32_t remote; /* 1: a thief holds it or is about to */
+};
+
+extern int bias_membarrier; /* 1: the kernel has it; set before any worker */
+
+void bias_setup(void);
+
+/* Every thread of the process passes a full fence before this returns. */
+static inline void bias_heavy_fence(void)
+{
+	if (likely(bias_membarrier))
+		syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+	else
+		full_fence();
+}
+
+/* The cheap partner of bias_heavy_fence(). */
+static inline void bias_light_fence(void)
+{
+	if (likely(bias_membarrier))
+		barrier();
+	else
+		full_fence();
+}
+
+void bias_owner_wait(struct bias *b);
+
+static inline void bias_lock(struct bias *b)
+{
+	store_relaxed(&b->owner, 1);
+	bias_light_fence(); /* pairs with the heavy fence of the thief */
+	if (unlikely(load_acquire(&b->remote))) /* pairs: bias_remote_unlock */
+		bias_owner_wait(b);
+}
+
+static inline void bias_unlock(struct bias *b)
+{
+	store_release(&b->owner, 0); /* pairs: bias_remote_trylock */
+}
+
+/* False: another thief is at it, or the owner does not leave. */
+bool bias_remote_trylock(struct bias *b);
+
+static inline void bias_remote_unlock(struct bias *b)
+{
+	store_release(&b->remote, 0); /* pairs: bias_lock, bias_owner_wait */
+}
+
+#endif

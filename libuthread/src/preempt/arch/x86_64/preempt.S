@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * preempt.S (x86-64) - where an interrupted uthread goes on when its tick is
+ * taken: either of
+ *
+ * preempt_call: as if the interrupted instruction had called it. The handler
+ * has stored the interrupted address below the red zone and pointed rsp at
+ * it. Everything a function may change is saved here: flags, nine registers
+ * and, by XSAVEC, the vector and FP state in use (XINUSE), so that a thread
+ * that never touched AVX-512 or AMX does not pay for it. Then back without
+ * the kernel: `ret $128` takes the address and jumps over the red zone.
+ *
+ * preempt_frame: rsp points at a copy of the kernel's signal frame. The way
+ * back is rt_sigreturn, which restores everything from that copy.
+ */
+#include "base/context.h"
+#include "preempt/preempt_asm.h"
+
+#define RED_ZONE 128
+#define AMX_BITS 0x60000
+#define SYS_rt_sigreturn 15
+
+	.text
+	.globl	preempt_call
+	.hidden	preempt_call
+	.type	preempt_call, @function
+	.p2align 4
+preempt_call:
+	.cfi_startproc
+	/* Not the address behind a call: unwinders take it as it is. */
+	.cfi_signal_frame
+	.cfi_def_cfa rsp, 8 + RED_ZONE
+	.cfi_offset rip, -(8 + RED_ZONE)
+	pushfq
+	.cfi_adjust_cfa_offset 8
+	pushq	%rbp
+	.cfi_adjust_cfa_offset 8
+	.cfi_rel_offset %rbp, 0
+	movq	%rsp, %rbp
+	.cfi_def_cfa_register %rbp
+	cld
+	pushq	%rax
+	pushq	%rcx
+	pushq	%rdx
+	pushq	%rsi
+	pushq	%rdi
+	pushq	%r8
+	pushq	%r9
+	pushq	%r10
+	pushq	%r11
+	movl	$1, %ecx
+	xgetbv
+	movq	preempt_small(%rip), %rcx
+	testl	$AMX_BITS, %eax
+	je	1f
+	movq	preempt_full(%rip), %rcx
+1:	subq	%rcx, %rsp
+	andq	$-64, %rsp
+	/* XRSTOR wants the header's unused words zero; XSAVEC leaves them. */
+	xorl	%ecx, %ecx
+	movq	%rcx, 512(%rsp)
+	movq	%rcx, 520(%rsp)
+	movq	%rcx, 528(%rsp)
+	movq	%rcx, 536(%rsp)
+	movq	%rcx, 544(%rsp)
+	movq	%rcx, 552(%rsp)
+	movq	%rcx, 560(%rsp)
+	movq	%rcx, 568(%rsp)
+	movl	%eax, %ecx
+	orl	$3, %eax	/* MXCSR counts even where no register does */
+	xsavec64 (%rsp)
+	/* Who runs next may expect an empty x87 stack, as after any call. */
+	testb	$1, %cl
+	je	2f
+	fninit
+2:
+	callq	preempt_now
+	movl	$-1, %eax
+	movl	$-1, %edx
+	xrstor64 (%rsp)
+	leaq	-72(%rbp), %rsp
+	popq	%r11
+	popq	%r10
+	popq	%r9
+	popq	%r8
+	popq	%rdi
+	popq	%rsi
+	popq	%rdx
+	popq	%rcx
+	popq	%rax
+	popq	%rbp
+	.cfi_def_cfa rsp, 16 + RED_ZONE
+	.cfi_restore %rbp
+	popfq
+	.cfi_adjust_cfa_offset -8
+	ret	$RED_ZONE
+	.cfi_endproc
+	.size	preempt_call, .-preempt_call
+	.globl	preempt_call_end
+	.hidden	preempt_call_end
+preempt_call_end:
+
+	.globl	preempt_frame
+	.hidden	preempt_frame
+	.type	preempt_frame, @function
+	.p2align 4
+preempt_frame:
+	.cfi_startproc
+	.cfi_undefined rip
+	movq	%rsp, %rbx
+	andq	$-16, %rsp
+	xorl	%ebp, %ebp
+	cld
+	fninit
+	callq	preempt_now
+	/*
+	 * sigreturn installs the alternate stack named in the frame: it must
+	 * be that of the worker we are on now. No tick is taken between here
+	 * and there (refuse() knows these addresses).
+	 */
+	movq	uthread_here@gottpoff(%rip), %rax
+	movq	%fs:HERE_WORKER(%rax), %rax
+	movq	WORKER_ALTSTACK(%rax), %rax
+	movq	%rax, 8 + UC_ALTSTACK(%rbx)
+	/* The kernel looks for the frame behind the address of its restorer. */
+	leaq	8(%rbx), %rsp
+	movl	$SYS_rt_sigreturn, %eax
+	syscall
+	ud2
+	.cfi_endproc
+	.size	preempt_frame, .-preempt_frame
+	.globl	preempt_frame_end
+	.hidden	preempt_frame_end
+preempt_frame_end:
+
+	.section .note.GNU-stack, "", @progbits
+
+	.section .note.gnu.property, "a"
+	.p2align 3
+	.long	4, 16, 5
+	.asciz	"GNU"
+	.long	0xc0000002, 4, 1, 0

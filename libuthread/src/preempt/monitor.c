@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * monitor.c - a thread that looks at the workers while somebody waits.
+ *
+ * A worker that sleeps in the kernel is mostly found by its own tick
+ * (spare.c). This thread finds the others: ticks are on, but none was handled
+ * for LOOKS looks, and /proc says the worker sleeps (in calls that no signal
+ * interrupts, such as disk I/O).
+ *
+ * With the source `monitor` it sends the ticks as well, and only to workers
+ * that run: one in a system call is found without a signal, unless it went
+ * there just now.
+ *
+ * It takes no lock that a uthread may hold, and calls nothing of libc that
+ * does: ticks and stand-ins depend on it. When nobody has waited for a while
+ * it rests until monitor_hint().
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "preempt/preempt.h"
+#include "sched/waiter.h"
+
+#define LOOK_EVERY_NS 5000000u /* between looks, where ticks are signals */
+#define LOOKS 2
+#define STACK_BYTES (256ul << 10)
+#define REST_AFTER 20 /* looks with nothing to see */
+
+static struct {
+	uint32_t word; /* futex: changes when there is something to do */
+	uint32_t resting; /* atomic: asleep until woken */
+	bool started;
+	bool maker; /* spare_maker() runs */
+} mon;
+
+/* What the last look saw. */
+struct seen {
+	uint64_t ticks, cpu_ns;
+	uint32_t looks;
+};
+
+void monitor_wake(void)
+{
+	__atomic_fetch_add(&mon.word, 1, __ATOMIC_SEQ_CST);
+	futex_wake(&mon.word, 1);
+}
+
+void monitor_hint(void)
+{
+	if (unlikely(load_relaxed(&mon.resting)))
+		monitor_wake();
+}
+
+/* ---- looking ---- */
+
+static uint64_t cpu_time(const struct worker *w)
+{
+	struct timespec ts;
+	clockid_t clock = (clockid_t)(~(unsigned)w->tid << 3 | 6);
+
+	return clock_gettime(clock, &ts) ?
+		       0 :
+		       (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/* Asleep in the kernel? *nr: in which call. */
+static bool sleeps(const struct worker *w, long *nr)
+{
+	char path[64], buf[128];
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", w->tid);
+	*nr = -1;
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	n = read(fd, buf, sizeof(buf) - 1);
+	close(fd);
+	if (n <= 0)
+		return false;
+	buf[n] = 0;
+	if (!strncmp(buf, "running", 7))
+		return false;
+	sscanf(buf, "%ld", nr);
+	return true;
+}
+
+/* Where no spare is left for those that can be stopped, the tick finds out
+ * whether this one can. */
+static void found_asleep(struct worker *w, long nr, bool ours)
+{
+	if (spare_found_asleep(w, nr) ? !tick_quiet(w) : ours)
+		tick_send(w);
+}
+
+/* True: somebody waits for it. */
+static bool look_at(struct worker *w, struct seen *s)
+{
+	const bool ours = rt.tick_source == UTHREAD_TICK_MONITOR;
+	uint64_t ticks = load_relaxed(&w->stats.ticks), cpu;
+	const bool stuck = load_relaxed(&w->stuck);
+	long nr;
+
+	if (load_relaxed(&w->parked))
+		store_relaxed(&w->ticking, 0); /* armed just before */
+	if (!load_relaxed(&w->ticking)) {
+		s->looks = 0;
+		return false;
+	}
+	cpu = cpu_time(w);
+	if (stuck) {
+		/* Only if it is back, or for somebody who is bound there. */
+		if (cpu != s->cpu_ns || sched_bound_waits(w))
+			tick_send(w);
+		s->looks = 0;
+	} else if (cpu != s->cpu_ns) {
+		/* One that had most of the CPU is not worth a closer look. */
+		if (!ours)
+			s->looks = 0;
+		else if (cpu - s->cpu_ns > rt.tick_ns / 2 || !sleeps(w, &nr))
+			tick_send(w);
+		else if (load_relaxed(&w->running))
+			found_asleep(w, nr, true);
+	} else if (ticks == s->ticks || ours) {
+		if (++s->looks >= (ours ? 1 : LOOKS) && sleeps(w, &nr) &&
+		    load_relaxed(&w->running))
+			found_asleep(w, nr, ours);
+	}
+	s->ticks = ticks;
+	s->cpu_ns = cpu;
+	return true;
+}
+
+static void *monitor_main(void *arg)
+{
+	const uint64_t every = rt.tick_source == UTHREAD_TICK_MONITOR ?
+				       rt.tick_ns :
+				       LOOK_EVERY_NS;
+	static struct seen seen[2 * WORKERS_MAX];
+	uint64_t next = now_ns() + every;
+	uint32_t word, quiet = 0;
+	bool waits;
+	int i;
+
+	(void)arg;
+	region_enter();
+	for (;;) {
+		word = load_acquire(&mon.word);
+		waits = false;
+		for (i = 0; i < load_acquire(&rt.existing); i++)
+			waits |= look_at(rt.workers[i], &seen[i]);
+		drain_stuck();
+		/* In the child of a fork not before it has use for them. */
+		if (waits || spare_any())
+			spare_tend();
+		quiet = waits ? 0 : quiet + 1;
+		if (quiet > REST_AFTER) {
+			__atomic_store_n(&mon.resting, 1, __ATOMIC_SEQ_CST);
+			waits = false;
+			for (i = 0; i < rt.existing; i++)
+				waits |= load_relaxed(&rt.workers[i]->ticking);
+			if (!waits)
+				futex_wait(&mon.word, word, NO_DEADLINE);
+			store_relaxed(&mon.resting, 0);
+			quiet = 0;
+			next = now_ns() + every;
+		}
+		futex_wait(&mon.word, word, next);
+		if (now_ns() >= next)
+			next += every;
+		if (now_ns() >= next)
+			next = now_ns() + every;
+	}
+	return NULL;
+}
+
+/* A detached pthread of the runtime's, to which no signal goes. */
+static int thread_start(void *(*fn)(void *), const char *name)
+{
+	sigset_t all, old;
+	pthread_attr_t attr;
+	pthread_t t;
+	int err;
+
+	sigfillset(&all);
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	/* They need little; where TLS is large the default has to do. */
+	pthread_attr_setstacksize(&attr, STACK_BYTES);
+	pthread_sigmask(SIG_BLOCK, &all, &old);
+	err = pthread_create(&t, &attr, fn, NULL);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	pthread_attr_destroy(&attr);
+	if (!err)
+		pthread_setname_np(t, name);
+	return err;
+}
+
+void monitor_start(void)
+{
+	if (!rt.tick_ns || mon.started)
+		return;
+	if (!mon.maker)
+		mon.maker = !thread_start(spare_maker, "uthread/maker");
+	if (mon.maker)
+		mon.started = !thread_start(monitor_main, "uthread/monitor");
+	if (mon.started)
+		return;
+	ut_warn("no thread for the monitor: a uthread that sleeps in the kernel keeps its worker%s",
+		rt.tick_source == UTHREAD_TICK_MONITOR ?
+			", and ticks come from a timer for each worker" :
+			"");
+	if (rt.tick_source == UTHREAD_TICK_MONITOR)
+		rt.tick_source = UTHREAD_TICK_WORKER;
+}
+
+bool monitor_runs(void)
+{
+	return mon.started;
+}
+
+void monitor_forked(void)
+{
+	mon.resting = 0;
+	mon.started = mon.maker = false;
+	spare_forked();
+}

@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tick.c - where ticks come from.
+ *
+ * A tick is a signal to a worker, UTHREAD_TICK apart, while somebody waits
+ * for that worker: a uthread in its queue or inbox, one in the global queue,
+ * or a deadline that no sleeping worker keeps. Whoever adds the first one
+ * arms the worker (tick_want()); the handler that finds nobody disarms it. So
+ * a worker with one uthread, or none, is never interrupted, and arming costs
+ * at most one system call an interval.
+ *
+ * Three sources, the same to everybody else:
+ *
+ *   worker    a timer each, aimed at its thread; expiries lie apart by a
+ *             fraction of the interval each, because timers of many CPUs
+ *             that expire together queue for the kernel's signal lock. The
+ *             default.
+ *   process   one timer, aimed at worker 0, whose handler passes the signal
+ *             on to the next worker that is armed, and so on (the study's
+ *             chain). One timer interrupt for all, but the last of a long
+ *             chain is late.
+ *   monitor   the monitor thread sends the signals, and only to a worker
+ *             that really runs: one in a blocking system call is left alone
+ *             and never sees EINTR. Costs a thread that wakes up.
+ *
+ * A tick that had to wait is tried again after RETRY_NS by the worker's own
+ * timer, whatever the source.
+ *
+ * Arming and disarming race: disarm says so first and looks again after a
+ * fence; who adds work does so first and looks at `ticking` after a fence.
+ */
+#include <signal.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "preempt/preempt.h"
+#include "base/san.h"
+#include "sched/waiter.h"
+
+#define RETRY_NS 50000
+#define MAGIC 0x5554u /* in the signal's value, above the worker's index */
+
+#ifndef sigev_notify_thread_id
+#define sigev_notify_thread_id _sigev_un._tid
+#endif
+
+static struct sigaction previous;
+static timer_t process_timer;
+static bool process_timer_made;
+static uint32_t process_running; /* atomic */
+
+static union sigval value_of(const struct worker *w)
+{
+	return (union sigval){ .sival_int = (int)(MAGIC << 16 |
+						  (uint32_t)w->index) };
+}
+
+struct worker *tick_of(const siginfo_t *si)
+{
+	uint32_t value = (uint32_t)si->si_value.sival_int;
+	int index = (int)(value & 0xffff);
+
+	if ((si->si_code != SI_TIMER && si->si_code != SI_QUEUE) ||
+	    value >> 16 != MAGIC || index >= rt.capacity)
+		return NULL;
+	return rt.workers[index];
+}
+
+void tick_not_ours(int sig, siginfo_t *si, void *uc)
+{
+	if (previous.sa_flags & SA_SIGINFO)
+		previous.sa_sigaction(sig, si, uc);
+	else if (previous.sa_handler != SIG_DFL &&
+		 previous.sa_handler != SIG_IGN)
+		previous.sa_handler(sig);
+}
+
+/* ---- timers ---- */
+
+static struct timespec to_timespec(uint64_t ns)
+{
+	return (struct timespec){ .tv_sec = (time_t)(ns / 1000000000u),
+				  .tv_nsec = (long)(ns % 1000000000u) };
+}
+
+static int make_timer(timer_t *timer, const struct worker *w)
+{
+	struct sigevent ev = { .sigev_notify = SIGEV_THREAD_ID,
+			       .sigev_signo = rt.tick_signal,
+			       .sigev_value = value_of(w) };
+
+	ev.sigev_notify_thread_id = w->tid;
+	return timer_create(CLOCK_MONOTONIC, &ev, timer) ? errno : 0;
+}
+
+static void set_timer(timer_t timer, int flags, uint64_t first, uint64_t then)
+{
+	struct itimerspec ts = { .it_value = to_timespec(first),
+				 .it_interval = to_timespec(then) };
+
+	timer_settime(timer, flags, &ts, NULL);
+}
+
+/* The next point of the worker's phase that lies at least half an interval
+ * ahead: who just got the CPU shall have some of it. */
+static uint64_t next_point(const struct worker *w)
+{
+	uint64_t step = rt.tick_ns, n = (uint64_t)rt.nworkers, t;
+	uint64_t phase = step * ((uint64_t)w->index % n) / n;
+
+	t = now_ns() + step / 2;
+	return t - t % step + step + phase - (t % step < phase ? step : 0);
+}
+
+static void start(struct worker *w)
+{
+	switch (rt.tick_source) {
+	case UTHREAD_TICK_PROCESS:
+		if (!__atomic_exchange_n(&process_running, 1, __ATOMIC_SEQ_CST))
+			set_timer(process_timer, 0, rt.tick_ns, rt.tick_ns);
+		break;
+	case UTHREAD_TICK_MONITOR:
+		monitor_wake();
+		break;
+	case UTHREAD_TICK_WORKER:
+	case UTHREAD_TICK_DEFAULT:
+	default:
+		set_timer(w->timer, TIMER_ABSTIME, next_point(w), rt.tick_ns);
+		break;
+	}
+}
+
+void tick_arm(struct worker *w)
+{
+	int saved = errno;
+
+	/* A parked spare looks for work when it gets up. */
+	if (unlikely(load_relaxed(&w->parked)))
+		return;
+	if (unlikely(load_relaxed(&w->stuck))) {
+		if (worker_current() == w) {
+			spare_unstuck(w);
+		} else {
+			/* Somebody else comes, but for who is bound there:
+			 * then what it sleeps in is begun anew later. */
+			if (sched_bound_waits(w))
+				tick_send(w);
+			errno = saved;
+			return;
+		}
+	}
+	full_fence(); /* pairs: tick_disarm() */
+	if (!__atomic_exchange_n(&w->ticking, 1, __ATOMIC_SEQ_CST)) {
+		start(w);
+		monitor_hint();
+	}
+	errno = saved;
+}
+
+static bool waits_again(const struct worker *w)
+{
+	return load_relaxed(&w->count) || load_relaxed(&w->inbox_count) ||
+	       load_relaxed(&rt.global_count);
+}
+
+void tick_disarm(struct worker *w, uint64_t until)
+{
+	const bool ran = __atomic_exchange_n(&w->ticking, 0, __ATOMIC_SEQ_CST);
+
+	full_fence(); /* pairs: tick_arm(), inbox_push(), global_push() */
+	if (waits_again(w) &&
+	    !__atomic_exchange_n(&w->ticking, 1, __ATOMIC_SEQ_CST)) {
+		if (!ran)
+			start(w); /* a deadline's tick: there is no next */
+		return;
+	}
+	if (load_relaxed(&w->ticking))
+		return; /* somebody armed it in between, and started it */
+	if (until != NO_DEADLINE)
+		set_timer(w->timer, TIMER_ABSTIME, until, 0);
+	else if (rt.tick_source == UTHREAD_TICK_WORKER)
+		set_timer(w->timer, 0, 0, 0);
+	full_fence(); /* pairs: tick_arm() */
+	if (load_relaxed(&w->ticking))
+		start(w); /* armed just before the timer was stopped */
+}
+
+/* Unless somebody who knew nothing of it armed it just before. */
+static void stop_timer(struct worker *w)
+{
+	if (rt.tick_source != UTHREAD_TICK_WORKER)
+		return;
+	set_timer(w->timer, 0, 0, 0);
+	full_fence(); /* pairs: tick_arm() */
+	if (load_relaxed(&w->ticking))
+		start(w);
+}
+
+bool tick_quiet(struct worker *w)
+{
+	__atomic_store_n(&w->ticking, 0, __ATOMIC_SEQ_CST);
+	full_fence(); /* pairs: inbox_push(), which then looks at `ticking` */
+	if (!sched_bound_waits(w))
+		return true;
+	__atomic_store_n(&w->ticking, 1, __ATOMIC_SEQ_CST);
+	return false;
+}
+
+/* Armed just before it parked; a tick would only wake it. */
+void tick_parked(struct worker *w)
+{
+	__atomic_store_n(&w->ticking, 0, __ATOMIC_SEQ_CST);
+	stop_timer(w);
+}
+
+void tick_stop(struct worker *w)
+{
+	if (tick_quiet(w))
+		stop_timer(w);
+}
+
+void tick_retry(struct worker *w)
+{
+	uint64_t then = rt.tick_source == UTHREAD_TICK_WORKER ? rt.tick_ns : 0;
+
+	if (RETRY_NS < rt.tick_ns)
+		set_timer(w->timer, 0, RETRY_NS, then);
+}
+
+/* ---- chain delivery ---- */
+
+void tick_send(struct worker *w)
+{
+	siginfo_t si;
+
+	memset(&si, 0, sizeof(si));
+	si.si_signo = rt.tick_signal;
+	si.si_code = SI_QUEUE;
+	si.si_pid = getpid();
+	si.si_value = value_of(w);
+	syscall(SYS_rt_tgsigqueueinfo, si.si_pid, w->tid, rt.tick_signal, &si);
+}
+
+void tick_pass_on(struct worker *w, const siginfo_t *si)
+{
+	int i;
+
+	if (rt.tick_source != UTHREAD_TICK_PROCESS)
+		return;
+	/* A retry is this worker's own business. */
+	if (si->si_code == SI_TIMER && w->index != 0)
+		return;
+	for (i = w->index + 1; i < rt.capacity; i++) {
+		if (rt.workers[i] && load_relaxed(&rt.workers[i]->ticking)) {
+			tick_send(rt.workers[i]);
+			return;
+		}
+	}
+	/* The end of the chain: does anybody still want the next one? */
+	for (i = 0; i < rt.capacity; i++)
+		if (rt.workers[i] && load_relaxed(&rt.workers[i]->ticking))
+			return;
+	set_timer(process_timer, 0, 0, 0);
+	__atomic_store_n(&process_running, 0, __ATOMIC_SEQ_CST);
+	for (i = 0; i < rt.capacity; i++)
+		if (rt.workers[i] && load_relaxed(&rt.workers[i]->ticking))
+			start(rt.workers[i]);
+}
+
+/* ---- set-up ---- */
+
+int tick_setup(const struct config *c)
+{
+	struct sigaction sa = { .sa_sigaction = preempt_on_tick,
+				.sa_flags = SA_SIGINFO | SA_ONSTACK |
+					    SA_RESTART };
+
+	rt.tick_ns = c->tick_ns;
+	rt.tick_signal = c->tick_signal;
+	rt.tick_source = c->tick_source;
+	if (!rt.tick_ns)
+		return 0;
+	if (sigaction(rt.tick_signal, NULL, &previous))
+		return EINVAL;
+	if (previous.sa_flags & SA_SIGINFO &&
+	    previous.sa_sigaction == preempt_on_tick) {
+		/* The child of a fork starts afresh; it has our handler. */
+		memset(&previous, 0, sizeof(previous));
+		return 0;
+	}
+	if ((previous.sa_flags & SA_SIGINFO) ||
+	    (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN))
+		return EBUSY;
+	sigemptyset(&sa.sa_mask);
+	return sigaction(rt.tick_signal, &sa, NULL) ? EINVAL : 0;
+}
+
+int tick_worker_setup(struct worker *w)
+{
+	sigset_t set;
+	int err;
+
+	w->ticking = 1; /* nobody arms it */
+	if (!rt.tick_ns)
+		return 0;
+	err = make_timer(&w->timer, w);
+	if (err)
+		return err;
+	if (rt.tick_source == UTHREAD_TICK_PROCESS && !process_timer_made) {
+		err = make_timer(&process_timer, w);
+		if (err) {
+			timer_delete(w->timer);
+			return err;
+		}
+		process_timer_made = true;
+	}
+	sigemptyset(&set);
+	sigaddset(&set, rt.tick_signal);
+	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+	pthread_sigmask(SIG_SETMASK, NULL, &w->sigmask);
+	w->ticking = 0;
+	return 0;
+}
+
+void tick_worker_end(struct worker *w)
+{
+	if (!rt.tick_ns)
+		return;
+	timer_delete(w->timer);
+	if (process_timer_made && w->index == 0) {
+		timer_delete(process_timer); /* aimed at us */
+		process_timer_made = false;
+	}
+}
+
+void tick_forked(struct worker *w)
+{
+	const sigset_t usual = w->sigmask;
+
+	process_timer_made = false;
+	process_running = 0;
+	if (rt.tick_ns && tick_worker_setup(w)) {
+		ut_warn("after fork: no timer for the worker; its uthreads are not preempted");
+		rt.tick_ns = 0; /* w->timer is somebody else's number now */
+	}
+	w->sigmask = usual; /* the program's mask may be another just now */
+}

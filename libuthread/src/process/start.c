@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * start.c - starting the workers, and what is left of them after a fork.
+ *
+ * The first worker is started alone and proves the TLS layout, because that
+ * needs a real pthread; the others follow. All are detached and live as
+ * long as the process.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#include "base/san.h"
+#include "preempt/preempt.h"
+#include "process/process.h"
+#include "sched/sched.h"
+#include "stack/stack.h"
+#include "tls/tls.h"
+
+static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
+
+struct start {
+	struct worker *w;
+	uint32_t ready; /* futex: 1 started, 2 failed */
+};
+
+/* What it gets it gives back if it cannot have all. */
+static int setup(struct worker *w)
+{
+	int err = w->index == 0 ? tls_setup() : 0;
+
+	if (err)
+		return err;
+	err = overflow_worker_setup(w);
+	if (err)
+		return err;
+	err = tick_worker_setup(w);
+	if (!err) {
+		err = policy_worker_setup(w);
+		if (err)
+			tick_worker_end(w);
+	}
+	if (err)
+		overflow_worker_end(w);
+	return err;
+}
+
+static void *worker_main(void *arg)
+{
+	struct start *st = arg;
+	struct worker *w = st->w;
+	cpu_set_t *set;
+	size_t bytes;
+	char name[UTHREAD_NAME_MAX];
+	uint32_t how, *ready;
+
+	w->tp = arch_tp();
+	w->base.tp = w->tp;
+	w->base.busy = 1;
+	w->tls = &uthread_here;
+	w->tls->worker = w;
+	w->tid = (pid_t)syscall(SYS_gettid);
+	w->pthread = pthread_self();
+	snprintf(name, sizeof(name), "uthread/%d", w->index);
+	pthread_setname_np(w->pthread, name);
+	if (w->cpu >= 0) {
+		bytes = CPU_ALLOC_SIZE((size_t)w->cpu + 1);
+		set = CPU_ALLOC((size_t)w->cpu + 1);
+		if (set) {
+			CPU_ZERO_S(bytes, set);
+			CPU_SET_S((size_t)w->cpu, bytes, set);
+			if (pthread_setaffinity_np(w->pthread, bytes, set))
+				ut_warn("worker %d: CPU %d is not to be had; it runs anywhere",
+					w->index, w->cpu);
+			CPU_FREE(set);
+		}
+	}
+#if UTHREAD_ASAN
+	pthread_attr_t attr;
+	void *low;
+
+	if (!pthread_getattr_np(w->pthread, &attr)) {
+		pthread_attr_getstack(&attr, &low, &w->san_size);
+		w->san_low = low;
+		pthread_attr_destroy(&attr);
+	}
+#endif
+	how = setup(w) ? 2 : 1;
+	ready = &st->ready;
+	store_release(ready, how); /* pairs: start_one */
+	/* st is gone as soon as that was seen; waking an address is harmless. */
+	futex_wake(ready, 1);
+	if (how == 2)
+		return NULL;
+	/* Wait for the others: rt is complete once it is published. */
+	while (!load_acquire(&rt.started))
+		futex_wait(&rt.started, 0, NO_DEADLINE);
+	sched_loop(w);
+}
+
+static int start_one(struct worker *w)
+{
+	struct start st = { .w = w };
+	static sigset_t mask; /* the same on all: uthreads take it along */
+	sigset_t old;
+	pthread_t t;
+	int err;
+
+	/* Signals go to the program's own threads by default, so that its
+	 * handlers do not run on small stacks. Not those that an instruction
+	 * raises: the kernel takes one that is blocked out of the mask by
+	 * force, and a debugger's step would leave a mask behind with which
+	 * no tick is taken. */
+	if (!w->spare) {
+		sigfillset(&mask);
+		sigdelset(&mask, SIGSEGV);
+		sigdelset(&mask, SIGBUS);
+		sigdelset(&mask, SIGFPE);
+		sigdelset(&mask, SIGILL);
+		sigdelset(&mask, SIGTRAP);
+		sigdelset(&mask, SIGSYS);
+	}
+	pthread_sigmask(SIG_SETMASK, &mask, &old);
+	err = pthread_create(&t, NULL, worker_main, &st);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (err)
+		return EAGAIN;
+	while (!load_acquire(&st.ready))
+		futex_wait(&st.ready, 0, NO_DEADLINE);
+	if (st.ready == 1) {
+		pthread_detach(t);
+		return 0;
+	}
+	pthread_join(t, NULL); /* it does not look at its struct any more */
+	return EAGAIN;
+}
+
+static void worker_free(struct worker *w)
+{
+	free(w->policy_queue);
+	free(w->seen_tick);
+	free(w);
+}
+
+enum worker_kind { WORKER, SPARE, RESCUER };
+
+/* NULL: no memory, or it could not start. */
+static struct worker *worker_new(int cpu, int i, enum worker_kind kind)
+{
+	struct worker *w = NULL;
+
+	if (posix_memalign((void **)&w, CACHE_LINE, sizeof(*w)))
+		return NULL;
+	memset(w, 0, sizeof(*w));
+	w->seen_tick = calloc((size_t)rt.capacity, sizeof(w->seen_tick[0]));
+	if (!w->seen_tick) {
+		free(w);
+		return NULL;
+	}
+	w->index = i;
+	w->cpu = cpu;
+	w->rng = 2463534242u + (uint32_t)i * 7919u;
+	w->spare = kind != WORKER;
+	w->rescuer = kind == RESCUER;
+	w->parked = w->spare; /* spare_begin() */
+	if (start_one(w)) {
+		worker_free(w);
+		return NULL;
+	}
+	rt.workers[i] = w;
+	return w;
+}
+
+static uthread_mutex_t modules_lock = UTHREAD_MUTEX_INITIALIZER;
+
+static void modules_lock_take(void)
+{
+	uthread_mutex_lock(&modules_lock);
+}
+
+static void modules_lock_give(void)
+{
+	uthread_mutex_unlock(&modules_lock);
+}
+
+static void modules_lock_forked(void)
+{
+	uthread_mutex_init(&modules_lock, NULL);
+}
+
+/* One worker more, beyond those of the start. NULL: it could not be made. */
+static struct worker *add_spare(bool rescuer)
+{
+	int i = rt.existing;
+	struct worker *w = worker_new(-1, i, rescuer ? RESCUER : SPARE);
+
+	if (w)
+		store_release(&rt.existing, i + 1);
+	return w;
+}
+
+/* Under start_lock. Workers that did start stay parked when a later one
+ * cannot: the runtime then has fewer of them, at least one. */
+static int start_locked(const struct uthread_config *user)
+{
+	struct config c;
+	int err, i;
+
+	err = config_load(&c, user);
+	if (err)
+		return err;
+	err = EAGAIN;
+	rt.capacity =
+		c.workers + (c.tick_ns ? c.spares + SPARES_RESERVE + 1 : 0);
+	rt.workers = calloc((size_t)rt.capacity, sizeof(rt.workers[0]));
+	if (!rt.workers)
+		goto out;
+	if (fork_setup())
+		goto out;
+	bias_setup();
+	tls_hooks = (struct tls_hooks){
+		.lock = modules_lock_take,
+		.unlock = modules_lock_give,
+		.forked = modules_lock_forked,
+		.libraries_changed = preempt_find_libc,
+	};
+	err = stack_setup();
+	if (err)
+		goto out;
+	rt.stack_slot = c.stack_slot;
+	overflow_setup();
+	err = policy_setup(c.policy);
+	if (!err)
+		err = preempt_setup(&c);
+	if (err)
+		goto out;
+	err = tick_setup(&c);
+	if (err && user)
+		goto out;
+	if (err) {
+		ut_warn("signal %d %s: uthreads are not preempted; set UTHREAD_SIGNAL to another",
+			c.tick_signal,
+			err == EBUSY ? "is handled by the program" :
+				       "cannot be handled");
+		rt.tick_ns = 0;
+	}
+	err = EAGAIN;
+	for (i = 0; i < c.workers; i++)
+		if (!worker_new(c.pin ? c.cpus[i % c.ncpus] : -1, i, WORKER))
+			break;
+	if (!i)
+		goto out;
+	if (i < c.workers)
+		ut_warn("only %d of %d workers could be started", i, c.workers);
+	rt.nworkers = i;
+	store_release(&rt.existing, i);
+	if (!c.tls)
+		c.tls = *tls_reason() ? UTHREAD_TLS_SHARED : UTHREAD_TLS_OWN;
+	if (c.tls == UTHREAD_TLS_OWN && *tls_reason()) {
+		ut_warn("own TLS is not possible: %s; uthreads share their worker's",
+			tls_reason());
+		c.tls = UTHREAD_TLS_SHARED;
+	}
+	rt.tls = c.tls;
+	rt.default_class[false] = (uint8_t)stack_class(0, 0);
+	rt.default_class[true] = (uint8_t)stack_class(0, tls_bytes());
+	libc_signals_setup();
+	spare_setup(rt.tick_ns ? c.spares : 0, add_spare);
+	monitor_start();
+	err = 0;
+	store_release(&rt.started, 1); /* pairs: runtime_ensure, worker_main */
+	futex_wake(&rt.started, rt.existing);
+out:
+	free(c.cpus);
+	if (err) {
+		free(rt.workers);
+		rt.workers = NULL;
+		rt.capacity = 0;
+	}
+	return err;
+}
+
+int runtime_start(const struct uthread_config *user)
+{
+	int err = 0, saved = errno;
+
+	pthread_mutex_lock(&start_lock);
+	if (!rt.started)
+		err = start_locked(user);
+	else if (user)
+		err = EBUSY;
+	pthread_mutex_unlock(&start_lock);
+	errno = saved;
+	return err;
+}
+
+int uthread_init(const struct uthread_config *config)
+{
+	static const struct uthread_config defaults = { .size = sizeof(
+								defaults) };
+
+	return runtime_start(config ? config : &defaults);
+}
+
+int uthread_workers(void)
+{
+	return runtime_ensure() ? -1 : rt.nworkers;
+}
+
+int uthread_worker_tid(int worker)
+{
+	if (!load_acquire(&rt.started) || worker < 0 || worker >= rt.nworkers)
+		return 0;
+	return (int)rt.workers[worker]->tid;
+}
+
+/* Who was on its way off a pooled stack in another kernel thread has left it
+ * now; else who takes that stack would wait for ever. */
+static void has_left(struct uthread *ut, void *me)
+{
+	if (ut != me && load_relaxed(&ut->ctx.busy))
+		store_relaxed(&ut->ctx.busy, 0);
+}
+
+/*
+ * In the child only the caller exists. A uthread goes on with its worker as
+ * the only one; after a fork by a plain pthread the runtime starts afresh
+ * at the next create. Other uthreads are gone, as other pthreads are.
+ */
+void runtime_forked(struct uthread *me)
+{
+	struct worker *w = me ? me->worker : NULL;
+	int i;
+
+	pthread_mutex_init(&start_lock, NULL);
+	timer_forked();
+	stack_each(has_left, me);
+	for (i = 0; i < rt.existing; i++) {
+		if (rt.workers[i] == w)
+			continue;
+		overflow_worker_forked(rt.workers[i]);
+		worker_free(rt.workers[i]);
+		rt.workers[i] = NULL;
+	}
+	rt.pthread_created = 0;
+	rt.global_lock = rt.idle_lock = 0;
+	rt.global.head = NULL;
+	rt.global_count = 0;
+	rt.nidle = rt.nspinning = 0;
+	rt.idle_head = rt.timekeeper = NULL;
+	if (!me) {
+		rt.started = 0;
+		rt.nworkers = 0;
+		free(rt.workers);
+		rt.workers = NULL;
+		rt.existing = 0;
+		monitor_forked();
+		return;
+	}
+	w->stats.created = w->stats.ended + 1; /* the caller */
+	w->bias.owner = w->bias.remote = 0;
+	w->rq.head = NULL;
+	w->count = w->bound_count = 0;
+	w->inbox_lock = w->inbox_count = 0;
+	w->inbox.head = NULL;
+	w->idle = w->napping = false;
+	w->handoff = NULL;
+	if (rt.policy) {
+		memset(w->policy_queue, 0, rt.policy->queue_size);
+		if (rt.policy->init)
+			rt.policy->init(w->policy_queue);
+	}
+	w->tid = (pid_t)syscall(SYS_gettid);
+	if (me->bound >= 0)
+		me->bound = 0;
+	if (w->index < rt.capacity)
+		rt.workers[w->index] = NULL;
+	w->index = 0;
+	rt.workers[0] = w;
+	rt.nworkers = rt.existing = 1;
+	w->spare = w->rescuer = w->retire = w->stuck = w->held = false;
+	monitor_forked();
+	tick_forked(w);
+	monitor_start();
+	bias_setup();
+}

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * idle.c - workers that sleep because there is nothing to do.
+ *
+ * Who adds work looks whether anybody sleeps; who goes to sleep says so and
+ * looks once more. The fence between is the light one on the busy side and
+ * membarrier on the sleeper's. One sleeper, the timekeeper, sleeps until the
+ * next deadline only; the others until they are woken.
+ */
+#include "sched/runq.h"
+#include "sched/waiter.h"
+
+/* Under idle_lock. */
+static void idle_remove(struct worker *w)
+{
+	if (!w->idle)
+		return;
+	w->idle = false;
+	if (w->idle_prev)
+		w->idle_prev->idle_next = w->idle_next;
+	else
+		rt.idle_head = w->idle_next;
+	if (w->idle_next)
+		w->idle_next->idle_prev = w->idle_prev;
+	store_relaxed(&rt.nidle, rt.nidle - 1);
+	if (rt.timekeeper == w)
+		rt.timekeeper = NULL;
+}
+
+void idle_wake(struct worker *w)
+{
+	store_release(&w->wake, 1);
+	futex_wake(&w->wake, 1);
+}
+
+/* Wake one sleeper; which one does not matter. */
+void wake_some(void)
+{
+	struct worker *w;
+
+	spin_lock(&rt.idle_lock);
+	w = rt.idle_head;
+	/* The timekeeper last: the other sleepers have no time-out. */
+	if (w && w == rt.timekeeper && w->idle_next)
+		w = w->idle_next;
+	if (w)
+		idle_remove(w);
+	spin_unlock(&rt.idle_lock);
+	if (w)
+		idle_wake(w);
+}
+
+void sched_nudge(struct worker *w)
+{
+	bool was;
+
+	spin_lock(&rt.idle_lock);
+	was = w->idle;
+	idle_remove(w);
+	spin_unlock(&rt.idle_lock);
+	if (was)
+		idle_wake(w);
+}
+
+/* A deadline was set by somebody who keeps its worker busy: somebody must
+ * be asleep with the right time-out. */
+void sched_wake_for_timer(void)
+{
+	struct worker *w;
+
+	bias_light_fence(); /* pairs with the heavy fence in go_idle() */
+	if (!load_relaxed(&rt.nidle)) {
+		/* Nobody sleeps: our own tick has to look at it. */
+		if (worker_current())
+			tick_want(worker_current());
+		return;
+	}
+	if (load_relaxed(&rt.nspinning))
+		return;
+	spin_lock(&rt.idle_lock);
+	w = rt.timekeeper ? rt.timekeeper : rt.idle_head;
+	if (w)
+		idle_remove(w);
+	spin_unlock(&rt.idle_lock);
+	if (w)
+		idle_wake(w);
+}
+
+void go_idle(struct worker *w)
+{
+	uint64_t deadline;
+
+	store_relaxed(&w->wake, 0);
+	spin_lock(&rt.idle_lock);
+	w->idle = true;
+	w->idle_prev = NULL;
+	w->idle_next = rt.idle_head;
+	if (rt.idle_head)
+		rt.idle_head->idle_prev = w;
+	rt.idle_head = w;
+	store_relaxed(&rt.nidle, rt.nidle + 1);
+	spin_unlock(&rt.idle_lock);
+
+	bias_heavy_fence(); /* pairs with poke(): now look once more */
+	if (anything_left(w)) {
+		spin_lock(&rt.idle_lock);
+		idle_remove(w);
+		spin_unlock(&rt.idle_lock);
+		return;
+	}
+	/* The last to sleep knows the earliest deadline best: an earlier
+	 * sleeper may have looked before it was set. */
+	spin_lock(&rt.idle_lock);
+	if (w->idle && load_relaxed(&timer_next) != NO_DEADLINE)
+		rt.timekeeper = w;
+	spin_unlock(&rt.idle_lock);
+	STAT_INC(w->stats.idles);
+	while (!load_acquire(&w->wake)) {
+		deadline = load_relaxed(&rt.timekeeper) == w ?
+				   load_relaxed(&timer_next) :
+				   NO_DEADLINE;
+		if (futex_wait(&w->wake, 0, deadline) == ETIMEDOUT)
+			break;
+	}
+	spin_lock(&rt.idle_lock);
+	idle_remove(w);
+	spin_unlock(&rt.idle_lock);
+}
+
+/* Sleep for so long, or until a deadline or something for the inbox. */
+void nap(struct worker *w, uint64_t ns)
+{
+	uint64_t until = now_ns() + ns, due = load_relaxed(&timer_next);
+
+	store_relaxed(&w->wake, 0);
+	store_relaxed(&w->napping, true);
+	full_fence(); /* pairs with the fence in inbox_push() */
+	if (!load_relaxed(&w->inbox_count))
+		futex_wait(&w->wake, 0, due < until ? due : until);
+	store_relaxed(&w->napping, false);
+}

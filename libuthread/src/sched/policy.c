@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* policy.c - between sched.c and a policy: names, time, and checks. */
+#include "sched/policy.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "sched/runq.h"
+
+_Static_assert(sizeof(((struct uthread *)0)->policy_data) >=
+		       UTHREAD_POLICY_DATA,
+	       "uthread.h promises so many bytes");
+
+const struct uthread_policy *uthread_policy(const char *name)
+{
+	if (name && !strcmp(name, policy_priority.name))
+		return &policy_priority;
+	if (name && !strcmp(name, policy_fair.name))
+		return &policy_fair;
+	return NULL;
+}
+
+int policy_setup(const struct uthread_policy *p)
+{
+	if (p && (p->size != sizeof(*p) || !p->name || !p->put || !p->take ||
+		  p->queue_size > UTHREAD_POLICY_QUEUE_MAX))
+		return EINVAL;
+	rt.policy = p;
+	return 0;
+}
+
+int policy_worker_setup(struct worker *w)
+{
+	if (!rt.policy)
+		return 0;
+	w->policy_queue = calloc(1, rt.policy->queue_size + 1);
+	if (!w->policy_queue)
+		return ENOMEM;
+	return rt.policy->init ? rt.policy->init(w->policy_queue) : 0;
+}
+
+/* CPU time of the worker: nobody is charged for what other processes took. */
+static uint64_t cpu_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+void policy_begin(struct uthread *ut)
+{
+	if (rt.policy->wants_time)
+		ut->stint = cpu_ns();
+}
+
+void policy_charge(struct uthread *ut)
+{
+	uint64_t now;
+
+	if (!rt.policy->wants_time)
+		return;
+	now = cpu_ns();
+	ut->ran += now - ut->stint;
+	ut->stint = now;
+}
+
+void policy_put(struct worker *w, struct uthread *ut)
+{
+	const uint64_t ran = ut->ran;
+
+	ut->ran = 0;
+	ut->queued = w;
+	rt.policy->put(w->policy_queue, ut, (enum uthread_ready)ut->why, ran);
+}
+
+struct uthread *policy_take(struct worker *w)
+{
+	struct uthread *ut;
+
+	if (!w->count)
+		return NULL;
+	ut = rt.policy->take(w->policy_queue);
+	if (!ut)
+		ut_panic(
+			"policy %s: take() gave nothing though %u uthreads are in the queue",
+			rt.policy->name, w->count);
+	if (ut->queued != w)
+		ut_panic(
+			"policy %s: take() gave uthread %p, which is not in this queue",
+			rt.policy->name, (void *)ut);
+	ut->queued = NULL;
+	return ut;
+}
+
+uint32_t policy_take_movable(struct worker *v, uint32_t want, bool lend,
+			     struct uthread_list *l)
+{
+	struct uthread_list stay = { 0 };
+	uint32_t got = 0, n = v->count;
+	struct uthread *ut;
+
+	while (n-- && got < want) {
+		ut = policy_take(v);
+		v->count--;
+		if (!may_move(ut, lend)) {
+			list_push(&stay, ut);
+		} else {
+			v->bound_count -= ut->bound >= 0;
+			ut->why = UTHREAD_READY_MOVED;
+			list_push(l, ut);
+			got++;
+		}
+	}
+	while ((ut = list_pop(&stay))) {
+		policy_put(v, ut);
+		store_relaxed(&v->count, v->count + 1);
+	}
+	return got;
+}
+
+/* ---- what a policy may ask of a uthread ---- */
+
+void *uthread_policy_data(uthread_t thread)
+{
+	return thread->policy_data;
+}
+
+int uthread_getpriority(uthread_t thread, int *priority)
+{
+	*priority = load_relaxed(&thread->boost) > thread->priority ?
+			    thread->boost :
+			    thread->priority;
+	return 0;
+}
+
+int uthread_setpriority(uthread_t thread, int priority)
+{
+	if (priority < 0 || priority >= UTHREAD_PRIORITIES)
+		return EINVAL;
+	/* In a queue it stays where it is until it is put there anew. */
+	store_relaxed(&thread->priority, priority);
+	return 0;
+}
+
+int uthread_getweight(uthread_t thread, unsigned *weight)
+{
+	*weight = thread->weight;
+	return 0;
+}
+
+int uthread_setweight(uthread_t thread, unsigned weight)
+{
+	if (weight < 1 || weight > UTHREAD_WEIGHT_MAX)
+		return EINVAL;
+	store_relaxed(&thread->weight, weight);
+	return 0;
+}

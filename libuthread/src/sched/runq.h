@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * runq.h - a worker's own queue: what a switch touches, hence inline.
+ *
+ * First in, first out is the list in struct worker; any other policy keeps
+ * its own queue (policy.h) and only the counts are here.
+ */
+#ifndef UTHREAD_RUNQ_H
+#define UTHREAD_RUNQ_H
+
+#include "base/nouns.h"
+#include "sched/policy.h"
+#include "sched/sched.h"
+
+/* Under the bias lock. */
+static inline void rq_push(struct worker *w, struct uthread *ut)
+{
+	if (unlikely(rt.policy))
+		policy_put(w, ut);
+	else
+		list_push(&w->rq, ut);
+	store_relaxed(&w->count, w->count + 1);
+	w->bound_count += ut->bound >= 0;
+}
+
+static inline struct uthread *rq_pop(struct worker *w)
+{
+	struct uthread *ut = unlikely(rt.policy) ? policy_take(w) :
+						   list_pop(&w->rq);
+
+	if (ut) {
+		store_relaxed(&w->count, w->count - 1);
+		w->bound_count -= ut->bound >= 0;
+	}
+	return ut;
+}
+
+/*
+ * Out with the first, in with `ut`; NULL and nothing done if there is none. What
+ * a yield does: the counts stay, and so does a queue that is never empty.
+ */
+static inline struct uthread *rq_rotate(struct worker *w, struct uthread *ut)
+{
+	struct uthread *first = w->rq.head;
+
+	if (!first)
+		return NULL;
+	ut->next = NULL;
+	w->rq.tail->next = ut; /* which may be the first's own */
+	w->rq.tail = ut;
+	w->rq.head = first->next;
+	w->bound_count += (ut->bound >= 0) - (first->bound >= 0);
+	return first;
+}
+
+static inline struct uthread *local_pop(struct worker *w)
+{
+	struct uthread *ut;
+
+	bias_lock(&w->bias);
+	ut = rq_pop(w);
+	bias_unlock(&w->bias);
+	return ut;
+}
+
+static inline void local_push(struct worker *w, struct uthread *ut)
+{
+	bias_lock(&w->bias);
+	rq_push(w, ut);
+	bias_unlock(&w->bias);
+	tick_want(w);
+}
+
+void global_push(struct uthread *ut);
+void global_push_all(struct uthread_list *l);
+
+/* May `w` run it at all? The rescuer (spare.c) runs only who can be stopped
+ * in libc. */
+static inline bool may_run(const struct worker *w, const struct uthread *ut)
+{
+	return likely(!w->rescuer) || ut->flags & UT_OWN_TLS;
+}
+
+static inline void local_push_all(struct worker *w, struct uthread_list *l)
+{
+	struct uthread_list others = { 0 };
+	struct uthread *ut;
+
+	bias_lock(&w->bias);
+	while ((ut = list_pop(l))) {
+		if (may_run(w, ut))
+			rq_push(w, ut);
+		else
+			list_push(&others, ut);
+	}
+	bias_unlock(&w->bias);
+	tick_want(w);
+	if (unlikely(others.head))
+		global_push_all(&others);
+}
+
+/* ---- idle.c: sleeping and waking workers ---- */
+
+/* Wake one sleeper; which one does not matter. */
+void wake_some(void);
+void idle_wake(struct worker *w);
+/* Sleep until woken, unless there is something to do after all. */
+void go_idle(struct worker *w);
+/* Sleep for so long, or until a deadline or something for the inbox. */
+void nap(struct worker *w, uint64_t ns);
+
+/* Work that any worker may do was added: see that somebody comes. */
+static inline void poke(void)
+{
+	bias_light_fence(); /* pairs with the heavy fence in go_idle() */
+	if (unlikely(load_relaxed(&rt.nidle)) && !load_relaxed(&rt.nspinning))
+		wake_some();
+}
+
+/* ---- share.c: work that is not in the worker's own queue ---- */
+
+/* Into its own worker's inbox, from another. */
+void inbox_push(struct worker *w, struct uthread *ut);
+void ready_from(struct worker *w, struct uthread *ut);
+/*
+ * May it be taken out of its queue for another worker? Not while it is still
+ * on its way off its stack, nor one that is bound: unless it is to be lent,
+ * because its worker sleeps and cannot be stopped (spare.c).
+ */
+static inline bool may_move(const struct uthread *ut, bool lend)
+{
+	if (load_acquire(&ut->ctx.busy))
+		return false;
+	return ut->bound < 0 ||
+	       (lend && ut->in_libc && ut->flags & UT_OWN_TLS &&
+		(ut->why == UTHREAD_READY_STOPPED ||
+		 ut->why == UTHREAD_READY_MOVED));
+}
+
+/* Everything but the run queue; true: the run queue has something new. */
+bool look_around(struct worker *w);
+/*
+ * Look at every other worker once. *active: somebody switches or has
+ * something, so looking again soon is worth it.
+ */
+bool steal(struct worker *w, bool *active);
+/* Somewhere a uthread is ready that any worker may run? */
+bool anything_to_steal(void);
+/* Anything a worker that goes to sleep would miss? */
+bool anything_left(const struct worker *w);
+
+static inline bool around_waits(const struct worker *w)
+{
+	return load_relaxed(&w->inbox_count) | load_relaxed(&rt.global_count);
+}
+
+#endif

@@ -1,0 +1,476 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sched.c - who runs next.
+ *
+ * Each worker has a first-in-first-out run queue of its own. A uthread that
+ * stops running picks the next one itself and switches to it directly; only
+ * when its queue is empty does it switch to the worker's base context,
+ * which looks further: the inbox (uthreads bound here, put by others), the
+ * global queue (put by plain pthreads), due deadlines, other workers'
+ * queues, and at last sleep.
+ *
+ * Invariants:
+ *  - A uthread is in at most one queue, and in one exactly while READY.
+ *  - It puts itself into its new place (queue, or some waker's hands) before
+ *    it has left its stack. Whoever takes it out waits for ctx.busy == 0.
+ *    It never waits for another context while on its own stack: two that
+ *    wait for each other would wait for ever. The base context waits.
+ *  - Every READY uthread is seen by some worker that is awake: who adds one
+ *    wakes a sleeper unless somebody is already looking (rt.nspinning), and
+ *    who goes to sleep looks again after it has said so. The fence between
+ *    "added" and "is anybody asleep?" is the light one on the fast side and
+ *    membarrier on the side that goes to sleep.
+ *  - A worker that finds nothing while others are busy switching naps: it
+ *    sleeps for NAP_NS, counted in rt.nspinning, so that nobody pays for
+ *    waking it and it looks again by itself. Without that, a thread that
+ *    creates and joins in a loop would pay a futex wake-up each time.
+ *  - Stealing takes what waits while its worker computes, or half of a
+ *    backlog. A single waiting uthread of a worker that switches briskly is
+ *    left alone: it runs there sooner than it could here.
+ *  - Every FAIR_TICKS switches the inbox, the global queue and the deadlines
+ *    are looked at first, so that a queue that never empties starves nobody.
+ *
+ * Rejected: one global queue (a lock on every switch); going through the
+ * base context on every switch (two switches and two TLS exchanges instead
+ * of one); LIFO slots for the last readied thread (unfair without ticks).
+ */
+#include "sched/runq.h"
+#include "base/san.h"
+#include "tls/tls.h"
+#include "sched/waiter.h"
+
+#define FAIR_TICKS 61
+#define DRAIN_TICKS 8
+#define LOOK_ROUNDS 6 /* times a worker looks before it sleeps or naps */
+#define LOOK_NS 1000 /* from one look to the next */
+#define NAP_NS 100000
+#define RESCUER_NAP_NS 500000
+
+struct sched_hooks sched_hooks;
+
+/* ---- the exchange itself ---- */
+
+/* `next` is ours and its context is free: make it run here. */
+static inline void adopt(struct worker *w, struct uthread *next)
+{
+	next->ctx.busy = 1;
+	if (unlikely(next->worker != w)) {
+		next->worker = w;
+		if (next->flags & UT_TLS_BLOCK)
+			tls_of(next)->worker = w;
+	}
+	if (!(next->flags & UT_OWN_TLS)) {
+		next->ctx.tp = w->tp;
+		w->tls->self = next;
+	}
+	store_relaxed(&w->running, next);
+	if (unlikely(rt.policy))
+		policy_begin(next);
+	STAT_INC(w->stats.switches);
+}
+
+static inline void exchange(struct uthread *me, struct uthread *next)
+{
+	san_switch_start(&me->san_fake, next->san_low, next->san_size);
+	context_switch(&me->ctx, &next->ctx);
+	san_switch_finish(me->san_fake);
+}
+
+static inline void exchange_base(struct worker *w, struct uthread *me)
+{
+	w->tls->self = NULL;
+	store_relaxed(&w->running, NULL);
+	san_switch_start(&me->san_fake, w->san_low, w->san_size);
+	context_switch(&me->ctx, &w->base);
+	san_switch_finish(me->san_fake);
+}
+
+/* Leave `me` for `next`, or for the base context when there is none. */
+static inline void leave(struct worker *w, struct uthread *me,
+			 struct uthread *next)
+{
+	if (likely(next && !load_acquire(&next->ctx.busy))) {
+		adopt(w, next);
+		exchange(me, next);
+	} else {
+		w->handoff = next; /* still on its way off a stack */
+		exchange_base(w, me);
+	}
+}
+
+/* ---- the base context ---- */
+
+/*
+ * Look for work for a little while; true: the run queue has some. A wake-up
+ * costs more than that, and who adds work need not wake anybody meanwhile.
+ */
+static bool look(struct worker *w)
+{
+	bool found = false, active;
+	uint64_t next;
+	int round;
+
+	if (load_relaxed(&rt.existing) == 1)
+		return false;
+	__atomic_fetch_add(&rt.nspinning, 1, __ATOMIC_SEQ_CST);
+	do {
+		active = false;
+		for (round = 0; round < LOOK_ROUNDS && !found; round++) {
+			next = now_ns() + LOOK_NS;
+			found = steal(w, &active) || look_around(w);
+			while (!found && !load_relaxed(&w->inbox_count) &&
+			       now_ns() < next)
+				arch_pause();
+		}
+		if (!found && active)
+			nap(w, NAP_NS);
+	} while (!found && active);
+	/*
+	 * The last one to stop looking may have been the reason why nobody
+	 * was woken: if there is more, pass it on.
+	 */
+	if (__atomic_sub_fetch(&rt.nspinning, 1, __ATOMIC_SEQ_CST) == 0 &&
+	    found && load_relaxed(&rt.nidle)) {
+		bias_heavy_fence(); /* pairs with poke() */
+		if (anything_to_steal())
+			wake_some();
+	}
+	return found;
+}
+
+/* It may have been woken for something, or kept the next deadline. */
+static void hand_over(void)
+{
+	int i;
+
+	if (load_relaxed(&rt.nidle)) {
+		if (anything_to_steal())
+			wake_some();
+		else if (load_relaxed(&timer_next) != NO_DEADLINE)
+			sched_wake_for_timer();
+	} else if (load_relaxed(&timer_next) != NO_DEADLINE) {
+		for (i = 0; i < load_acquire(&rt.existing); i++)
+			tick_want(rt.workers[i]);
+	}
+}
+
+/* A spare that is not needed any more: what it has is everybody's, but for
+ * uthreads with shared TLS that were stopped here; these it brings to an end
+ * of their stint first. */
+static void retire(struct worker *w)
+{
+	struct uthread_list l = { 0 }, stay = { 0 };
+	struct uthread *ut;
+
+	while ((ut = local_pop(w)))
+		list_push(ut->bound >= 0 ? &stay : &l, ut);
+	if (l.head)
+		global_push_all(&l);
+	if (stay.head) {
+		local_push_all(w, &stay);
+		return;
+	}
+	hand_over();
+	sched_hooks.spare_park(w);
+}
+
+/* The rescuer (spare.c) leaves work for others, so it must not count as one
+ * who looks for it, or as a sleeper whom it is enough to wake. */
+static void look_to_rescue(struct worker *w)
+{
+	bool active = false;
+
+	if (!steal(w, &active) || !load_relaxed(&w->count))
+		nap(w, RESCUER_NAP_NS);
+}
+
+/* Runs on the base context: the next uthread, sleeping until there is one. */
+static struct uthread *find_work(struct worker *w)
+{
+	struct uthread *ut;
+
+	if (unlikely(w->stuck))
+		sched_hooks.unstuck(w);
+	for (;;) {
+		if (unlikely(load_relaxed(&w->retire)))
+			retire(w);
+		drain_stuck();
+		look_around(w);
+		ut = local_pop(w);
+		if (ut) {
+			/* It may have been us who kept the next deadline. */
+			if (unlikely(load_relaxed(&timer_next) != NO_DEADLINE &&
+				     !load_relaxed(&rt.timekeeper)))
+				sched_wake_for_timer();
+			return ut;
+		}
+		if (unlikely(w->rescuer))
+			look_to_rescue(w);
+		else if (!look(w))
+			go_idle(w);
+	}
+}
+
+void sched_loop(struct worker *w)
+{
+	struct uthread *next;
+	unsigned n;
+
+	region_enter(); /* for good: the base context is never preempted */
+	if (w->spare)
+		sched_hooks.spare_begin(w);
+	for (;;) {
+		next = w->handoff;
+		w->handoff = NULL;
+		if (!next)
+			next = find_work(w);
+		for (n = 0; load_acquire(&next->ctx.busy);)
+			spin_pause(&n);
+		adopt(w, next);
+		san_switch_start(&w->san_fake, next->san_low, next->san_size);
+		context_switch(&w->base, &next->ctx);
+		san_switch_finish(w->san_fake);
+		store_relaxed(&w->tls->off, 1); /* shared TLS: a uthread's */
+	}
+}
+
+/* ---- what a running uthread does ---- */
+
+static inline uint32_t count_tick(struct worker *w)
+{
+	uint32_t t = w->tick + 1;
+
+	store_relaxed(&w->tick, t);
+	return t;
+}
+
+/*
+ * A region around a switch, in which the block we run on may change: `off` is
+ * the depth before, put back on whatever block we come back on. A tick that
+ * was kept meanwhile was meant for the stint that ended.
+ */
+static inline struct here *switch_enter(uint32_t *off)
+{
+	struct here *h = here_now();
+
+	*off = h->off;
+	store_relaxed(&h->off, *off + 1);
+	barrier(); /* pairs: the handler, same CPU */
+	return h;
+}
+
+static inline void switch_leave(uint32_t off, bool switched)
+{
+	struct here *h = here_now();
+
+	if (switched)
+		store_relaxed(&h->pending, 0);
+	barrier(); /* pairs: the handler, same CPU */
+	store_relaxed(&h->off, off);
+	barrier();
+	if (unlikely(!off && load_relaxed(&h->pending)))
+		region_pending();
+}
+
+/*
+ * Take `heir` out of this worker's queue if it is one of the first there:
+ * who waits for a lock gives its turn to the owner, when the tick stopped
+ * that one here. How far to look is a matter of what it may cost.
+ */
+#define HEIR_LOOKS 16
+
+static struct uthread *local_pop_this(struct worker *w, struct uthread *heir)
+{
+	struct uthread *ut, *prev = NULL;
+	int looks = HEIR_LOOKS;
+
+	if (rt.policy || !load_relaxed(&w->count))
+		return NULL; /* a policy has its own way: priority inheritance */
+	bias_lock(&w->bias);
+	for (ut = w->rq.head; ut && ut != heir && looks--; ut = ut->next)
+		prev = ut;
+	if (ut == heir && prev) {
+		prev->next = ut->next;
+		if (w->rq.tail == ut)
+			w->rq.tail = prev;
+		store_relaxed(&w->count, w->count - 1);
+		w->bound_count -= ut->bound >= 0;
+	} else if (ut == heir) {
+		ut = rq_pop(w);
+	} else {
+		ut = NULL;
+	}
+	bias_unlock(&w->bias);
+	if (ut)
+		STAT_INC(w->stats.donated);
+	return ut;
+}
+
+void sched_requeue(struct uthread *ut)
+{
+	struct worker *w = load_relaxed(&ut->queued);
+
+	if (!rt.policy || !rt.policy->requeue || !w)
+		return;
+	/* One try: whoever holds it is just taking from that queue. */
+	if (w == worker_current()) {
+		bias_lock(&w->bias);
+		if (ut->queued == w)
+			rt.policy->requeue(w->policy_queue, ut);
+		bias_unlock(&w->bias);
+	} else if (bias_remote_trylock(&w->bias)) {
+		if (ut->queued == w)
+			rt.policy->requeue(w->policy_queue, ut);
+		bias_remote_unlock(&w->bias);
+	}
+}
+
+void sched_park(struct uthread *me, bool timed, struct uthread *heir)
+{
+	struct uthread *next;
+	struct worker *w;
+	uint32_t off;
+
+	w = switch_enter(&off)->worker;
+	STAT_INC(w->stats.parks);
+	if (unlikely(rt.policy))
+		policy_charge(me);
+	if (unlikely(count_tick(w) % FAIR_TICKS == 0))
+		look_around(w);
+	next = heir ? local_pop_this(w, heir) : NULL;
+	if (likely(!next))
+		next = local_pop(w);
+	if (likely(next != me)) { /* else already woken, and at the head */
+		if (timed && next)
+			sched_wake_for_timer(); /* this worker stays busy */
+		leave(w, me, next);
+	}
+	switch_leave(off, true);
+}
+
+/* Give the worker to who waited longest, and wait in turn. False: nobody. */
+static inline bool give_way(struct worker *w, struct uthread *me)
+{
+	struct uthread *next = NULL;
+
+	if (unlikely(rt.policy))
+		policy_charge(me);
+	bias_lock(&w->bias);
+	if (likely(!rt.policy)) {
+		next = rq_rotate(w, me);
+	} else if (w->count) {
+		/* A policy is asked whether somebody else shall run at all. */
+		rq_push(w, me);
+		next = rq_pop(w);
+	}
+	bias_unlock(&w->bias);
+	if (!next || next == me)
+		return false;
+	tick_want(w);
+	if (me->bound < 0)
+		poke();
+	leave(w, me, next);
+	return true;
+}
+
+/* One that was lent (spare.c) goes back where it is bound at its next tick,
+ * unless the reason still holds. */
+static bool go_home(struct worker *w, struct uthread *me)
+{
+	struct worker *home;
+
+	if (likely(me->bound < 0 || me->bound == w->index))
+		return false;
+	home = rt.workers[me->bound];
+	if (load_relaxed(&home->held) && me->in_libc)
+		return false;
+	if (unlikely(rt.policy))
+		policy_charge(me);
+	inbox_push(home, me);
+	leave(w, me, local_pop(w));
+	return true;
+}
+
+/*
+ * With shared TLS, what the uthread's code took from the block is the
+ * worker's, so it goes on where it was stopped: bound until then.
+ */
+void sched_preempt(void)
+{
+	struct uthread *me;
+	bool switched = true;
+	struct worker *w;
+	struct here *h;
+	int32_t bound;
+	uint32_t off;
+
+	h = switch_enter(&off);
+	me = h->self;
+	w = h->worker;
+	bound = me->bound;
+	me->taking = false;
+	if (!(me->flags & UT_OWN_TLS))
+		me->bound = w->index;
+	/* The monitor does it, too, but it looks seldom. */
+	if (unlikely(count_tick(w) % DRAIN_TICKS == 0))
+		drain_stuck();
+	me->why = UTHREAD_READY_STOPPED;
+	if (unlikely(load_relaxed(&w->stuck)))
+		sched_hooks.unstuck(w);
+	if (unlikely(load_relaxed(&w->retire)) && me->bound < 0) {
+		global_push(me);
+		leave(w, me, NULL);
+	} else {
+		look_around(w);
+		switched = go_home(w, me) || give_way(w, me);
+	}
+	me->bound = bound;
+	switch_leave(off, switched);
+}
+
+int uthread_yield(void)
+{
+	struct uthread *me;
+	struct worker *w;
+	struct here *h;
+	uint32_t off;
+
+	h = switch_enter(&off);
+	me = h->self;
+	w = h->worker;
+	if (unlikely(!me)) {
+		switch_leave(off, false);
+		sched_yield();
+		return 0;
+	}
+	STAT_INC(w->stats.yields);
+	me->why = UTHREAD_READY_YIELDED;
+	if (unlikely(count_tick(w) % FAIR_TICKS == 0 || around_waits(w)))
+		look_around(w);
+	switch_leave(off, give_way(w, me));
+	return 0;
+}
+
+void sched_exit(struct uthread *me)
+{
+	struct worker *w = me->worker;
+	struct uthread *next = local_pop(w);
+#if UTHREAD_ASAN
+	/* NULL: this stack's fake frames go with it. */
+	const bool direct = next && !load_acquire(&next->ctx.busy);
+
+	san_switch_start(NULL, direct ? next->san_low : w->san_low,
+			 direct ? next->san_size : w->san_size);
+	if (direct) {
+		adopt(w, next);
+		context_switch(&me->ctx, &next->ctx);
+	} else {
+		w->tls->self = NULL;
+		w->handoff = next;
+		context_switch(&me->ctx, &w->base);
+	}
+#else
+	leave(w, me, next);
+#endif
+	ut_panic("an ended uthread was resumed");
+}

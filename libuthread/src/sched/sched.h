@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sched.h - what the rooms above may ask of the scheduler. */
+#ifndef UTHREAD_SCHED_SCHED_H
+#define UTHREAD_SCHED_SCHED_H
+
+#include "base/clock.h"
+#include "base/nouns.h"
+
+/*
+ * What the scheduler asks of preempt/, which is above it. Set once, by
+ * preempt_setup(), before the first worker.
+ */
+struct sched_hooks {
+	/* Somebody waits for this worker and it has no ticks. */
+	void (*arm)(struct worker *w);
+	/* It was stuck in the kernel and is back. */
+	void (*unstuck)(struct worker *w);
+	/* What stuck workers have in their queues is everybody's. */
+	void (*drain)(void);
+	/* A new spare worker sleeps here until it is needed, ... */
+	void (*spare_begin)(struct worker *w);
+	/* ... and one that is not needed any more until it is again. */
+	void (*spare_park)(struct worker *w);
+};
+
+extern struct sched_hooks sched_hooks;
+
+/* Somebody waits for this worker: let it have ticks. Any thread may ask. */
+static inline void tick_want(struct worker *w)
+{
+	if (unlikely(!load_relaxed(&w->ticking)))
+		sched_hooks.arm(w);
+}
+
+/* What waits for workers that are stuck is everybody's. */
+static inline void drain_stuck(void)
+{
+	if (unlikely(load_relaxed(&rt.nstuck)))
+		sched_hooks.drain();
+}
+
+/* ---- sched.c ---- */
+void sched_loop(struct worker *w) __attribute__((noreturn));
+/* Leave the processor; the caller is (or will be) in some waker's hands. If
+ * `heir` waits for this worker, it is the next, whoever else waits. */
+void sched_park(struct uthread *me, bool timed, struct uthread *heir);
+/* Its priority was raised: let it have the place in its queue. */
+void sched_requeue(struct uthread *ut);
+/* Leave it for good: me->join says who frees it. */
+void sched_exit(struct uthread *me) __attribute__((noreturn));
+/* The running uthread's time is up. */
+void sched_preempt(void);
+
+/* ---- share.c ---- */
+/* Make a parked or new uthread ready. Called once per park, in a region. */
+void sched_ready(struct uthread *ut, enum uthread_ready why);
+/* Let others have what waits for a worker that is stuck. */
+void sched_drain(struct worker *v);
+/* The next deadline that no sleeping worker keeps, or NO_DEADLINE. */
+uint64_t sched_deadline(void);
+
+/* Does anybody wait for this worker who may run nowhere else? */
+static inline bool sched_bound_waits(const struct worker *w)
+{
+	return load_relaxed(&w->bound_count) | load_relaxed(&w->inbox_count);
+}
+
+/* ---- idle.c ---- */
+void sched_wake_for_timer(void);
+/* If it is idle, let it look again. */
+void sched_nudge(struct worker *w);
+
+/* ---- policy.c ---- */
+/* EINVAL for one that lacks something. NULL: first in, first out. */
+int policy_setup(const struct uthread_policy *policy);
+int policy_worker_setup(struct worker *w);
+
+/* ---- timer.c ---- */
+void timer_forked(void);
+
+#endif

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * share.c - work that is not in a worker's own queue: put where it belongs,
+ * and found.
+ *
+ * A uthread made ready goes into the queue of the worker that did it, into
+ * the inbox of the worker it is bound to, or, by a plain pthread, into the
+ * global queue. A worker with an empty queue looks there, at deadlines, and
+ * at the other workers' queues: stealing takes what waits while its worker
+ * computes, or half of a backlog. Whoever adds work for workers that are all
+ * busy sees to it that they have ticks.
+ */
+#include "sched/runq.h"
+#include "sched/waiter.h"
+
+#define STEAL_MAX 64
+#define DRAIN_TRIES 1000
+#define EVERY UINT32_MAX /* of take_movable() */
+#define BRISK \
+	2 /* switches between two looks: no use in stealing the one waiting */
+
+void inbox_push(struct worker *w, struct uthread *ut)
+{
+	spin_lock(&w->inbox_lock);
+	list_push(&w->inbox, ut);
+	store_relaxed(&w->inbox_count, w->inbox_count + 1);
+	spin_unlock(&w->inbox_lock);
+	full_fence(); /* pairs with the heavy fence in go_idle(), nap() */
+	if (load_relaxed(&w->napping))
+		idle_wake(w);
+	else if (load_relaxed(&w->idle))
+		sched_nudge(w);
+	else
+		tick_want(w);
+}
+
+void global_push_all(struct uthread_list *l)
+{
+	struct uthread *ut;
+	int i;
+
+	spin_lock(&rt.global_lock);
+	while ((ut = list_pop(l))) {
+		list_push(&rt.global, ut);
+		store_relaxed(&rt.global_count, rt.global_count + 1);
+	}
+	spin_unlock(&rt.global_lock);
+	full_fence(); /* a plain pthread may lack the membarrier pairing */
+	if (load_relaxed(&rt.nspinning))
+		return;
+	if (load_relaxed(&rt.nidle))
+		wake_some();
+	else
+		for (i = 0; i < load_acquire(&rt.existing); i++)
+			tick_want(rt.workers[i]);
+}
+
+void global_push(struct uthread *ut)
+{
+	struct uthread_list l = { 0 };
+
+	list_push(&l, ut);
+	global_push_all(&l);
+}
+
+void ready_from(struct worker *w, struct uthread *ut)
+{
+	if (ut->bound >= 0 && (!w || ut->bound != w->index)) {
+		inbox_push(rt.workers[ut->bound], ut);
+	} else if (w && may_run(w, ut)) {
+		local_push(w, ut);
+		if (ut->bound < 0)
+			poke();
+	} else {
+		global_push(ut);
+	}
+}
+
+void sched_ready(struct uthread *ut, enum uthread_ready why)
+{
+	ut->why = why;
+	ready_from(worker_current(), ut);
+}
+
+uint64_t sched_deadline(void)
+{
+	return load_relaxed(&rt.timekeeper) ? NO_DEADLINE :
+					      load_relaxed(&timer_next);
+}
+
+/* ---- looking for work ---- */
+
+static bool inbox_drain(struct worker *w)
+{
+	struct uthread_list l;
+
+	if (!load_relaxed(&w->inbox_count))
+		return false;
+	spin_lock(&w->inbox_lock);
+	l = w->inbox;
+	w->inbox.head = NULL;
+	store_relaxed(&w->inbox_count, 0);
+	spin_unlock(&w->inbox_lock);
+	local_push_all(w, &l);
+	return true;
+}
+
+/* A fair share of the global queue. */
+static bool global_take(struct worker *w)
+{
+	struct uthread_list l = { 0 }, stay = { 0 };
+	struct uthread *ut;
+	uint32_t n;
+
+	if (!load_relaxed(&rt.global_count))
+		return false;
+	spin_lock(&rt.global_lock);
+	n = rt.global_count / (uint32_t)rt.nworkers + 1;
+	if (n > 2 * STEAL_MAX)
+		n = 2 * STEAL_MAX;
+	while (n && (ut = list_pop(&rt.global))) {
+		if (unlikely(!may_run(w, ut))) {
+			list_push(&stay, ut);
+			continue;
+		}
+		store_relaxed(&rt.global_count, rt.global_count - 1);
+		list_push(&l, ut);
+		n--;
+	}
+	if (unlikely(stay.head)) {
+		if (rt.global.head)
+			stay.tail->next = rt.global.head;
+		else
+			rt.global.tail = stay.tail;
+		rt.global.head = stay.head;
+	}
+	spin_unlock(&rt.global_lock);
+	if (!l.head)
+		return false;
+	local_push_all(w, &l);
+	return true;
+}
+
+/* Everything but the run queue; true: the run queue has something new. */
+bool look_around(struct worker *w)
+{
+	bool found = inbox_drain(w);
+
+	found |= global_take(w);
+	if (timer_due())
+		found |= timer_run(now_ns());
+	return found;
+}
+
+/* Under v's bias lock: up to `want` of those that may move, in the order in
+ * which they would run. */
+static uint32_t take_movable(struct worker *v, uint32_t want, bool lend,
+			     struct uthread_list *l)
+{
+	struct uthread *ut, *prev = NULL, *next;
+	uint32_t got = 0, seen = 0;
+
+	if (unlikely(rt.policy))
+		return policy_take_movable(v, want, lend, l);
+	for (ut = v->rq.head;
+	     ut && got < want && (seen < 4 * STEAL_MAX || want == EVERY);
+	     ut = next, seen++) {
+		next = ut->next;
+		if (!may_move(ut, lend)) {
+			prev = ut;
+			continue;
+		}
+		if (prev)
+			prev->next = next;
+		else
+			v->rq.head = next;
+		if (!next)
+			v->rq.tail = prev;
+		v->bound_count -= ut->bound >= 0;
+		list_push(l, ut);
+		got++;
+	}
+	store_relaxed(&v->count, v->count - got);
+	return got;
+}
+
+/* Half of what `v` has. */
+static bool steal_from(struct worker *w, struct worker *v)
+{
+	struct uthread_list l = { 0 };
+	uint32_t want, got;
+
+	if (!bias_remote_trylock(&v->bias))
+		return false;
+	want = (v->count - v->bound_count + 1) / 2;
+	got = take_movable(v, want < STEAL_MAX ? want : STEAL_MAX, false, &l);
+	bias_remote_unlock(&v->bias);
+	if (!got)
+		return false;
+	store_relaxed(&w->stats.steals, w->stats.steals + got);
+	local_push_all(w, &l);
+	return true;
+}
+
+/* Uthreads of `v` that may move. */
+static inline uint32_t stealable(const struct worker *v)
+{
+	uint32_t n = load_relaxed(&v->count), b = load_relaxed(&v->bound_count);
+
+	return n > b ? n - b : 0;
+}
+
+/* Those that came back while their worker sleeps on. */
+static void inbox_lend(struct worker *v, struct uthread_list *l)
+{
+	struct uthread_list stay = { 0 };
+	struct uthread *ut;
+	uint32_t n = 0;
+
+	if (!load_relaxed(&v->inbox_count))
+		return;
+	spin_lock(&v->inbox_lock);
+	while ((ut = list_pop(&v->inbox))) {
+		if (may_move(ut, true)) {
+			list_push(l, ut);
+		} else {
+			list_push(&stay, ut);
+			n++;
+		}
+	}
+	v->inbox = stay;
+	store_relaxed(&v->inbox_count, n);
+	spin_unlock(&v->inbox_lock);
+}
+
+/*
+ * What waits for a worker that sleeps in the kernel is everybody's: left in
+ * its queue, it would be nobody's tick that finds those who stole a part of
+ * it asleep as well. Its owner is away and thieves are quick, so the lock is
+ * soon to be had.
+ */
+void sched_drain(struct worker *v)
+{
+	const bool lend = load_relaxed(&v->held);
+	struct uthread_list l = { 0 };
+	unsigned n;
+
+	if (lend)
+		inbox_lend(v, &l);
+	for (n = 0;
+	     n < DRAIN_TRIES && (lend ? load_relaxed(&v->count) : stealable(v));
+	     spin_pause(&n)) {
+		if (!bias_remote_trylock(&v->bias))
+			continue;
+		take_movable(v, EVERY, lend, &l);
+		bias_remote_unlock(&v->bias);
+		break;
+	}
+	if (l.head)
+		global_push_all(&l);
+}
+
+/*
+ * Look at every other worker once. *active: somebody switches or has
+ * something, so looking again soon is worth it.
+ */
+bool steal(struct worker *w, bool *active)
+{
+	uint32_t n = (uint32_t)load_acquire(&rt.existing), start, i;
+	uint32_t ticks, moved, waiting;
+
+	w->rng ^= w->rng << 13;
+	w->rng ^= w->rng >> 17;
+	w->rng ^= w->rng << 5;
+	start = w->rng % n;
+	for (i = 0; i < n; i++) {
+		struct worker *v = rt.workers[(start + i) % n];
+
+		if (v == w)
+			continue;
+		ticks = load_relaxed(&v->tick);
+		moved = ticks - w->seen_tick[v->index];
+		w->seen_tick[v->index] = ticks;
+		waiting = stealable(v);
+		*active |= waiting || moved;
+		if (!waiting || (waiting == 1 && moved > BRISK))
+			continue;
+		if (steal_from(w, v))
+			return true;
+	}
+	return false;
+}
+
+/* Somewhere a uthread is ready that any worker may run? */
+bool anything_to_steal(void)
+{
+	int i;
+
+	for (i = 0; i < load_acquire(&rt.existing); i++)
+		if (stealable(rt.workers[i]))
+			return true;
+	return load_relaxed(&rt.global_count) != 0;
+}
+
+/* Anything a worker that goes to sleep would miss? */
+bool anything_left(const struct worker *w)
+{
+	return around_waits(w) || timer_due() || load_relaxed(&w->count) ||
+	       load_relaxed(&w->retire) || anything_to_steal();
+}

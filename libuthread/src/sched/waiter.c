@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* waiter.c - waiting and waking; the protocol is in waiter.h. */
+#include "sched/sched.h"
+#include "sched/waiter.h"
+
+/* Move WAITING to `to`; true: we own the wake-up. */
+static bool waiter_claim(struct waiter *w, uint32_t to)
+{
+	uint32_t expected = WAITER_WAITING;
+
+	/* release: what the waker did is seen by who wakes. */
+	return __atomic_compare_exchange_n(&w->state, &expected, to, false,
+					   __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+}
+
+bool waiter_wake(struct waiter *w)
+{
+	struct uthread *ut = w->ut;
+	uint32_t *word = &w->state;
+
+	if (!waiter_claim(w, WAITER_WOKEN))
+		return false;
+	/*
+	 * From here a plain pthread may return and its waiter be gone; a
+	 * wake of a dead address is a spurious wake-up somewhere, which
+	 * every futex user expects. A uthread stays until it is ready.
+	 */
+	if (ut)
+		sched_ready(ut, UTHREAD_READY_WOKEN);
+	else
+		futex_wake(word, 1);
+	return true;
+}
+
+bool waitq_wake_one(struct waitq *q)
+{
+	struct waiter *w;
+
+	while ((w = waitq_pop(q)))
+		if (waiter_wake(w))
+			return true;
+	return false;
+}
+
+static int wait_pthread(struct waiter *w, uint64_t deadline)
+{
+	while (load_acquire(&w->state) == WAITER_WAITING) {
+		if (futex_wait(&w->state, WAITER_WAITING, deadline) ==
+			    ETIMEDOUT &&
+		    waiter_claim(w, WAITER_TIMEDOUT))
+			return ETIMEDOUT;
+	}
+	return 0;
+}
+
+int waiter_wait(struct waiter *w, uint64_t deadline)
+{
+	return waiter_wait_for(w, deadline, NULL);
+}
+
+int waiter_wait_for(struct waiter *w, uint64_t deadline, struct uthread *owner)
+{
+	struct uthread *me = w->ut;
+
+	if (!me)
+		return wait_pthread(w, deadline);
+	if (deadline != NO_DEADLINE) {
+		w->deadline = deadline;
+		timer_add(w);
+	}
+	sched_park(me, deadline != NO_DEADLINE, owner);
+	if (deadline != NO_DEADLINE)
+		timer_cancel(w);
+	/* pairs with the claim: whoever made us ready has moved the state */
+	return load_acquire(&w->state) == WAITER_TIMEDOUT ? ETIMEDOUT : 0;
+}
+
+void waiter_sleep(uint64_t deadline)
+{
+	REGION;
+	struct waiter wt;
+
+	waiter_init(&wt);
+	waiter_wait(&wt, deadline);
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * waiter.h - waiting for an event, as a uthread or as a plain pthread, with
+ * or without a deadline.
+ *
+ * A waiter lives on the stack of who waits. Whoever moves its state from
+ * WAITING to something else (compare-and-swap) owns the wake-up, and only
+ * that one: waker and deadline cannot both win.
+ *
+ *	waiting side			waking side
+ *	waiter_init(&w)
+ *	[object lock] queue w
+ *	[object unlock]			[object lock] take w from the queue
+ *	r = waiter_wait(&w, deadline)	waiter_wake(w)
+ *	if r == ETIMEDOUT:		[object unlock]
+ *	  [object lock]
+ *	  waitq_remove(q, &w)
+ *	  [object unlock]
+ *
+ * waiter_wake() returns false for a waiter whose deadline has won; the waker
+ * then takes the next one. Such a waiter removes itself under the object's
+ * lock, so the pointer a waker holds under that lock is always good.
+ */
+#ifndef UTHREAD_WAITER_H
+#define UTHREAD_WAITER_H
+
+#include "base/clock.h"
+#include "base/nouns.h"
+
+enum waiter_state {
+	WAITER_WAITING = 0,
+	WAITER_WOKEN = 1,
+	WAITER_TIMEDOUT = 2,
+};
+
+struct waiter {
+	/* Guarded by the lock of the object it waits on. */
+	struct waiter *next, *prev;
+	bool queued;
+
+	struct uthread *ut; /* NULL: a plain pthread, which sleeps on `state` */
+	void *pthread; /* its thread pointer, where ut is NULL */
+	uint32_t state; /* atomic, enum waiter_state */
+
+	/* Guarded by the timer lock (timer.c). */
+	struct waiter *theap_child, *theap_next, *theap_prev;
+	uint64_t deadline; /* CLOCK_MONOTONIC, ns */
+	bool timed;
+};
+
+/* A first-in-first-out queue, as the public objects hold it: _head, _tail. */
+struct waitq {
+	struct waiter *head, *tail;
+};
+
+#define WAITQ(obj) ((struct waitq *)(void *)&(obj)->_head)
+#define WAITQ_ASSERT(type)                                             \
+	_Static_assert(offsetof(type, _tail) ==                        \
+			       offsetof(type, _head) + sizeof(void *), \
+		       "struct waitq lies over _head and _tail")
+
+/* Who holds or waits: the uthread, or an odd number for a plain pthread, made
+ * of its thread pointer. */
+static inline void *self_id(void)
+{
+	struct uthread *me = uthread_current();
+
+	return me ? (void *)me : (void *)(arch_tp() | 1);
+}
+
+/* The uthread behind such an id, NULL: a plain pthread, or nobody. */
+static inline struct uthread *uthread_of_id(void *id)
+{
+	return (uintptr_t)id & 1 ? NULL : id;
+}
+
+static inline void waiter_init(struct waiter *w)
+{
+	w->queued = false;
+	w->timed = false;
+	w->ut = uthread_current();
+	w->pthread = w->ut ? NULL : self_id();
+	store_relaxed(&w->state, WAITER_WAITING);
+}
+
+/* Who waits, as a mutex names its owner. */
+static inline void *waiter_id(const struct waiter *w)
+{
+	return w->ut ? (void *)w->ut : w->pthread; /* self_id() */
+}
+
+static inline void waitq_push(struct waitq *q, struct waiter *w)
+{
+	w->next = NULL;
+	w->prev = q->tail;
+	if (q->tail)
+		q->tail->next = w;
+	else
+		q->head = w;
+	q->tail = w;
+	w->queued = true;
+}
+
+static inline void waitq_remove(struct waitq *q, struct waiter *w)
+{
+	if (!w->queued)
+		return;
+	if (w->prev)
+		w->prev->next = w->next;
+	else
+		q->head = w->next;
+	if (w->next)
+		w->next->prev = w->prev;
+	else
+		q->tail = w->prev;
+	w->queued = false;
+}
+
+static inline struct waiter *waitq_pop(struct waitq *q)
+{
+	struct waiter *w = q->head;
+
+	if (w)
+		waitq_remove(q, w);
+	return w;
+}
+
+/* In a region that began before the waiter was queued: wait until woken (0) or the deadline (ETIMEDOUT). */
+int waiter_wait(struct waiter *w, uint64_t deadline);
+/* The same, for what `owner` (NULL: nobody known) holds: if it waits for this
+ * worker it gets it now. */
+int waiter_wait_for(struct waiter *w, uint64_t deadline, struct uthread *owner);
+/* Nobody wakes it but the deadline. */
+void waiter_sleep(uint64_t deadline);
+/* True: woken, and `w` may be gone. False: its deadline has won. */
+bool waiter_wake(struct waiter *w);
+/* Wake the first that can be; false: nobody. Under the object's lock. */
+bool waitq_wake_one(struct waitq *q);
+
+/* ---- timer.c: the deadlines of parked uthreads ---- */
+
+extern uint64_t timer_next; /* earliest deadline; racy reads allowed */
+
+/* True: it is now the earliest. */
+bool timer_add(struct waiter *w);
+void timer_cancel(struct waiter *w);
+/* Make ready whoever's deadline has passed. True: somebody was. */
+bool timer_run(uint64_t now);
+
+static inline bool timer_due(void)
+{
+	uint64_t next = load_relaxed(&timer_next);
+
+	return unlikely(next != NO_DEADLINE) && now_ns() >= next;
+}
+
+#endif

@@ -1,0 +1,466 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * stack.c - stacks: slabs of slots, guards, pools.
+ *
+ * A slot is a power of two of address space, from its lowest address:
+ *
+ *	guard page | stack, growing down ... | [TLS block] | struct uthread | colour
+ *
+ * Everything a parked uthread keeps lies in the one or two pages at the top.
+ * The colour (0 to 31 cache lines, by slot number) keeps a thousand parked
+ * threads from sharing one L1 set. Slots are carved from slabs of 16 MiB,
+ * mapped without reserve, and committed as they are touched; transparent
+ * huge pages are off there, or the first touch would cost 2 MiB.
+ *
+ * Guards: MADV_GUARD_INSTALL (Linux 6.13) needs no mapping of its own, so a
+ * million stacks are a handful of VMAs. It is believed only after a guarded
+ * page has really faulted (qemu-user answers 0 and does nothing). Otherwise
+ * mprotect(PROT_NONE), two VMAs a slot, up to what vm.max_map_count allows;
+ * beyond that no stack is given: never an unguarded one.
+ *
+ * Pools keep a slot with its TLS block: a few hundred per worker without a
+ * lock, the rest in a global one, where stacks that were used deeply are
+ * trimmed. A slot may be put into a pool by the very uthread that runs on
+ * it; who takes it waits for ctx.busy == 0.
+ *
+ * Rejected: malloc (no guard), one mmap a stack (max_map_count), growing by
+ * copying (C has pointers into its stack), freeing slabs (a handle that is
+ * used too long would crash instead of being found out).
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/san.h"
+#include "stack/stack.h"
+
+#ifndef MADV_GUARD_INSTALL
+#define MADV_GUARD_INSTALL 102
+#endif
+
+#define SLAB_BYTES (16ul << 20)
+#define COLOURS 32
+#define POOL_MAX 256 /* slots a worker keeps, per class and mode */
+#define TRIM_KEEP (16ul << 10) /* bytes at the top that stay committed */
+
+enum { GUARD_MADVISE = 1, GUARD_MPROTECT = 2 };
+
+struct slab {
+	struct slab *next;
+	char *base;
+	size_t bytes;
+	unsigned class;
+	uint32_t carved, nslots;
+};
+
+/* Guarded by slab_lock. */
+static uint32_t slab_lock;
+static struct slab *slabs; /* all, newest first; never freed */
+static struct slab *open_slab[STACK_CLASSES];
+static uint64_t nslots;
+
+/* Guarded by pool_lock. */
+static uint32_t pool_lock;
+static uint32_t forking; /* both locks are with a fork */
+static struct pool pools[STACK_CLASSES][2];
+
+/* Immutable after stack_setup(). */
+static int guard_kind;
+static size_t page;
+static uint64_t mprotect_slots_max;
+
+int stack_guard_kind(void)
+{
+	return guard_kind;
+}
+
+size_t stack_page(void)
+{
+	return page;
+}
+
+uint64_t stack_count(void)
+{
+	return load_relaxed(&nslots);
+}
+
+/* Does a guarded page really fault? The kernel tells by EFAULT. */
+static bool guard_works(void)
+{
+	char *p = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	bool works = false;
+	int fd[2];
+
+	if (p == MAP_FAILED)
+		return false;
+	p[0] = p[page] = 1;
+	if (!madvise(p, page, MADV_GUARD_INSTALL) && !pipe2(fd, O_CLOEXEC)) {
+		works = write(fd[1], p, 1) < 0 && errno == EFAULT &&
+			write(fd[1], p + page, 1) == 1;
+		close(fd[0]);
+		close(fd[1]);
+	}
+	munmap(p, 2 * page);
+	return works;
+}
+
+static uint64_t read_max_map_count(void)
+{
+	unsigned long long n = 65530;
+	FILE *f = fopen("/proc/sys/vm/max_map_count", "re");
+
+	if (f) {
+		if (fscanf(f, "%llu", &n) != 1)
+			n = 65530;
+		fclose(f);
+	}
+	return n;
+}
+
+int stack_setup(void)
+{
+	const char *s = getenv("UTHREAD_GUARD");
+
+	page = (size_t)sysconf(_SC_PAGESIZE);
+	/* Half of the mappings, two a slot, are left to the program. */
+	mprotect_slots_max = read_max_map_count() / 4;
+	guard_kind = GUARD_MADVISE;
+	if (s && strcmp(s, "auto") && strcmp(s, "madvise") &&
+	    strcmp(s, "mprotect")) {
+		ut_warn("UTHREAD_GUARD=%s: none of auto, madvise, mprotect; using auto",
+			s);
+		s = NULL;
+	}
+	if (s && !strcmp(s, "mprotect"))
+		guard_kind = GUARD_MPROTECT;
+	else if (!guard_works()) {
+		if (s && !strcmp(s, "madvise"))
+			ut_warn("UTHREAD_GUARD=madvise: this kernel has no MADV_GUARD_INSTALL; using mprotect");
+		guard_kind = GUARD_MPROTECT;
+	}
+	return 0;
+}
+
+size_t stack_slot_of(size_t usable)
+{
+	size_t want = usable + STACK_OVERHEAD, slot = 1ul << STACK_CLASS_MIN;
+
+	while (slot < want)
+		slot <<= 1;
+	return slot;
+}
+
+unsigned stack_class(size_t usable, size_t tls_bytes)
+{
+	size_t slot = usable ? stack_slot_of(usable) : rt.stack_slot;
+	size_t need = page + sizeof(struct uthread) + COLOURS * CACHE_LINE +
+		      tls_bytes +
+		      (usable ? usable : rt.stack_slot - STACK_OVERHEAD);
+	unsigned class = STACK_CLASS_MIN;
+
+	while (slot < need)
+		slot <<= 1;
+	while ((1ul << class) < slot)
+		class++;
+	return class;
+}
+
+/* ---- new slots ---- */
+
+static struct uthread *slot_uthread(const struct slab *s, uint32_t i)
+{
+	uintptr_t end = (uintptr_t)s->base + ((uintptr_t)(i + 1) << s->class);
+
+	end -= (i % COLOURS) * CACHE_LINE + sizeof(struct uthread);
+	return (struct uthread *)(end & ~(uintptr_t)(CACHE_LINE - 1));
+}
+
+/* Without a lock: malloc may have to wait for a uthread that was stopped in
+ * it, and who waits for a spin lock does not let it run. */
+static struct slab *slab_new(unsigned class)
+{
+	size_t slot = 1ul << class;
+	size_t bytes = slot > SLAB_BYTES ? slot : SLAB_BYTES;
+	struct slab *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return NULL;
+	s->base = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK,
+		       -1, 0);
+	if (s->base == MAP_FAILED) {
+		free(s);
+		return NULL;
+	}
+	madvise(s->base, bytes, MADV_NOHUGEPAGE);
+	s->class = class;
+	s->bytes = bytes;
+	s->nslots = (uint32_t)(bytes / slot);
+	return s;
+}
+
+static void slab_free(struct slab *s)
+{
+	munmap(s->base, s->bytes);
+	free(s);
+}
+
+static bool guard_slot(char *slot)
+{
+	if (guard_kind == GUARD_MADVISE)
+		return !madvise(slot, page, MADV_GUARD_INSTALL);
+	return !mprotect(slot, page, PROT_NONE);
+}
+
+/* Under slab_lock: the next slot of an open slab. */
+static struct uthread *slot_carve(struct slab *s)
+{
+	char *slot = s->base + ((size_t)s->carved << s->class);
+	struct uthread *ut;
+
+	if (guard_kind == GUARD_MPROTECT && nslots >= mprotect_slots_max)
+		return NULL;
+	if (!guard_slot(slot))
+		return NULL;
+	ut = slot_uthread(s, s->carved);
+	ut->slot = slot;
+	ut->class = (uint8_t)s->class;
+	ut->colour = (uint8_t)(s->carved % COLOURS);
+	ut->stack_low = slot + page;
+	ut->stack_top = (char *)ut;
+	ut->id = UTHREAD_FIRST_ID + (uint32_t)nslots;
+	store_relaxed(&nslots, nslots + 1);
+	/* pairs with the acquire in stack_each() */
+	store_release(&s->carved, s->carved + 1);
+	return ut;
+}
+
+static inline bool is_full(const struct slab *s)
+{
+	return !s || s->carved == s->nslots;
+}
+
+static struct uthread *slot_new(unsigned class)
+{
+	struct slab **open = &open_slab[class - STACK_CLASS_MIN];
+	struct uthread *ut = NULL;
+	struct slab *s = NULL;
+
+	spin_lock_or_stop(&slab_lock);
+	while (is_full(*open) && !s) {
+		spin_unlock(&slab_lock);
+		s = slab_new(class);
+		if (!s)
+			return NULL;
+		spin_lock_or_stop(&slab_lock);
+	}
+	if (s && is_full(*open)) {
+		s->next = slabs;
+		/* pairs with the acquire in stack_each() */
+		store_release(&slabs, s);
+		*open = s;
+		s = NULL;
+	}
+	ut = slot_carve(*open);
+	spin_unlock(&slab_lock);
+	if (s)
+		slab_free(s); /* somebody else was quicker */
+	return ut;
+}
+
+void stack_each(void (*fn)(struct uthread *ut, void *arg), void *arg)
+{
+	struct slab *s;
+	uint32_t i, n;
+
+	for (s = load_acquire(&slabs); s; s = s->next) {
+		n = load_acquire(&s->carved);
+		for (i = 0; i < n; i++)
+			fn(slot_uthread(s, i), arg);
+	}
+}
+
+/* ---- pools ---- */
+
+static struct uthread *pool_pop(struct pool *p)
+{
+	struct uthread *ut = p->head;
+
+	if (ut) {
+		p->head = ut->next;
+		p->count--;
+	}
+	return ut;
+}
+
+static void pool_push(struct pool *p, struct uthread *ut)
+{
+	ut->next = p->head;
+	p->head = ut;
+	p->count++;
+}
+
+void stack_wait_left(struct uthread *ut)
+{
+	unsigned n = 0;
+
+	while (load_acquire(&ut->ctx.busy)) /* pairs: context_switch() */
+		spin_pause(&n);
+}
+
+/* Give back what a deep call has committed, if any has. */
+static void trim(struct uthread *ut)
+{
+	size_t bytes = (size_t)(ut->stack_top - ut->stack_low), i;
+	unsigned char resident[256];
+	size_t n, step = sizeof(resident) * page;
+	char *p = ut->stack_low, *end;
+	int saved = errno;
+
+	if (bytes <= TRIM_KEEP)
+		return;
+	end = (char *)(((uintptr_t)ut->stack_top - TRIM_KEEP) &
+		       ~(uintptr_t)(page - 1));
+	for (; p < end; p += n * page) {
+		n = (size_t)(end - p) < step ? (size_t)(end - p) / page :
+					       sizeof(resident);
+		if (mincore(p, n * page, resident))
+			break;
+		for (i = 0; i < n; i++)
+			if (resident[i] & 1)
+				break;
+		if (i < n) {
+			madvise(p, (size_t)(end - p), MADV_DONTNEED);
+			break;
+		}
+	}
+	errno = saved;
+}
+
+/* In a region of a worker false, and nothing done, while there is a fork. */
+static bool pool_to_global(struct uthread *first, unsigned c, unsigned own,
+			   bool in_region)
+{
+	struct uthread *ut, *next;
+
+	for (ut = first; ut; ut = ut->next) {
+		stack_wait_left(ut);
+		trim(ut);
+	}
+	if (!in_region)
+		spin_lock_or_stop(&pool_lock);
+	else if (!spin_lock_unless(&pool_lock, &forking))
+		return false;
+	for (ut = first; ut; ut = next) {
+		next = ut->next;
+		pool_push(&pools[c][own], ut);
+	}
+	spin_unlock(&pool_lock);
+	return true;
+}
+
+/* Keep the newer half here: their caches are warm, and the newest may still
+ * be running. */
+static void pool_spill(struct pool *p, unsigned c, unsigned own)
+{
+	struct uthread *last = p->head, *rest;
+	const uint32_t before = p->count;
+	uint32_t i;
+
+	if (load_relaxed(&forking))
+		return; /* the next time */
+	for (i = 1; i < POOL_MAX / 2; i++)
+		last = last->next;
+	rest = last->next;
+	last->next = NULL;
+	p->count = POOL_MAX / 2;
+	if (!pool_to_global(rest, c, own, true)) {
+		last->next = rest;
+		p->count = before;
+	}
+}
+
+static struct uthread *pool_from_global(struct worker *w, unsigned c,
+					unsigned own)
+{
+	struct uthread *ut, *more;
+	int n;
+
+	if (!load_relaxed(&pools[c][own].head))
+		return NULL;
+	if (!w)
+		spin_lock_or_stop(&pool_lock);
+	else if (!spin_lock_unless(&pool_lock, &forking))
+		return NULL; /* slot_new() waits for the fork */
+	ut = pool_pop(&pools[c][own]);
+	for (n = 0; w && n < POOL_MAX / 4; n++) {
+		more = pool_pop(&pools[c][own]);
+		if (!more)
+			break;
+		pool_push(&w->pool[c][own], more);
+	}
+	spin_unlock(&pool_lock);
+	return ut;
+}
+
+struct uthread *stack_get(struct worker *w, unsigned class, bool own)
+{
+	unsigned c = class - STACK_CLASS_MIN;
+	struct uthread *ut = NULL;
+
+	if (w)
+		ut = pool_pop(&w->pool[c][own]);
+	if (!ut)
+		ut = pool_from_global(w, c, own);
+	if (!ut)
+		return NULL;
+	if (unlikely(load_acquire(&ut->ctx.busy)))
+		stack_wait_left(ut);
+	if (w)
+		STAT_INC(w->stats.reuses);
+	return ut;
+}
+
+struct uthread *stack_new(unsigned class)
+{
+	int saved = errno;
+	struct uthread *ut = slot_new(class);
+
+	errno = saved;
+	return ut;
+}
+
+void stack_put(struct worker *w, struct uthread *ut)
+{
+	unsigned c = (unsigned)ut->class - STACK_CLASS_MIN;
+	unsigned own = !!(ut->flags & UT_TLS_BLOCK);
+	struct pool *p;
+
+	san_stack_fresh(ut->stack_low, (size_t)(ut->stack_top - ut->stack_low));
+	if (!w) {
+		ut->next = NULL;
+		pool_to_global(ut, c, own, false);
+		return;
+	}
+	p = &w->pool[c][own];
+	pool_push(p, ut);
+	if (unlikely(p->count > POOL_MAX))
+		pool_spill(p, c, own);
+}
+
+void stack_fork_lock(void)
+{
+	spin_lock(&slab_lock);
+	spin_lock(&pool_lock);
+	store_relaxed(&forking, 1);
+}
+
+void stack_fork_unlock(void)
+{
+	store_relaxed(&forking, 0);
+	spin_unlock(&pool_lock);
+	spin_unlock(&slab_lock);
+}

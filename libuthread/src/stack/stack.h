@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* stack.h - slots for uthreads, and what happens when one is too small. */
+#ifndef UTHREAD_STACK_STACK_H
+#define UTHREAD_STACK_STACK_H
+
+#include "base/nouns.h"
+
+/* ---- stack.c ---- */
+int stack_setup(void);
+/* The slot size that leaves `usable` bytes of stack. */
+size_t stack_slot_of(size_t usable);
+/* log2 of the slot for that many usable bytes (0: the default), with a TLS
+ * block of so many bytes beside them. */
+unsigned stack_class(size_t usable, size_t tls_bytes);
+/* A slot of 1 << class bytes with a struct uthread at its top, from the
+ * worker's pool (w may be NULL) or the global pool; in a region. `own`: with
+ * a TLS block in it. NULL: none. */
+struct uthread *stack_get(struct worker *w, unsigned class, bool own);
+/* A new one, without a TLS block; not in a region. NULL: no memory. */
+struct uthread *stack_new(unsigned class);
+/* Give back. The slot may still be in use until ctx.busy is 0. */
+void stack_put(struct worker *w, struct uthread *ut);
+/* Wait until nobody runs on its stack any more. */
+void stack_wait_left(struct uthread *ut);
+int stack_guard_kind(void);
+size_t stack_page(void);
+uint64_t stack_count(void);
+/* Call fn for every uthread slot that exists. */
+void stack_each(void (*fn)(struct uthread *ut, void *arg), void *arg);
+void stack_fork_lock(void);
+void stack_fork_unlock(void);
+
+/* ---- overflow.c ---- */
+void overflow_setup(void);
+int overflow_worker_setup(struct worker *w);
+void overflow_worker_end(struct worker *w); /* on that worker */
+void overflow_worker_forked(struct worker *w); /* one that is gone */
+/* A plain pthread gets, or loses, one more coroutine scheduler. */
+void overflow_pthread_get(void);
+void overflow_pthread_put(void);
+/* Hook, set by whoever has stacks within stacks (coroutine/). In a signal
+ * handler: does `addr` lie in the guard of the coroutine that runs? Then its
+ * function and stack size. */
+extern bool (*overflow_of_coroutine)(const char *addr, void **fn,
+				     size_t *usable);
+
+#endif

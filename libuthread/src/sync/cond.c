@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cond.c - condition variables.
+ *
+ * A waiter is queued under _lock before the mutex is released, so no signal
+ * between the two is lost. Nobody wakes without a signal, a broadcast or
+ * the deadline.
+ */
+#include "sched/waiter.h"
+
+WAITQ_ASSERT(uthread_cond_t);
+
+int uthread_cond_init(uthread_cond_t *cond, const void *attr)
+{
+	static const uthread_cond_t fresh = UTHREAD_COND_INITIALIZER;
+
+	if (attr)
+		return EINVAL; /* no attributes exist yet */
+	*cond = fresh;
+	return 0;
+}
+
+int uthread_cond_destroy(uthread_cond_t *cond)
+{
+	int err;
+
+	spin_lock(&cond->_lock);
+	err = cond->_head ? EBUSY : 0;
+	spin_unlock(&cond->_lock);
+	return err;
+}
+
+static int wait_until(uthread_cond_t *c, uthread_mutex_t *m, uint64_t deadline)
+{
+	REGION;
+	struct waiter wt;
+	uint32_t depth;
+	int r;
+
+	waiter_init(&wt);
+	/* Look before touching it: its owner may be counting. */
+	if (m->_kind != UTHREAD_MUTEX_NORMAL &&
+	    load_relaxed(&m->_owner) != waiter_id(&wt))
+		return EPERM;
+	spin_lock(&c->_lock);
+	/* A recursive mutex is released however deep it is held. */
+	depth = m->_depth;
+	m->_depth = 0;
+	uthread_mutex_unlock(m);
+	waitq_push(WAITQ(c), &wt);
+	spin_unlock(&c->_lock);
+	r = waiter_wait(&wt, deadline);
+	if (r) {
+		spin_lock(&c->_lock);
+		waitq_remove(WAITQ(c), &wt);
+		spin_unlock(&c->_lock);
+	}
+	uthread_mutex_lock(m);
+	m->_depth = depth;
+	return r;
+}
+
+int uthread_cond_wait(uthread_cond_t *cond, uthread_mutex_t *mutex)
+{
+	return wait_until(cond, mutex, NO_DEADLINE);
+}
+
+int uthread_cond_timedwait(uthread_cond_t *cond, uthread_mutex_t *mutex,
+			   const struct timespec *deadline)
+{
+	uint64_t ns;
+	int err = deadline_ns(deadline, &ns);
+
+	return err ? err : wait_until(cond, mutex, ns);
+}
+
+int uthread_cond_signal(uthread_cond_t *cond)
+{
+	spin_lock(&cond->_lock);
+	waitq_wake_one(WAITQ(cond));
+	spin_unlock(&cond->_lock);
+	return 0;
+}
+
+int uthread_cond_broadcast(uthread_cond_t *cond)
+{
+	struct waiter *w;
+
+	/* Taken one by one under the lock: a waiter may time out meanwhile,
+	 * and only the lock keeps it on its stack. */
+	spin_lock(&cond->_lock);
+	while ((w = waitq_pop(WAITQ(cond))))
+		waiter_wake(w);
+	spin_unlock(&cond->_lock);
+	return 0;
+}

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * mutex.c - normal, recursive and error-checking mutexes.
+ *
+ * Free to taken and back without a waiter is one compare-and-swap on _state.
+ * Who finds it held queues itself under _lock and parks; unlock hands the
+ * mutex to the first in the queue, so it never runs for nothing and nobody
+ * overtakes it. _state is 2 while the queue may not be empty, which sends
+ * unlock the slow way. Rejected: barging (a woken waiter that finds the
+ * mutex taken again, unbounded).
+ *
+ * Before that it looks at the holder. One that runs on another worker will
+ * soon be done: spin for a moment, as long as nobody waits already. One that
+ * was stopped by its tick and waits for this very worker gets it at once: the
+ * waiter's turn becomes the holder's, and nobody spins for somebody who
+ * cannot run. Priority inheritance, if the mutex has it, is in mutex_pi.c.
+ */
+#include "sync/mutex.h"
+
+WAITQ_ASSERT(uthread_mutex_t);
+
+int uthread_mutexattr_init(uthread_mutexattr_t *attr)
+{
+	attr->_kind = UTHREAD_MUTEX_NORMAL;
+	return 0;
+}
+
+int uthread_mutexattr_destroy(uthread_mutexattr_t *attr)
+{
+	(void)attr;
+	return 0;
+}
+
+int uthread_mutexattr_settype(uthread_mutexattr_t *attr, int kind)
+{
+	if (kind < UTHREAD_MUTEX_NORMAL || kind > UTHREAD_MUTEX_ERRORCHECK)
+		return EINVAL;
+	attr->_kind = (attr->_kind & (int)KIND_INHERIT) | kind;
+	return 0;
+}
+
+int uthread_mutexattr_setprotocol(uthread_mutexattr_t *attr, int protocol)
+{
+	if (protocol != UTHREAD_PRIO_NONE && protocol != UTHREAD_PRIO_INHERIT)
+		return EINVAL;
+	attr->_kind &= (int)KIND_MASK;
+	if (protocol == UTHREAD_PRIO_INHERIT)
+		attr->_kind |= (int)KIND_INHERIT;
+	return 0;
+}
+
+int uthread_mutexattr_getprotocol(const uthread_mutexattr_t *attr,
+				  int *protocol)
+{
+	*protocol = attr->_kind & (int)KIND_INHERIT ? UTHREAD_PRIO_INHERIT :
+						      UTHREAD_PRIO_NONE;
+	return 0;
+}
+
+int uthread_mutexattr_gettype(const uthread_mutexattr_t *attr, int *kind)
+{
+	*kind = attr->_kind & (int)KIND_MASK;
+	return 0;
+}
+
+int uthread_mutex_init(uthread_mutex_t *mutex, const uthread_mutexattr_t *attr)
+{
+	static const uthread_mutex_t fresh = UTHREAD_MUTEX_INITIALIZER;
+
+	*mutex = fresh;
+	if (attr)
+		mutex->_kind = (uint32_t)attr->_kind;
+	return 0;
+}
+
+int uthread_mutex_destroy(uthread_mutex_t *mutex)
+{
+	if (load_acquire(&mutex->_state) != FREE)
+		return EBUSY;
+	/* Who freed it may still hold _lock (release_slow()), and the caller
+	 * is about to give the memory away. */
+	spin_lock(&mutex->_lock);
+	spin_unlock(&mutex->_lock);
+	return 0;
+}
+
+static inline bool take_free(uthread_mutex_t *m)
+{
+	uint32_t expected = FREE;
+
+	return __atomic_compare_exchange_n(&m->_state, &expected, HELD, false,
+					   __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+}
+
+#define SPINS 100 /* a microsecond or two */
+
+/* True: got it. Spins while the holder runs elsewhere and nobody waits. A
+ * holder that is gone is still memory of ours: slots are never unmapped. */
+static bool spin_for(uthread_mutex_t *m, void *self)
+{
+	struct uthread *holder;
+	int n;
+
+	for (n = 0; n < SPINS; n++) {
+		if (load_relaxed(&m->_state) == FREE && take_free(m)) {
+			store_relaxed(&m->_owner, self);
+			return true;
+		}
+		holder = uthread_of_id(load_relaxed(&m->_owner));
+		if (load_relaxed(&m->_state) == CONTENDED || !holder ||
+		    !load_relaxed(&holder->ctx.busy))
+			return false;
+		arch_pause();
+	}
+	return false;
+}
+
+static int lock_slow(uthread_mutex_t *m, void *self, uint64_t deadline)
+{
+	REGION;
+	struct waitq *q = WAITQ(m);
+	struct uthread *holder;
+	struct waiter wt;
+
+	if (m->_kind != UTHREAD_MUTEX_NORMAL &&
+	    load_relaxed(&m->_owner) == self) {
+		if ((m->_kind & KIND_MASK) == UTHREAD_MUTEX_RECURSIVE) {
+			if (m->_depth == UINT32_MAX)
+				return EAGAIN;
+			m->_depth++;
+			return 0;
+		}
+		return EDEADLK; /* for ever: errorcheck, or inheriting */
+	}
+	if (rt.nworkers > 1 && spin_for(m, self))
+		return 0;
+	waiter_init(&wt);
+	spin_lock(&m->_lock);
+	/* acquire: it may have become free, and then it is ours. */
+	if (__atomic_exchange_n(&m->_state, CONTENDED, __ATOMIC_ACQUIRE) ==
+	    FREE) {
+		store_relaxed(&m->_owner, self);
+		spin_unlock(&m->_lock);
+		return 0;
+	}
+	waitq_push(q, &wt);
+	if (mutex_inherits(m))
+		pi_lend(m, &wt);
+	holder = uthread_of_id(load_relaxed(&m->_owner));
+	spin_unlock(&m->_lock);
+	if (waiter_wait_for(&wt, deadline, holder) == ETIMEDOUT) {
+		spin_lock(&m->_lock);
+		waitq_remove(q, &wt);
+		if (mutex_inherits(m) && !q->head)
+			pi_return(uthread_of_id(load_relaxed(&m->_owner)));
+		spin_unlock(&m->_lock);
+		return ETIMEDOUT;
+	}
+	/* Handed over, _owner included. */
+	return 0;
+}
+
+static int lock_until(uthread_mutex_t *m, uint64_t deadline)
+{
+	void *self = self_id();
+
+	if (likely(take_free(m))) {
+		store_relaxed(&m->_owner, self);
+		return 0;
+	}
+	return lock_slow(m, self, deadline);
+}
+
+int uthread_mutex_lock(uthread_mutex_t *mutex)
+{
+	return lock_until(mutex, NO_DEADLINE);
+}
+
+int uthread_mutex_timedlock(uthread_mutex_t *mutex,
+			    const struct timespec *deadline)
+{
+	uint64_t ns;
+	int err;
+
+	/* As POSIX: a bad deadline matters only if it would wait. */
+	if (take_free(mutex)) {
+		store_relaxed(&mutex->_owner, self_id());
+		return 0;
+	}
+	err = deadline_ns(deadline, &ns);
+	return err ? err : lock_slow(mutex, self_id(), ns);
+}
+
+int uthread_mutex_trylock(uthread_mutex_t *mutex)
+{
+	void *self = self_id();
+
+	if (likely(take_free(mutex))) {
+		store_relaxed(&mutex->_owner, self);
+		return 0;
+	}
+	if ((mutex->_kind & KIND_MASK) == UTHREAD_MUTEX_RECURSIVE &&
+	    load_relaxed(&mutex->_owner) == self) {
+		if (mutex->_depth == UINT32_MAX)
+			return EAGAIN;
+		mutex->_depth++;
+		return 0;
+	}
+	return EBUSY;
+}
+
+/* Hand it to the first waiter that still waits, or free it. */
+static void release_slow(uthread_mutex_t *m)
+{
+	struct waitq *q = WAITQ(m);
+	struct uthread *heir;
+	struct waiter *wt;
+
+	spin_lock(&m->_lock);
+	if (mutex_inherits(m))
+		pi_return(uthread_current());
+	while ((wt = mutex_inherits(m) ? pi_pop(q) : waitq_pop(q))) {
+		heir = wt->ut;
+		store_relaxed(&m->_owner, waiter_id(wt));
+		if (waiter_wake(wt)) {
+			if (mutex_inherits(m))
+				pi_inherit(heir, q);
+			spin_unlock(&m->_lock);
+			return;
+		}
+	}
+	store_relaxed(&m->_owner, NULL);
+	store_release(&m->_state, FREE); /* pairs: take_free, lock_slow */
+	spin_unlock(&m->_lock);
+}
+
+static inline void release(uthread_mutex_t *m)
+{
+	uint32_t expected = HELD;
+
+	store_relaxed(&m->_owner, NULL);
+	if (likely(__atomic_compare_exchange_n(&m->_state, &expected, FREE,
+					       false, __ATOMIC_RELEASE,
+					       __ATOMIC_RELAXED)))
+		return;
+	if (expected == FREE)
+		ut_panic("uthread_mutex_unlock(): mutex %p is not locked",
+			 (void *)m);
+	release_slow(m);
+}
+
+int uthread_mutex_unlock(uthread_mutex_t *mutex)
+{
+	if (mutex->_kind != UTHREAD_MUTEX_NORMAL) {
+		if (load_relaxed(&mutex->_owner) != self_id())
+			return EPERM;
+		if (mutex->_depth) {
+			mutex->_depth--;
+			return 0;
+		}
+	}
+	release(mutex);
+	return 0;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* attr.h - what lies behind the words of uthread_attr_t. */
+#ifndef UTHREAD_ATTR_H
+#define UTHREAD_ATTR_H
+
+#include <string.h>
+
+#include "base/nouns.h"
+
+#define ATTR_MAGIC 0x75744131u /* an initialised attribute object */
+
+struct attr {
+	uint32_t magic;
+	int32_t worker;
+	uint64_t stack_size; /* usable bytes; 0: the default */
+	int32_t detached;
+	int32_t tls; /* enum uthread_tls */
+	char name[UTHREAD_NAME_MAX];
+	int32_t priority;
+	uint32_t weight; /* 0: the default */
+};
+
+static inline struct attr *attr_of(uthread_attr_t *attr)
+{
+	struct attr *a = (struct attr *)(void *)attr;
+
+	return a && a->magic == ATTR_MAGIC ? a : NULL;
+}
+
+static inline const struct attr *attr_of_const(const uthread_attr_t *attr)
+{
+	const struct attr *a = (const struct attr *)(const void *)attr;
+
+	return a && a->magic == ATTR_MAGIC ? a : NULL;
+}
+
+static inline int name_copy(char to[UTHREAD_NAME_MAX], const char *name)
+{
+	size_t len = name ? strlen(name) : 0;
+
+	if (len >= UTHREAD_NAME_MAX)
+		return ERANGE;
+	memcpy(to, name ? name : "", len + 1);
+	return 0;
+}
+
+#endif

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * pthread.c - what libc's functions on threads mean in a uthread.
+ *
+ * pthread_getattr_np    the uthread's stack, not the carrier's
+ * pthread_exit          is uthread_exit() in a uthread
+ * pthread_cancel        of a uthread or worker is refused: ESRCH
+ */
+#include "base/interpose.h"
+#include "stack/stack.h"
+#include "tls/tls.h"
+
+/* ---- pthread_getattr_np ---- */
+
+struct search {
+	pthread_t self;
+	struct uthread *found;
+};
+
+static void match_self(struct uthread *ut, void *arg)
+{
+	struct search *s = arg;
+
+	if ((ut->flags & UT_TLS_BLOCK) && tls_pthread(ut) == s->self)
+		s->found = ut;
+}
+
+EXPORT int pthread_getattr_np(pthread_t thread, pthread_attr_t *attr)
+{
+	static int (*next)(pthread_t, pthread_attr_t *);
+	struct search s = { .self = thread };
+	struct uthread *me;
+	int err;
+
+	if (!next)
+		NEXT(next, "pthread_getattr_np");
+	if (!load_acquire(&rt.started))
+		return next(thread, attr);
+	me = uthread_current();
+	if (uthread_on_own_tls(me) && tls_pthread(me) == thread)
+		s.found = me;
+	else
+		stack_each(match_self, &s);
+	if (!s.found)
+		return next(thread, attr);
+	err = pthread_attr_init(attr);
+	if (err)
+		return err;
+	pthread_attr_setguardsize(attr, stack_page());
+	return pthread_attr_setstack(
+		attr, s.found->stack_low,
+		(size_t)(s.found->stack_top - s.found->stack_low));
+}
+
+/* ---- the end of a thread ---- */
+
+/* libc's would unwind to a frame of start_thread() that is not there. */
+EXPORT void pthread_exit(void *value)
+{
+	static void (*next)(void *) __attribute__((noreturn));
+
+	if (uthread_current())
+		uthread_exit(value);
+	if (!next)
+		NEXT(next, "pthread_exit");
+	next(value);
+}
+
+static bool is_ours(pthread_t thread)
+{
+	int i;
+
+	for (i = 0; i < rt.nworkers; i++)
+		if (pthread_equal(rt.workers[i]->pthread, thread))
+			return true;
+	return !*tls_reason() && tls_pthread_id(thread) >= UTHREAD_FIRST_ID;
+}
+
+/* A uthread would not survive its next cancellation point, and a worker would
+ * take its uthreads with it. */
+EXPORT int pthread_cancel(pthread_t thread)
+{
+	static int (*next)(pthread_t);
+
+	if (load_acquire(&rt.started) && is_ours(thread))
+		return ESRCH;
+	if (!next)
+		NEXT(next, "pthread_cancel");
+	return next(thread);
+}

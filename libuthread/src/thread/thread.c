@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * thread.c - the life of a uthread: create, end, join, detach.
+ *
+ * One word, `join`, decides between who ends and who waits for the end:
+ *
+ *	          by            from             to
+ *	create                                   NONE or DETACHED
+ *	join      joiner        NONE             its waiter
+ *	timeout   joiner        its waiter       NONE
+ *	detach    anybody       NONE             DETACHED
+ *	end       the uthread   NONE             DONE, freed by the joiner
+ *	                        a waiter         DONE, wakes it
+ *	                        DETACHED         DONE, frees itself
+ *
+ * Each change is one atomic exchange, so no two sides both free or both do
+ * not. A uthread that frees itself is in the pool while it still runs on its
+ * stack; ctx.busy keeps the slot from being used until it has left.
+ */
+#include "base/san.h"
+#include "process/process.h"
+#include "sched/sched.h"
+#include "sched/waiter.h"
+#include "stack/stack.h"
+#include "thread/attr.h"
+#include "tls/tls.h"
+
+#include <unwind.h>
+
+/* Only in programs that link libgcc_s (C++, or C with cleanup handlers). */
+extern _Unwind_Reason_Code _Unwind_ForcedUnwind(struct _Unwind_Exception *,
+						_Unwind_Stop_Fn, void *)
+	__attribute__((weak));
+
+/* Everything after the user's function. Never returns. */
+static __attribute__((noreturn)) void finish(struct uthread *me)
+{
+	struct worker *w;
+	uintptr_t old;
+
+	keys_end(me);
+	if (me->flags & UT_OWN_TLS)
+		tls_end();
+	region_enter(); /* for good */
+	if (me->flags & UT_OWN_TLS)
+		tls_reset(me);
+	w = me->worker;
+	STAT_INC(w->stats.ended);
+	/* release: the joiner sees `value`; acquire: we see the waiter. */
+	old = __atomic_exchange_n(&me->join, JOIN_DONE, __ATOMIC_ACQ_REL);
+	if (old == JOIN_DETACHED)
+		stack_put(w, me);
+	else if (old != JOIN_NONE)
+		waiter_wake((struct waiter *)old);
+	sched_exit(me);
+}
+
+/* Called when a catch (...) ends without passing uthread_exit() on. */
+static void not_rethrown(_Unwind_Reason_Code reason,
+			 struct _Unwind_Exception *exc)
+{
+	(void)reason;
+	(void)exc;
+	ut_panic("uthread_exit() was caught and not thrown again");
+}
+
+static void uthread_main(void *arg)
+{
+	/* Here and not in uthread_exit(), whose frame is gone as soon as the
+	 * first destructor runs. */
+	struct _Unwind_Exception exc = { .exception_cleanup = not_rethrown };
+	struct uthread *me = arg;
+
+	san_switch_finish(NULL);
+	me->unwind = &exc;
+	if (me->flags & UT_OWN_TLS)
+		tls_begin();
+	/* As it was made, or left by who ran here before: in a region. */
+	store_relaxed(&here_now()->off, 1);
+	store_relaxed(&here_now()->pending, 0);
+	region_leave();
+	me->value = me->fn(me->arg);
+	finish(me);
+}
+
+/* ---- create ---- */
+
+static int resolve_tls(const struct attr *a, bool *own)
+{
+	enum uthread_tls mode = a ? (enum uthread_tls)a->tls :
+				    UTHREAD_TLS_DEFAULT;
+
+	if (mode == UTHREAD_TLS_DEFAULT)
+		mode = rt.tls;
+	*own = mode == UTHREAD_TLS_OWN;
+	return *own && *tls_reason() ? ENOTSUP : 0;
+}
+
+int uthread_create(uthread_t *thread, const uthread_attr_t *attr,
+		   void *(*fn)(void *), void *arg)
+{
+	const struct attr *a = NULL;
+	struct uthread *me, *ut;
+	struct worker *w;
+	unsigned class;
+	bool own;
+	int err;
+
+	err = runtime_ensure();
+	if (unlikely(err))
+		return err;
+	if (attr) {
+		a = attr_of_const(attr);
+		if (!a || a->worker >= rt.nworkers)
+			return EINVAL;
+	}
+	if (!fn || !thread)
+		return EINVAL;
+	err = resolve_tls(a, &own);
+	if (err)
+		return err;
+	me = uthread_current();
+	class = a && a->stack_size ?
+			stack_class(a->stack_size, own ? tls_bytes() : 0) :
+			rt.default_class[own];
+	region_enter();
+	w = me ? me->worker : NULL;
+	ut = stack_get(w, class, own);
+	if (unlikely(!ut)) {
+		region_leave();
+		ut = own ? tls_slot_new(class) : stack_new(class);
+		if (!ut)
+			return EAGAIN;
+		region_enter();
+		w = me ? me->worker : NULL;
+	}
+	ut->fn = fn;
+	ut->arg = arg;
+	ut->value = NULL;
+	ut->coroutine = NULL;
+	ut->preempt_off = ut->preempt_pending = 0;
+	ut->priority = a ? a->priority : 0;
+	ut->boost = 0;
+	ut->lenders = 0;
+	ut->weight = a && a->weight ? a->weight : WEIGHT_DEFAULT;
+	ut->ran = 0;
+	if (unlikely(rt.policy))
+		memset(ut->policy_data, 0, sizeof(ut->policy_data));
+	ut->bound = a ? a->worker : UTHREAD_WORKER_ANY;
+	ut->join = a && a->detached ? JOIN_DETACHED : JOIN_NONE;
+	ut->flags = (ut->flags & UT_TLS_BLOCK) | (own ? UT_OWN_TLS : 0);
+	ut->ctx.tp = own ? ut->tcb : 0;
+	if (a)
+		memcpy(ut->name, a->name, sizeof(ut->name));
+	else
+		ut->name[0] = 0;
+	ut->san_low = ut->stack_low;
+	ut->san_size = (size_t)(ut->stack_top - ut->stack_low);
+	context_make(&ut->ctx, ut->stack_top, uthread_main, ut);
+	if (w)
+		STAT_INC(w->stats.created);
+	else
+		__atomic_fetch_add(&rt.pthread_created, 1, __ATOMIC_RELAXED);
+	*thread = ut;
+	sched_ready(ut, UTHREAD_READY_NEW);
+	region_leave();
+	return 0;
+}
+
+/* ---- join, detach ---- */
+
+/* In a region. */
+static void reap(struct uthread *ut, void **value)
+{
+	struct uthread *me = uthread_current();
+
+	if (value)
+		*value = ut->value;
+	stack_put(me ? me->worker : NULL, ut);
+}
+
+static int join_until(struct uthread *ut, void **value, uint64_t deadline)
+{
+	REGION;
+	uintptr_t old = JOIN_NONE;
+	struct uthread *me;
+	struct waiter wt;
+
+	if (load_acquire(&ut->join) == JOIN_DONE) {
+		reap(ut, value);
+		return 0;
+	}
+	waiter_init(&wt);
+	me = wt.ut;
+	if (ut == me)
+		return EDEADLK;
+	/* Two that join each other: the other waits for me already. */
+	if (me) {
+		uintptr_t mine = load_acquire(&me->join);
+
+		if (mine > JOIN_DETACHED && ((struct waiter *)mine)->ut == ut)
+			return EDEADLK;
+	}
+	if (!__atomic_compare_exchange_n(&ut->join, &old, (uintptr_t)&wt, false,
+					 __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+		if (old != JOIN_DONE)
+			return EINVAL;
+		reap(ut, value);
+		return 0;
+	}
+	if (waiter_wait(&wt, deadline) == ETIMEDOUT) {
+		old = (uintptr_t)&wt;
+		if (__atomic_compare_exchange_n(&ut->join, &old, JOIN_NONE,
+						false, __ATOMIC_ACQ_REL,
+						__ATOMIC_ACQUIRE))
+			return ETIMEDOUT;
+		/* It ended just now: that counts as joined. It may still be
+		 * about to look at our waiter. */
+		stack_wait_left(ut);
+	}
+	reap(ut, value);
+	return 0;
+}
+
+int uthread_join(uthread_t thread, void **value)
+{
+	return join_until(thread, value, NO_DEADLINE);
+}
+
+int uthread_timedjoin(uthread_t thread, void **value,
+		      const struct timespec *deadline)
+{
+	uint64_t ns;
+	int err = deadline_ns(deadline, &ns);
+
+	return err ? err : join_until(thread, value, ns);
+}
+
+int uthread_tryjoin(uthread_t thread, void **value)
+{
+	uintptr_t now = load_acquire(&thread->join);
+
+	if (now == JOIN_NONE)
+		return EBUSY;
+	if (now != JOIN_DONE)
+		return EINVAL;
+	region_enter();
+	reap(thread, value);
+	region_leave();
+	return 0;
+}
+
+int uthread_detach(uthread_t thread)
+{
+	uintptr_t old = JOIN_NONE;
+
+	if (__atomic_compare_exchange_n(&thread->join, &old, JOIN_DETACHED,
+					false, __ATOMIC_ACQ_REL,
+					__ATOMIC_ACQUIRE))
+		return 0;
+	if (old != JOIN_DONE)
+		return EINVAL;
+	region_enter();
+	reap(thread, NULL);
+	region_leave();
+	return 0;
+}
+
+/* ---- exit ---- */
+
+static _Unwind_Reason_Code unwind_stop(int version, _Unwind_Action actions,
+				       _Unwind_Exception_Class class,
+				       struct _Unwind_Exception *exc,
+				       struct _Unwind_Context *context,
+				       void *arg)
+{
+	(void)version;
+	(void)class;
+	(void)exc;
+	(void)context;
+	if (actions & _UA_END_OF_STACK)
+		finish(arg);
+	return _URC_NO_REASON;
+}
+
+void uthread_exit(void *value)
+{
+	struct uthread *me = uthread_current();
+
+	if (!me)
+		ut_panic(
+			"uthread_exit() outside a uthread; use pthread_exit()");
+	me->value = value;
+	if (_Unwind_ForcedUnwind)
+		_Unwind_ForcedUnwind(me->unwind, unwind_stop, me);
+	/* No unwinder, or a frame it cannot pass: end without destructors. */
+	finish(me);
+}
+
+/* ---- who am I ---- */
+
+uthread_t uthread_self(void)
+{
+	return uthread_current();
+}
+
+int uthread_equal(uthread_t a, uthread_t b)
+{
+	return a == b;
+}
+
+uint32_t uthread_id(uthread_t thread)
+{
+	return thread ? thread->id : 0;
+}
+
+int uthread_setname(uthread_t thread, const char *name)
+{
+	return name_copy(thread->name, name);
+}
+
+int uthread_getname(uthread_t thread, char *buf, size_t len)
+{
+	if (strlen(thread->name) >= len)
+		return ERANGE;
+	strcpy(buf, thread->name);
+	return 0;
+}
+
+int uthread_getstack(uthread_t thread, void **low, size_t *bytes)
+{
+	*low = thread->stack_low;
+	*bytes = (size_t)(thread->stack_top - thread->stack_low);
+	return 0;
+}
+
+int uthread_gettls(uthread_t thread, enum uthread_tls *mode)
+{
+	*mode = thread->flags & UT_OWN_TLS ? UTHREAD_TLS_OWN :
+					     UTHREAD_TLS_SHARED;
+	return 0;
+}
+
+int uthread_worker(void)
+{
+	struct uthread *me = uthread_current();
+
+	return me ? me->worker->index : -1;
+}
+
+/* ---- sleep ---- */
+
+int uthread_sleep(uint64_t ns)
+{
+	uint64_t now = now_ns();
+
+	waiter_sleep(ns < NO_DEADLINE - 1 - now ? now + ns : NO_DEADLINE - 1);
+	return 0;
+}
+
+int uthread_sleep_until(const struct timespec *deadline)
+{
+	uint64_t ns;
+	int err = deadline_ns(deadline, &ns);
+
+	if (!err)
+		waiter_sleep(ns);
+	return err;
+}

@@ -1,0 +1,459 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tls.c - a libc TLS block of its own for every uthread.
+ *
+ * glibc keys errno, malloc's caches, C++ exception state, stdio lock owners
+ * and every thread_local variable to the thread pointer. A switch that
+ * exchanges the thread pointer too makes all of that belong to the uthread.
+ * The block is built with the functions glibc itself uses for pthreads:
+ *
+ *   _dl_get_tls_static_info  how large and how aligned
+ *   _dl_allocate_tls         dtv and the initial image of every module
+ *   _thread_db_*             where struct pthread keeps its fields (these
+ *                            symbols exist for debuggers)
+ *   __call_tls_dtors         C++ thread_local destructors
+ *
+ * They are private, so they are looked up at run time, never linked, and
+ * what they say is proved on a real pthread (the first worker) before it is
+ * used; a check that fails turns own TLS off with its reason.
+ *
+ * What a fake struct pthread needs, and what breaks without it:
+ *
+ *   self pointers     pthread_self(), every lock
+ *   tid               unique and outside the kernel's range: 0 makes rwlocks
+ *                     hang and recursive mutexes let two in
+ *   guards (x86-64)   equal to the process's, or every canary aborts
+ *   list node         linked to itself: fork's child unlinks it
+ *   robust list head  linked to itself: robust mutexes insert there, and
+ *                     those left at the end are marked as the kernel would
+ *   specific[0]       pthread_setspecific()
+ *   __resp            the resolver's state, in struct pthread
+ *   ctype tables      null until __ctype_init(): scanf and printf crash
+ *   rseq cpu_id       "registration failed", or sched_getcpu() says 0
+ *
+ * A pooled block is reset to what a new thread would see (modules.c).
+ * libc's own variables stay, on purpose: the malloc cache is warm and owned;
+ * errno, h_errno, the locale and what dlerror() has to tell are reset by hand.
+ *
+ * Rejected: calling _dl_allocate_tls_init() at each reuse (it takes the
+ * loader's lock and drops malloc's cache), copying the carrier's block at
+ * each switch (4 KB a switch), a patched libc.
+ */
+#include <dlfcn.h>
+#include <linux/futex.h>
+#include <link.h>
+#include <locale.h>
+#include <netdb.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#include "base/san.h"
+#include "stack/stack.h"
+#include "tls/tls.h"
+
+struct tls_layout tls_layout;
+
+static const char *reason = "the runtime has not started";
+static const char no_memory[] = "no memory for a TLS block";
+static uint64_t nblocks;
+
+static void *(*dl_allocate_tls)(void *);
+static void (*call_tls_dtors)(void);
+static void (*ctype_init)(void);
+
+const char *tls_reason(void)
+{
+	return reason;
+}
+
+uint64_t tls_count(void)
+{
+	return load_relaxed(&nblocks);
+}
+
+/* ---- building a block ---- */
+
+static inline char *pd_of(uintptr_t tp)
+{
+	return (char *)tp - tls_layout.pd_before_tp;
+}
+
+size_t tls_bytes(void)
+{
+	return tls_layout.static_size + tls_layout.pthread_size +
+	       2 * tls_layout.align;
+}
+
+/* Fill in the fake struct pthread. Everything not named is zero, as in a
+ * new pthread. */
+static void fill_pthread(uintptr_t tp, uint32_t id)
+{
+	const struct tls_layout *l = &tls_layout;
+	char *pd = pd_of(tp);
+	void **node;
+
+#if defined(__x86_64__)
+	/* tcbhead_t: tcb, dtv (set by the loader), self, then the words
+	 * every thread has alike: multiple_threads, sysinfo, guards,
+	 * feature_1. */
+	((uintptr_t *)tp)[0] = tp;
+	((uintptr_t *)tp)[2] = tp;
+	memcpy((char *)tp + 0x18, l->header, sizeof(l->header));
+#endif
+	*(pid_t *)(pd + l->tid_off) = (pid_t)id;
+	node = (void **)(pd + l->list_off);
+	node[0] = node[1] = node;
+	if (l->robust_off) {
+		node = (void **)(pd + l->robust_off);
+		node[0] = node;
+		node[1] = (void *)l->futex_offset;
+		node[2] = NULL;
+		node[-1] = node; /* robust_prev */
+	}
+	if (l->specific_off)
+		*(void **)(pd + l->specific_off) =
+			pd + l->specific_off - SPECIFIC_1STBLOCK;
+	if (l->resp_off)
+		*(void **)(tp + (uintptr_t)l->resp_off) = pd + l->res_off;
+	if (l->rseq_off) {
+		uint32_t *rseq = (uint32_t *)(tp + (uintptr_t)l->rseq_off);
+
+		rseq[0] = 0;
+		rseq[1] = (uint32_t)-2; /* RSEQ_CPU_ID_REGISTRATION_FAILED */
+	}
+}
+
+uintptr_t tls_build(char *limit, uint32_t id, char **low)
+{
+	const struct tls_layout *l = &tls_layout;
+	uintptr_t mask = ~(uintptr_t)(l->align - 1), tp;
+
+#if defined(__x86_64__)
+	tp = ((uintptr_t)limit - l->pthread_size) & mask;
+	*low = (char *)(tp + l->pthread_size - l->static_size);
+#else
+	tp = ((uintptr_t)limit - l->static_size) & mask;
+	*low = (char *)tp - l->pthread_size;
+#endif
+	*low = (char *)((uintptr_t)*low & ~(uintptr_t)63);
+	if (!dl_allocate_tls((void *)tp))
+		return 0;
+	fill_pthread(tp, id);
+	return tp;
+}
+
+/* Every switch happens in a region, the first one too. `self` last: without
+ * it no tick is taken. */
+static void own_here(struct uthread *ut)
+{
+	struct here *h = tls_of(ut);
+
+	h->off = 1;
+	h->pending = 0;
+	h->worker = ut->worker;
+	barrier();
+	store_relaxed(&h->self, ut);
+}
+
+/* Make the TLS block that ends at or below `limit`; returns its lowest
+ * address, NULL when memory is short. Sets ut->tcb. */
+static char *make_block(struct uthread *ut, char *limit)
+{
+	char *low;
+
+	/* A module that comes now is in the block, or sees the flag. */
+	tls_modules_lock();
+	ut->tcb = tls_build(limit, ut->id, &low);
+	if (ut->tcb)
+		ut->flags |= UT_TLS_BLOCK;
+	tls_modules_unlock();
+	if (!ut->tcb)
+		return NULL;
+	own_here(ut);
+	__atomic_fetch_add(&nblocks, 1, __ATOMIC_RELAXED);
+	return low;
+}
+
+/*
+ * A slot for which there was no TLS block is good for the light mode, and is
+ * tried again when the next block is wanted: who asks for threads in vain for
+ * long would use up all slots.
+ */
+struct uthread *tls_slot_new(unsigned class)
+{
+	struct uthread *ut = stack_get(NULL, class, false);
+	int saved = errno;
+	char *top;
+
+	if (ut) /* a block starts as zero */
+		memset((char *)ut - tls_bytes(), 0, tls_bytes());
+	else
+		ut = stack_new(class);
+	if (ut) {
+		top = make_block(ut, (char *)ut);
+		if (top) {
+			ut->stack_top = top;
+		} else {
+			stack_put(NULL, ut);
+			ut = NULL;
+		}
+	}
+	errno = saved;
+	return ut;
+}
+
+/* ---- begin, end and reuse ---- */
+
+/* Runs on the uthread's own TLS: as a new pthread, it starts in the global
+ * locale as that is now. */
+void tls_begin(void)
+{
+	ctype_init();
+}
+
+/*
+ * Robust mutexes that the uthread still holds: what the kernel does at the end
+ * of a pthread. The list's entries lie in the mutexes; bit 0 marks one with
+ * priority inheritance, which is the kernel's business alone.
+ */
+static void robust_end(struct uthread *me)
+{
+	const struct tls_layout *l = &tls_layout;
+	uintptr_t *head = (uintptr_t *)(pd_of(me->tcb) + l->robust_off);
+	uintptr_t entry, next;
+	uint32_t *word, v;
+	int n;
+
+	for (entry = head[0], n = 0;
+	     (entry & ~(uintptr_t)1) != (uintptr_t)head &&
+	     n < ROBUST_LIST_LIMIT;
+	     entry = next, n++) {
+		next = *(uintptr_t *)(entry & ~(uintptr_t)1);
+		if (entry & 1)
+			continue;
+		word = (uint32_t *)(entry + l->futex_offset);
+		v = load_relaxed(word);
+		while ((v & FUTEX_TID_MASK) == me->id &&
+		       !__atomic_compare_exchange_n(
+			       word, &v, (v & FUTEX_WAITERS) | FUTEX_OWNER_DIED,
+			       false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+			;
+		/* glibc waits for them as if they were shared. */
+		if ((v & FUTEX_TID_MASK) == me->id && v & FUTEX_WAITERS)
+			syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0);
+	}
+	head[0] = head[-1] = (uintptr_t)head;
+}
+
+/* Runs on the uthread's own TLS. */
+void tls_end(void)
+{
+	struct uthread *me = uthread_current();
+	const size_t robust = tls_layout.robust_off;
+	const char *pd = pd_of(me->tcb);
+
+	tls_modules_end();
+	call_tls_dtors();
+	pthread_keys_end();
+	if (robust && *(const char *const *)(pd + robust) != pd + robust)
+		robust_end(me);
+	if (uselocale((locale_t)0) != LC_GLOBAL_LOCALE)
+		uselocale(LC_GLOBAL_LOCALE);
+	if (dlerror()) /* told once; then */
+		dlerror(); /* it is freed */
+	h_errno = 0;
+}
+
+void tls_reset(struct uthread *ut)
+{
+	const struct tls_layout *l = &tls_layout;
+	char *pd = pd_of(ut->tcb);
+	size_t i;
+
+	tls_modules_reset(ut);
+	own_here(ut);
+	*(int *)(ut->tcb + (uintptr_t)l->errno_off) = 0;
+	/* Values of keys without a destructor would shine through. */
+	if (l->specific_off && pd[l->specific_off + SPECIFIC_USED]) {
+		void ***level1 = (void ***)(pd + l->specific_off);
+
+		memset(pd + l->specific_off - SPECIFIC_1STBLOCK, 0,
+		       SPECIFIC_1STBLOCK);
+		for (i = 1; i < SPECIFIC_LEVEL1; i++)
+			if (level1[i])
+				memset(level1[i], 0, SPECIFIC_1STBLOCK);
+		pd[l->specific_off + SPECIFIC_USED] = 0;
+	}
+}
+
+/* ---- finding and proving the layout ---- */
+
+/* {bits, elements, offset} of a field. */
+bool tls_db_field(const char *name, size_t *off)
+{
+	const uint32_t *d = dlsym(RTLD_DEFAULT, name);
+
+	if (!d)
+		return false;
+	*off = d[2];
+	return true;
+}
+
+static const char *find_symbols(void)
+{
+	struct tls_layout *l = &tls_layout;
+	void (*static_info)(size_t *, size_t *);
+	const uint32_t *size;
+
+	*(void **)&static_info = dlsym(RTLD_DEFAULT, "_dl_get_tls_static_info");
+	*(void **)&dl_allocate_tls = dlsym(RTLD_DEFAULT, "_dl_allocate_tls");
+	*(void **)&call_tls_dtors = dlsym(RTLD_DEFAULT, "__call_tls_dtors");
+	*(void **)&ctype_init = dlsym(RTLD_DEFAULT, "__ctype_init");
+	size = dlsym(RTLD_DEFAULT, "_thread_db_sizeof_pthread");
+	if (!dlsym(RTLD_DEFAULT, "gnu_get_libc_version"))
+		return "the libc is not a shared glibc";
+	if (!static_info || !dl_allocate_tls || !call_tls_dtors ||
+	    !ctype_init || !size)
+		return "this glibc lacks the symbols needed";
+	static_info(&l->static_size, &l->align);
+	l->pthread_size = *size;
+	if (l->align < 64)
+		l->align = 64;
+	if (l->align > 4096 || l->static_size > (1u << 20) ||
+	    l->pthread_size > 16384)
+		return "this program's static TLS is too large";
+#if defined(__x86_64__)
+	l->pd_before_tp = 0;
+#else
+	l->pd_before_tp = l->pthread_size;
+#endif
+	if (!tls_db_field("_thread_db_pthread_tid", &l->tid_off) ||
+	    !tls_db_field("_thread_db_pthread_list", &l->list_off) ||
+	    !tls_db_field("_thread_db_pthread_specific", &l->specific_off))
+		return "this glibc lacks the symbols needed";
+	return NULL;
+}
+
+/* Where the kernel was not told: the empty list, linked to itself twice, with
+ * a small negative offset and a null behind it. */
+static char *find_robust_list(char *pd)
+{
+	uintptr_t *w = (uintptr_t *)pd;
+	size_t i, n = tls_layout.pthread_size / sizeof(*w);
+
+	for (i = 1; i + 2 < n; i++)
+		if (w[i] == (uintptr_t)&w[i] && w[i - 1] == w[i] &&
+		    (intptr_t)w[i + 1] < 0 && (intptr_t)w[i + 1] > -256 &&
+		    !w[i + 2])
+			return (char *)&w[i];
+	return NULL;
+}
+
+/* On a real pthread: is everything where we think it is? */
+static const char *prove_layout(void)
+{
+	struct tls_layout *l = &tls_layout;
+	uintptr_t tp = arch_tp();
+	char *pd = pd_of(tp), *head = NULL;
+	const ptrdiff_t *rseq;
+	void **node, **resp;
+	size_t len = 0;
+
+	if ((uintptr_t)pthread_self() != (uintptr_t)pd)
+		return "struct pthread is not where it should be";
+	if (*(pid_t *)(pd + l->tid_off) != (pid_t)syscall(SYS_gettid))
+		return "the thread id is not where it should be";
+	node = (void **)(pd + l->list_off);
+	if (((void ***)node)[0][1] != node || ((void ***)node)[1][0] != node)
+		return "the thread list is not where it should be";
+	if (*(void **)(pd + l->specific_off) !=
+	    pd + l->specific_off - SPECIFIC_1STBLOCK)
+		return "thread-specific data is not where it should be";
+	if (syscall(SYS_get_robust_list, 0, &head, &len))
+		head = find_robust_list(pd); /* qemu-user */
+	if (head > pd && head < pd + l->pthread_size) {
+		l->robust_off = (size_t)(head - pd);
+		l->futex_offset = ((uintptr_t *)head)[1];
+		if (((void **)head)[-1] != head)
+			return "the robust list is not where it should be";
+	}
+	resp = dlsym(RTLD_DEFAULT, "__resp");
+	if (resp && *(char **)resp > pd &&
+	    *(char **)resp < pd + l->pthread_size) {
+		l->resp_off = (ptrdiff_t)((uintptr_t)resp - tp);
+		l->res_off = (size_t)(*(char **)resp - pd);
+	}
+	rseq = dlsym(RTLD_DEFAULT, "__rseq_offset");
+	if (rseq && *rseq)
+		l->rseq_off = *rseq;
+	l->errno_off = (ptrdiff_t)((uintptr_t)&errno - tp);
+	l->self_off = (ptrdiff_t)((uintptr_t)&uthread_here - tp);
+#if defined(__x86_64__)
+	memcpy(l->header, (char *)tp + 0x18, sizeof(l->header));
+#endif
+	return NULL;
+}
+
+/* Use a block once, on this very thread, for what breaks first. Returns
+ * what it found rather than reporting: no stdio on a block under test. */
+__attribute__((noinline)) static const char *try_block(uintptr_t tp)
+{
+	pthread_mutex_t m = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
+	uintptr_t carrier = arch_tp();
+	const char *bad = NULL;
+	void *p;
+
+	arch_set_tp(tp);
+	barrier();
+	if ((uintptr_t)pthread_self() != (uintptr_t)pd_of(tp))
+		bad = "pthread_self() did not follow the thread pointer";
+	else if (pthread_mutex_lock(&m) || pthread_mutex_unlock(&m))
+		bad = "an error-checking mutex failed";
+	p = malloc(100);
+	free(p);
+	barrier();
+	arch_set_tp(carrier);
+	return bad;
+}
+
+static const char *self_test(void)
+{
+	static char block[1 << 16] __attribute__((aligned(4096)));
+	static bool passed;
+	const char *bad;
+	char *low;
+	uintptr_t tp;
+
+	/* What it took from malloc it keeps, so not at each start. */
+	if (passed)
+		return NULL;
+	if (tls_bytes() > sizeof(block))
+		return NULL; /* unusual size; the layout checks must do */
+	tp = tls_build(block + sizeof(block), 1u << 22, &low);
+	if (!tp)
+		return no_memory;
+	bad = try_block(tp);
+	passed = !bad;
+	return bad;
+}
+
+int tls_setup(void)
+{
+	const char *bad = NULL;
+
+	if (UTHREAD_ASAN)
+		bad = "AddressSanitizer keeps its thread record in the kernel thread's TLS";
+	if (!bad)
+		bad = arch_tp_unwritable();
+	if (!bad)
+		bad = find_symbols();
+	if (!bad)
+		bad = prove_layout();
+	if (!bad)
+		bad = tls_modules_setup(no_memory);
+	if (!bad)
+		bad = self_test();
+	reason = bad ? bad : "";
+	return bad == no_memory ? ENOMEM : 0;
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tls.h - what belongs to a thread: its TLS block, the variables of modules in
+ * it, and thread-specific data. Where glibc keeps things is found and proved
+ * by tls.c at start.
+ */
+#ifndef UTHREAD_TLS_H
+#define UTHREAD_TLS_H
+
+#include "base/nouns.h"
+
+/* Of struct pthread: 32 key_data of two words lie before specific[32], and
+ * the flag specific_used behind it. */
+#define SPECIFIC_LEVEL1 32
+#define SPECIFIC_1STBLOCK (32 * 2 * sizeof(void *))
+#define SPECIFIC_USED (SPECIFIC_LEVEL1 * sizeof(void *))
+
+struct tls_layout {
+	size_t static_size, align, pthread_size;
+	size_t pd_before_tp; /* struct pthread's start below the TP */
+	/* From struct pthread's start; 0: not there. */
+	size_t tid_off, list_off, specific_off, robust_off, res_off;
+	/* From the thread pointer; 0: not there. */
+	ptrdiff_t resp_off, rseq_off, errno_off, self_off;
+	uintptr_t futex_offset;
+	unsigned char header[0x50 - 0x18]; /* x86-64: equal in all threads */
+};
+
+extern struct tls_layout tls_layout;
+
+/* ---- tls.c ---- */
+/* On the first carrier. ENOMEM, or 0 and tls_reason(). */
+int tls_setup(void);
+const char *tls_reason(void); /* "" : own TLS works */
+/* Bytes a TLS block needs in a slot, alignment slack included. */
+size_t tls_bytes(void);
+/* A new slot with a TLS block in it; not in a region. NULL: no memory. */
+struct uthread *tls_slot_new(unsigned class);
+/* First and last thing on the uthread's own TLS: what libc does at the start
+ * of a thread, and the destructors it runs at the end. */
+void tls_begin(void);
+void tls_end(void);
+/* Bring a used block back to the state of a new thread's. */
+void tls_reset(struct uthread *ut);
+uint64_t tls_count(void);
+
+/* Where a field is, by the symbols glibc has for debuggers. */
+bool tls_db_field(const char *name, size_t *off);
+/* Build the block that ends at or below `limit`; returns its thread pointer,
+ * 0 when memory is short. */
+uintptr_t tls_build(char *limit, uint32_t id, char **low);
+
+/* ---- modules.c ---- */
+/* Modules came or went: bring every block up to date. */
+void tls_refresh(void);
+/* NULL, or why not; `no_memory` if there is none. */
+const char *tls_modules_setup(const char *no_memory);
+/* Set the variables of all modules but libc back to what they start as. */
+void tls_modules_reset(struct uthread *ut);
+/* Before that, on the uthread's own TLS. */
+void tls_modules_end(void);
+/* Held while a block is made, and across a fork. Not in a region. */
+void tls_modules_lock(void);
+void tls_modules_unlock(void);
+void tls_modules_forked(void);
+
+/*
+ * The lock on the list of modules is one to park for, which sync/ has: set
+ * once, before the first worker.
+ */
+struct tls_hooks {
+	void (*lock)(void);
+	void (*unlock)(void);
+	void (*forked)(void);
+	/* Libraries came or went. */
+	void (*libraries_changed)(void);
+};
+
+extern struct tls_hooks tls_hooks;
+
+/* ---- pthread_keys.c ---- */
+/* The destructors of pthread keys, on the uthread's own TLS. */
+void pthread_keys_end(void);
+
+/* ---- key.c ---- */
+void keys_end(struct uthread *ut);
+void keys_fork_lock(void);
+void keys_fork_unlock(void);
+
+/* The runtime's own words in a uthread's TLS block. */
+static inline struct here *tls_of(const struct uthread *ut)
+{
+	return (struct here *)(ut->tcb + (uintptr_t)tls_layout.self_off);
+}
+
+/* What pthread_self() says on the uthread's own TLS block. */
+static inline pthread_t tls_pthread(const struct uthread *ut)
+{
+	return (pthread_t)(ut->tcb - tls_layout.pd_before_tp);
+}
+
+/* The thread id that libc has for it: a uthread's id, or the kernel's. */
+static inline uint32_t tls_pthread_id(pthread_t thread)
+{
+	return *(const uint32_t *)((uintptr_t)thread + tls_layout.tid_off);
+}
+
+#endif
