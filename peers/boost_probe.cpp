@@ -2,7 +2,7 @@
 /*
  * boost_probe.cpp - the Boost.Fiber peer: a probe by the same protocol that knows
  * the trial `ring`. Two fibers on one CPU hand over to one another, by yielding or
- * through an unbuffered channel. As in probes/ring.c a batch of laps is timed as a
+ * through an unbuffered channel. As in probes/switching/ring.c a batch of laps is timed as a
  * whole and the first is warm-up. The scheduler is its default, round robin.
  */
 #include <boost/fiber/all.hpp>

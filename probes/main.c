@@ -8,7 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "many.h"
+#include "running/running.h"
+#include "switching/switching.h"
+#include "waiting/waiting.h"
 
 static const struct {
 	const char *name;

@@ -4,7 +4,7 @@ package main
 
 import "sort"
 
-// Where probes/dist.c looks: a quantile is a value that occurred, the first
+// Where probes/measure/dist.c looks: a quantile is a value that occurred, the first
 // that at least a share p of all are not above.
 var shares = []float64{
 	0, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6,

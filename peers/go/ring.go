@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The trial `ring` in Go: two goroutines on one processor hand over to one another,
-// by giving up the turn or through a channel without room. As in probes/ring.c a
+// by giving up the turn or through a channel without room. As in probes/switching/ring.c a
 // batch of laps is timed as a whole and the first is warm-up.
 package main
 

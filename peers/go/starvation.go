@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// As in probes/starvation.c, whose trial this is: answerers sleep and answer,
+// As in probes/running/starvation.c, whose trial this is: answerers sleep and answer,
 // hogs loop. A loop calls nothing, or it would be a point at which Go stops
 // goroutines even without signals; so it cannot look at a clock. It ends when a
 // word says so, which a timer sets where loops are stopped; where they are not,

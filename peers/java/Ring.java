@@ -2,7 +2,7 @@
 //
 // The Java peer: a probe by the same protocol that knows the trial `ring`. Two virtual
 // threads on one carrier hand over to one another, by yielding or through a queue
-// without room. As in probes/ring.c a batch of laps is timed as a whole and the first
+// without room. As in probes/switching/ring.c a batch of laps is timed as a whole and the first
 // is warm-up; Java compiles while it runs, so the trial is done once before.
 //
 // swtch-probe-java (tools/peers.sh) starts it, on the trial's CPU and with one carrier.

@@ -2,7 +2,7 @@
 """Caches and a TLB for the exact engine: their geometry, and what a trial's regions missed.
 
 A trial that asks for it (``"caches": "here"`` or ``"paper"`` in its probe's request) is
-emulated with ``probes/cachemodel.c`` in QEMU. The plugin writes one line for each region
+emulated with ``probes/plugin/cachemodel.c`` in QEMU. The plugin writes one line for each region
 of interest that the probe marks: for each cell of the trial, round by round, one of a
 thread alone and one of two in turns. This module names the counts as the probe names
 those of a processor's own counters, and so analysis reads one name for both; that they

@@ -2,7 +2,7 @@
 //
 // The tokio peer: a probe by the same protocol that knows the trial `ring`. Two
 // tasks of a runtime with one thread hand over to one another, by yielding or
-// through a channel with room for one. As in probes/ring.c a batch of laps is
+// through a channel with room for one. As in probes/switching/ring.c a batch of laps is
 // timed as a whole and the first is warm-up.
 use serde_json::{json, Value};
 use std::io::Read;
