@@ -195,11 +195,7 @@ static void body(struct kperf_thread *t)
 	kperf_thread_end(t);
 }
 
-/**
- * kperf_interrupt_perform() - run the experiment interrupt-overhead
- * @run:	the run; run->overhead has the result
- */
-void kperf_interrupt_perform(struct kperf_run *run)
+static void perform_interrupt(struct kperf_run *run)
 {
 	const struct kperf_params *q = &run->params;
 	enum task_kind kind = q->task_a;
@@ -238,3 +234,9 @@ out:
 		kfree(p);
 	}
 }
+
+const struct kperf_experiment_ops kperf_interrupt = {
+	.threads = 1,
+	.one_cpu = true,
+	.perform = perform_interrupt,
+};

@@ -2,10 +2,12 @@
 /*
  * What the files of kthread_perf share.
  *
- * Reading order: params.c (what can be asked for), run.c (one run from start
- * to done, and what lives how long), crew.c (the measured threads), loop.c,
- * pair.c and interrupt.c (what they measure), samples.c and stats.c (what is
- * said about it), control.c and main.c (the doors).
+ * Calls go down only (README.md has the drawing). From the lowest up: params.c
+ * (what can be asked for), histogram.c, peer.c; run.c (a run as a thing), crew.c
+ * (the measured threads), overhead.c (what two of the experiments share); loop.c,
+ * pair.c and interrupt.c (the experiments); supervisor.c (one run from start to
+ * done, and what lives how long); samples.c and stats.c (what is said about it),
+ * control.c and main.c (the doors).
  */
 #ifndef KTHREAD_PERF_KPERF_H
 #define KTHREAD_PERF_KPERF_H
@@ -245,27 +247,26 @@ struct kperf {
 
 extern struct kperf kperf;
 
+/* peer.c */
+struct kperf_peer *kperf_peer_parse(const char *text, size_t size);
+void kperf_peer_free(struct kperf_peer *peer);
+void kperf_peer_show(struct seq_file *m, const struct kperf_peer *peer);
+void kperf_peer_json(struct seq_file *m, const struct kperf_peer *peer);
+bool kperf_peer_number(const struct kperf_peer *peer, const char *key, u64 *v);
+
 /* run.c */
-int kperf_run_start(const struct kperf_params *params);
-void kperf_run_stop(struct kperf_run *run);
-void kperf_run_fail(struct kperf_run *run, int error, const char *where,
-		    const char *what);
+void *kperf_memory(size_t size);
 struct kperf_run *kperf_run_get(void);
 void kperf_run_put(struct kperf_run *run);
-void kperf_run_shutdown(void);
 enum kperf_state kperf_run_state(const struct kperf_run *run);
-void *kperf_memory(size_t size);
+void kperf_run_fail(struct kperf_run *run, int error, const char *where,
+		    const char *what);
 
 /* crew.c */
 int kperf_crew_perform(struct kperf_run *run,
 		       void (*body)(struct kperf_thread *t), u64 policy);
 void kperf_thread_begin(struct kperf_thread *t);
 void kperf_thread_end(struct kperf_thread *t);
-
-/* loop.c, pair.c, interrupt.c: runs on the supervisor, fails the run itself */
-void kperf_scenario_perform(struct kperf_run *run);
-void kperf_pair_perform(struct kperf_run *run);
-void kperf_interrupt_perform(struct kperf_run *run);
 
 /* overhead.c */
 void kperf_spread(struct kperf_spread *out, u64 *values, unsigned int n);
@@ -278,16 +279,32 @@ size_t kperf_task_bytes(const struct kperf_params *p, enum task_kind kind);
 bool kperf_task_advance(struct kperf_run *run, struct task *t, u64 steps);
 int kperf_selftest(void);
 
+/**
+ * struct kperf_experiment_ops - what the supervisor knows of an experiment
+ * @threads:	how many it takes; 0: as many as thread_count says
+ * @one_cpu:	they share one CPU, whatever was asked for
+ * @perform:	runs on the supervisor, fails the run itself; the result is in
+ *		the run's threads or in run->overhead
+ */
+struct kperf_experiment_ops {
+	unsigned int threads;
+	bool one_cpu;
+	void (*perform)(struct kperf_run *run);
+};
+
+/* loop.c, pair.c, interrupt.c */
+extern const struct kperf_experiment_ops kperf_scenario;
+extern const struct kperf_experiment_ops kperf_pair;
+extern const struct kperf_experiment_ops kperf_interrupt;
+
+/* supervisor.c */
+int kperf_run_start(const struct kperf_params *params);
+void kperf_run_stop(struct kperf_run *run);
+void kperf_run_shutdown(void);
+
 /* samples.c */
 void kperf_samples_sample(struct seq_file *m, struct kperf_run *run);
 extern const struct proc_ops kperf_samples_ops;
-
-/* peer.c */
-struct kperf_peer *kperf_peer_parse(const char *text, size_t size);
-void kperf_peer_free(struct kperf_peer *peer);
-void kperf_peer_show(struct seq_file *m, const struct kperf_peer *peer);
-void kperf_peer_json(struct seq_file *m, const struct kperf_peer *peer);
-bool kperf_peer_number(const struct kperf_peer *peer, const char *key, u64 *v);
 
 /* stats.c, control.c */
 extern const struct proc_ops kperf_stats_ops;

@@ -145,11 +145,7 @@ static void scenario_body(struct kperf_thread *t)
 	kperf_thread_end(t);
 }
 
-/**
- * kperf_scenario_perform() - run a scenario
- * @run:	the run; its threads have the result
- */
-void kperf_scenario_perform(struct kperf_run *run)
+static void perform_scenario(struct kperf_run *run)
 {
 	int error;
 
@@ -158,3 +154,7 @@ void kperf_scenario_perform(struct kperf_run *run)
 		kperf_run_fail(run, -error, "threads",
 			       "the threads could not be made");
 }
+
+const struct kperf_experiment_ops kperf_scenario = {
+	.perform = perform_scenario,
+};

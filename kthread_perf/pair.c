@@ -265,11 +265,7 @@ static void body(struct kperf_thread *t)
 	kperf_thread_end(t);
 }
 
-/**
- * kperf_pair_perform() - run the experiment pair-overhead
- * @run:	the run; run->overhead has the result
- */
-void kperf_pair_perform(struct kperf_run *run)
+static void perform_pair(struct kperf_run *run)
 {
 	const struct kperf_params *q = &run->params;
 	struct pair *p;
@@ -313,3 +309,9 @@ out:
 		kfree(p);
 	}
 }
+
+const struct kperf_experiment_ops kperf_pair = {
+	.threads = 2,
+	.one_cpu = true,
+	.perform = perform_pair,
+};

@@ -1,38 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * One run from start to done, and what lives how long.
- *
- *   (none) --start--> RUNNING --the supervisor ends--> DONE --start--> ...
- *
- * A run is performed by a supervisor, a kthread of its own, so that whoever
- * wrote "start" gets the prompt back, may be killed, and leaves no trace in
- * the measurement. The supervisor makes the crew (the measured threads), waits
- * for it, collects it, and marks the run done.
- *
- * Invariants:
- *
- * - At most one run is RUNNING, guarded by kperf.lock.
- * - A thread that runs this module's code is always collected with
- *   kthread_stop() before the module goes: the crew by its supervisor, the
- *   supervisor by the next start or by kperf_run_shutdown(). A reference to
- *   the task keeps kthread_stop() valid after the thread has returned.
- * - Results are written before DONE and never after: readers that see DONE
- *   (acquire) see them whole, without a lock.
- * - A run is freed with its last reference: an open samples file keeps showing
- *   the run that it was opened on, also when the next one has started.
- *
- * Rejected: performing the run in the writer's context (a signal or a killed
- * shell would have to unwind it), a work queue (its threads have a history and
- * a concurrency limit that we do not control), a completion per thread that the
- * module's exit waits for (says "nearly returned", not "gone": the code could
- * be unmapped under the last instructions).
+ * A run as a thing: its memory, its references, its state, why it failed; and
+ * which one the module shows. supervisor.c says who performs it and what lives
+ * how long; the experiments need no more of a run than what is here.
  */
-#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
-
-#include <linux/kthread.h>
-#include <linux/pid.h>
-#include <linux/sched/mm.h>
-#include <linux/sched/task.h>
 #include <linux/slab.h>
 #include <linux/vmalloc.h>
 
@@ -59,17 +30,6 @@ void *kperf_memory(size_t size)
 {
 	return __vmalloc(size, GFP_KERNEL | __GFP_ZERO | __GFP_RETRY_MAYFAIL |
 				       __GFP_NOWARN);
-}
-
-static void drop_mms(struct kperf_run *run)
-{
-	unsigned int i;
-
-	for (i = 0; i < run->nr_threads; i++) {
-		if (run->threads[i].mm)
-			mmput(run->threads[i].mm);
-		run->threads[i].mm = NULL;
-	}
 }
 
 static void free_run(struct kref *ref)
@@ -113,7 +73,7 @@ struct kperf_run *kperf_run_get(void)
  */
 enum kperf_state kperf_run_state(const struct kperf_run *run)
 {
-	/* pairs with the release in finish() */
+	/* pairs with the release in finish() of supervisor.c */
 	return run ? smp_load_acquire(&run->state) : KPERF_IDLE;
 }
 
@@ -134,196 +94,4 @@ void kperf_run_fail(struct kperf_run *run, int error, const char *where,
 	run->error = error;
 	run->where = where;
 	run->what = what;
-}
-
-static void finish(struct kperf_run *run)
-{
-	drop_mms(run);
-	if (kperf_stopping(run))
-		kperf_run_fail(run, ECANCELED, "control",
-			       "the run was stopped");
-	/* pairs with the acquire in kperf_run_state() */
-	smp_store_release(&run->state, KPERF_DONE);
-	wake_up_all(&kperf.done);
-}
-
-static int supervise(void *data)
-{
-	struct kperf_run *run = data;
-
-	switch ((enum kperf_experiment)run->params.experiment) {
-	case KPERF_SCENARIO:
-		kperf_scenario_perform(run);
-		break;
-	case KPERF_PAIR:
-		kperf_pair_perform(run);
-		break;
-	case KPERF_INTERRUPT:
-		kperf_interrupt_perform(run);
-		break;
-	}
-	finish(run);
-	return 0;
-}
-
-/* Give each thread the address space of its process. */
-static int take_mms(struct kperf_run *run)
-{
-	const struct kperf_params *p = &run->params;
-	unsigned int i;
-
-	for (i = 0; p->mm && i < run->nr_threads; i++) {
-		struct pid *pid = find_get_pid(p->pids[i % p->nr_pids]);
-		struct task_struct *task = get_pid_task(pid, PIDTYPE_PID);
-
-		put_pid(pid);
-		if (!task)
-			return -EINVAL;
-		run->threads[i].mm = get_task_mm(task);
-		put_task_struct(task);
-		if (!run->threads[i].mm)
-			return -EINVAL;
-	}
-	return 0;
-}
-
-static unsigned int threads_of(const struct kperf_params *p)
-{
-	switch ((enum kperf_experiment)p->experiment) {
-	case KPERF_SCENARIO:
-		return p->thread_count;
-	case KPERF_PAIR:
-		return 2;
-	case KPERF_INTERRUPT:
-		break;
-	}
-	return 1;
-}
-
-static struct kperf_run *new_run(const struct kperf_params *p)
-{
-	unsigned int n = threads_of(p);
-	struct kperf_run *run;
-	unsigned int i;
-	int cpus;
-
-	run = kperf_memory(struct_size(run, threads, n));
-	if (!run)
-		return ERR_PTR(-ENOMEM);
-	kref_init(&run->ref);
-	init_waitqueue_head(&run->wait);
-	init_completion(&run->go);
-	run->params = *p;
-	run->nr_threads = n;
-	run->state = KPERF_RUNNING;
-	cpus = kperf_params_cpus(p, run->cpus);
-	if (cpus <= 0)
-		goto invalid;
-	/* Study 002's tasks share one CPU, whatever was asked for. */
-	run->nr_cpus = p->experiment == KPERF_SCENARIO ? cpus : 1;
-	for (i = 0; i < n; i++) {
-		run->threads[i].run = run;
-		run->threads[i].index = i;
-		run->threads[i].cpu = run->cpus[i % run->nr_cpus];
-	}
-	if (take_mms(run))
-		goto invalid;
-	return run;
-invalid:
-	drop_mms(run);
-	kperf_run_put(run);
-	return ERR_PTR(-EINVAL);
-}
-
-/*
- * See that the supervisor is gone. It has nothing left to do but to return, or
- * is about to stop; if it never got a CPU, kthread_stop() ends it before
- * supervise(), and the run is finished here.
- */
-static void collect(struct kperf_run *run)
-{
-	if (!run || !run->supervisor)
-		return;
-	kthread_stop(run->supervisor);
-	put_task_struct(run->supervisor);
-	run->supervisor = NULL;
-	if (kperf_run_state(run) == KPERF_RUNNING)
-		finish(run);
-}
-
-/**
- * kperf_run_start() - start a run
- * @params:	what it shall do; copied
- *
- * Called with kperf.lock held.
- *
- * Return: 0; -EBUSY while a run is under way; -EINVAL if these parameters do
- * not go together or name a CPU or process that is not there; -ESHUTDOWN when
- * the module is going; -ENOMEM.
- */
-int kperf_run_start(const struct kperf_params *params)
-{
-	struct task_struct *task;
-	struct kperf_run *run;
-	int error;
-
-	lockdep_assert_held(&kperf.lock);
-	if (kperf.dying)
-		return -ESHUTDOWN;
-	if (kperf_run_state(kperf.run) == KPERF_RUNNING)
-		return -EBUSY;
-	error = kperf_params_check(params);
-	if (error)
-		return error;
-	run = new_run(params);
-	if (IS_ERR(run))
-		return PTR_ERR(run);
-	task = kthread_create(supervise, run, "kperf");
-	if (IS_ERR(task)) {
-		drop_mms(run);
-		kperf_run_put(run);
-		return PTR_ERR(task);
-	}
-	get_task_struct(task);
-	run->supervisor = task;
-	run->pid = task_pid_nr(task);
-	collect(kperf.run);
-	kperf_run_put(kperf.run);
-	kperf.run = run;
-	wake_up_process(task);
-	return 0;
-}
-
-/**
- * kperf_run_stop() - make a run end soon, without waiting for it
- * @run:	may be NULL or done already
- *
- * A thread looks at the flag at least every 65536 increments or 16 steps; one
- * that sleeps is woken by its supervisor.
- */
-void kperf_run_stop(struct kperf_run *run)
-{
-	if (!run)
-		return;
-	WRITE_ONCE(run->stop, true);
-	wake_up_all(&run->wait);
-}
-
-/**
- * kperf_run_shutdown() - end what runs and forget it; nothing starts any more
- *
- * No thread executes code of this module when it returns.
- */
-void kperf_run_shutdown(void)
-{
-	struct kperf_run *run;
-
-	mutex_lock(&kperf.lock);
-	kperf.dying = true;
-	run = kperf.run;
-	kperf.run = NULL;
-	mutex_unlock(&kperf.lock);
-	kperf_run_stop(run);
-	collect(run);
-	kperf_run_put(run);
 }
