@@ -46,7 +46,7 @@ lock: ## pin the Python packages anew; ARGS=--upgrade takes newer ones
 	@tools/lock.sh $(ARGS)
 
 clean: ## remove what was built
-	@rm -rf build build-asan build-arm64 build-bench build-install build-wheel
+	@rm -rf build build-test build-asan build-arm64 build-bench build-install build-wheel
 	@rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	@find swtch tests -name __pycache__ -prune -exec rm -rf {} +
 

@@ -18,10 +18,10 @@ fi
 
 tools/packages.sh build test
 tools/venv.sh run build test
-tools/compile.sh build
+tools/compile.sh build-test -Dassertions=true
 export PATH="$VENV/bin:$PATH"
 
-dir=build/libuthread/tests/soak
+dir=build-test/libuthread/tests/soak
 known=()
 for source in libuthread/tests/soak/storm_*; do
 	name=${source##*/storm_}
@@ -39,7 +39,7 @@ done
 for module in 0 1 2 3 4; do
 	targets+=("$dir/soak_module$module.so")
 done
-ninja -C build --quiet "${targets[@]#build/}" >&2 ||
+ninja -C build-test --quiet "${targets[@]#build-test/}" >&2 ||
 	die 1 "compiling the storms failed (see above)"
 
 # An even seed binds some uthreads to workers, an odd one gives some shared

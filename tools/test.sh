@@ -25,13 +25,14 @@ c_tests() {
 		--print-errorlogs
 }
 
+# A folder of its own: what users get is built without assertions.
 part_native() {
-	c_tests build native
+	c_tests build-test native -Dassertions=true
 }
 
 part_sanitize() {
 	c_tests build-asan sanitize -Db_sanitize=address,undefined \
-		-Db_lundef=false
+		-Db_lundef=false -Dassertions=true
 }
 
 # The lab measures on the machine itself, so its probes are not cross-built.
@@ -41,7 +42,7 @@ part_arm64() {
 		return 0
 	fi
 	c_tests build-arm64 emulated --cross-file=tools/aarch64.cross \
-		-Dprobes=false
+		-Dprobes=false -Dassertions=true
 }
 
 part_python() {

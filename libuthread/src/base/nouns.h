@@ -9,15 +9,9 @@
  *	carrier   the worker as libc sees it: its pthread and TLS block
  *	waiter    somebody (uthread or plain pthread) waiting for an event
  *
- * States of a uthread, seen from outside:
- *
- *	RUNNING   a worker runs it                       busy = 1
- *	READY     in exactly one queue (runq, inbox, global)
- *	PARKED    in no queue; one waker will call sched_ready() once
- *	DEAD      ended; waits for its joiner or is back in a pool
- *
- * A uthread leaves RUNNING by putting itself in its new place first and
- * switching away second; `ctx.busy` (context.h) bridges the gap.
+ * The states of both are in state.h. A uthread leaves RUNNING by putting itself
+ * in its new place first and switching away second; `ctx.busy` (context.h)
+ * bridges the gap.
  */
 #ifndef UTHREAD_BASE_NOUNS_H
 #define UTHREAD_BASE_NOUNS_H
@@ -34,6 +28,7 @@
 #include "arch.h"
 #include "base/context.h"
 #include "base/spin.h"
+#include "base/state.h"
 #include "uthread.h"
 
 #define CACHE_LINE 64
@@ -70,9 +65,10 @@ struct uthread {
 	uint32_t flags;
 	uint32_t preempt_off; /* uthread_preempt_disable() calls; its own */
 	uint32_t preempt_pending; /* a tick came meanwhile; its handler's */
-	void *san_fake; /* ASan's fake stack while parked */
+	uint32_t state; /* enum uthread_state */
 
 	/* Zone 2: life and death. */
+	void *san_fake; /* ASan's fake stack while parked */
 	void *(*fn)(void *);
 	void *arg;
 	void *value; /* written before `join` becomes JOIN_DONE */
@@ -146,6 +142,12 @@ struct pool {
 	uint32_t count;
 };
 
+enum worker_kind {
+	WORKER_PROPER, /* one of the configured number */
+	WORKER_SPARE, /* stands in for one that sleeps in the kernel */
+	WORKER_RESCUER, /* the spare that runs only who can be stopped */
+};
+
 struct worker {
 	/* Private to the worker. */
 	struct context base;
@@ -156,10 +158,7 @@ struct worker {
 	struct uthread *handoff; /* for the base loop: run this next */
 	uint32_t tick; /* switches asked for; others read it, relaxed */
 	uint32_t ticking; /* atomic: somebody waits, so the timer runs */
-	bool retire; /* atomic: a spare that is not needed any more */
-	bool stuck; /* atomic: asleep in the kernel, and somebody waits */
-	bool held; /* atomic: stuck with one that cannot be stopped */
-	bool forks; /* atomic: with a uthread in fork() */
+	uint32_t state; /* atomic: enum worker_state, WORKER_LEAVING; a futex */
 	uint32_t libc_stint, libc_tries; /* the handler's */
 	uint64_t spare_since; /* it waits for one to be made; the same */
 	uint32_t tick_seen; /* `tick` at the last one, or after it; the same */
@@ -185,9 +184,7 @@ struct worker {
 
 	/* Guarded by rt.idle_lock. */
 	struct worker *idle_next, *idle_prev;
-	bool idle;
 	uint32_t wake; /* futex: 1 wakes the sleeper */
-	bool napping; /* atomic: asleep for a moment, not in the idle list */
 
 	/* Immutable after start. */
 	int index;
@@ -197,9 +194,7 @@ struct worker {
 	size_t altstack_size;
 	timer_t timer;
 	sigset_t sigmask; /* while nothing of the program's is blocked */
-	bool spare;
-	bool rescuer; /* the spare that runs only who can be stopped */
-	uint32_t parked; /* futex, of a spare: 1 asleep until needed */
+	enum worker_kind kind;
 };
 
 struct runtime {
@@ -237,6 +232,12 @@ struct runtime {
 
 extern struct runtime rt;
 
+/* ---- panic.c ---- */
+/* One line on standard error, then abort(). Async-signal-safe. */
+__attribute__((noreturn, format(printf, 1, 2))) void ut_panic(const char *fmt,
+							      ...);
+__attribute__((format(printf, 1, 2))) void ut_warn(const char *fmt, ...);
+
 static inline struct uthread *uthread_current(void)
 {
 	return ARCH_TLS_READ(uthread_here, 0);
@@ -252,12 +253,66 @@ static inline bool uthread_on_own_tls(const struct uthread *ut)
 	return ut && (ut->flags & UT_OWN_TLS);
 }
 
-#define STAT_INC(field) store_relaxed(&(field), (field) + 1)
+/* ---- states (state.h) ---- */
 
-/* ---- panic.c ---- */
-/* One line on standard error, then abort(). Async-signal-safe. */
-__attribute__((noreturn, format(printf, 1, 2))) void ut_panic(const char *fmt,
-							      ...);
-__attribute__((format(printf, 1, 2))) void ut_warn(const char *fmt, ...);
+static inline void uthread_become(struct uthread *ut, enum uthread_state to)
+{
+	if (UTHREAD_ASSERTIONS && !uthread_may_become(ut->state, to))
+		state_panic("uthread", ut, uthread_state_name(ut->state),
+			    uthread_state_name(to));
+	store_relaxed(&ut->state, to);
+}
+
+static inline bool worker_is(const struct worker *w, enum worker_state state)
+{
+	return (load_relaxed(&w->state) & WORKER_STATE_MASK) == state;
+}
+
+static inline bool worker_is_stuck(const struct worker *w)
+{
+	return worker_is(w, WORKER_STUCK) || worker_is(w, WORKER_HELD);
+}
+
+static inline bool worker_is_leaving(const struct worker *w)
+{
+	return load_relaxed(&w->state) & WORKER_LEAVING;
+}
+
+/* False, and nothing done: it was not in that state. */
+static inline bool worker_become(struct worker *w, enum worker_state from,
+				 enum worker_state to)
+{
+	uint32_t old = load_relaxed(&w->state);
+
+	if (UTHREAD_ASSERTIONS && !worker_may_become(from, to))
+		state_panic("worker", w, worker_state_name(from),
+			    worker_state_name(to));
+	do {
+		if ((old & WORKER_STATE_MASK) != from)
+			return false;
+	} while (!__atomic_compare_exchange_n(
+		&w->state, &old, (old & ~WORKER_STATE_MASK) | to, false,
+		__ATOMIC_ACQ_REL, __ATOMIC_RELAXED));
+	return true;
+}
+
+static inline void worker_set_leaving(struct worker *w, bool leaving)
+{
+	if (leaving)
+		__atomic_fetch_or(&w->state, WORKER_LEAVING, __ATOMIC_RELAXED);
+	else
+		__atomic_fetch_and(&w->state, ~WORKER_LEAVING,
+				   __ATOMIC_RELAXED);
+}
+
+/* In a build with assertions: what must hold here, or the end. */
+#define ut_assert(condition)                                              \
+	do {                                                              \
+		if (UTHREAD_ASSERTIONS && unlikely(!(condition)))         \
+			ut_panic("%s:%d: not so: %s", __FILE__, __LINE__, \
+				 #condition);                             \
+	} while (0)
+
+#define STAT_INC(field) store_relaxed(&(field), (field) + 1)
 
 #endif

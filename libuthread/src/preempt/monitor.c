@@ -102,10 +102,10 @@ static bool look_at(struct worker *w, struct seen *s)
 {
 	const bool ours = rt.tick_source == UTHREAD_TICK_MONITOR;
 	uint64_t ticks = load_relaxed(&w->stats.ticks), cpu;
-	const bool stuck = load_relaxed(&w->stuck);
+	const bool stuck = worker_is_stuck(w);
 	long nr;
 
-	if (load_relaxed(&w->parked))
+	if (worker_is(w, WORKER_PARKED))
 		store_relaxed(&w->ticking, 0); /* armed just before */
 	if (!load_relaxed(&w->ticking)) {
 		s->looks = 0;

@@ -88,7 +88,13 @@ void spare_stats(struct uthread_stats *s);
 
 int preempt_setup(const struct config *c);
 void preempt_on_tick(int sig, siginfo_t *si, void *uc);
+
+/* ---- ranges.c ---- */
+
 /* Find out anew where libc's code lies. */
 void preempt_find_libc(void);
+/* Is that code of libc's? `shared`: or of a library whose state is
+ * thread-local, which then is not the uthread's own. */
+bool preempt_in_libc(uintptr_t pc, bool shared);
 
 #endif

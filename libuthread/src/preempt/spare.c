@@ -97,20 +97,20 @@ static struct worker *call_up(bool *parked)
 
 	for (i = rt.nworkers; i < load_acquire(&rt.existing); i++) {
 		s = rt.workers[i];
-		if (s->rescuer)
+		if (s->kind == WORKER_RESCUER)
 			continue;
-		if (s->retire) {
-			store_relaxed(&s->retire, false);
+		if (worker_is_leaving(s)) {
+			worker_set_leaving(s, false);
 			sp.active++;
 			*parked = false;
 			return s;
 		}
-		if (!found && load_relaxed(&s->parked))
+		if (!found && worker_is(s, WORKER_PARKED))
 			found = s;
 	}
 	if (found) {
 		sp.active++;
-		store_release(&found->parked, 0);
+		worker_become(found, WORKER_PARKED, WORKER_WORKING);
 		*parked = true;
 	}
 	return found;
@@ -125,11 +125,11 @@ static struct worker *call_rescuer(bool *parked)
 	if (sp.rescuing)
 		return NULL;
 	sp.rescuing = true;
-	if (r->retire) {
-		store_relaxed(&r->retire, false);
+	if (worker_is_leaving(r)) {
+		worker_set_leaving(r, false);
 		return NULL;
 	}
-	store_release(&r->parked, 0);
+	worker_become(r, WORKER_PARKED, WORKER_WORKING);
 	*parked = true;
 	return r;
 }
@@ -154,6 +154,13 @@ static int to_make(void)
 	return NOTHING;
 }
 
+/* False: it was not stuck. */
+static bool come_back(struct worker *w)
+{
+	return worker_become(w, WORKER_STUCK, WORKER_WORKING) ||
+	       worker_become(w, WORKER_HELD, WORKER_WORKING);
+}
+
 /* Under sp.lock, which a handler takes too: its holders are in a region, in
  * the handler, or no workers, and make no system call.
  * *up: the caller wakes it. */
@@ -168,11 +175,11 @@ static bool note_stuck(struct worker *w, long nr, bool held, struct worker **up)
 	if (!monitor_runs())
 		return false;
 	/* What it runs can be stopped: that is the point of it. */
-	if (w->rescuer && !held)
+	if (w->kind == WORKER_RESCUER && !held)
 		return false;
-	if (w->stuck) {
+	if (worker_is_stuck(w)) {
 		if (held)
-			store_relaxed(&w->held, true);
+			worker_become(w, WORKER_STUCK, WORKER_HELD);
 		return true;
 	}
 	if (!held && rt.nstuck >= sp.limit) {
@@ -180,13 +187,20 @@ static bool note_stuck(struct worker *w, long nr, bool held, struct worker **up)
 		sp.said = true;
 		return false;
 	}
+	/* Not one that came back, and to rest, since the monitor looked. */
+	if (!worker_become(w, WORKER_WORKING,
+			   held ? WORKER_HELD : WORKER_STUCK))
+		return false;
 	if (sp.active <= rt.nstuck) {
-		if (w->forks || spares_left() > sp.forking)
+		if ((ut && ut->state == UT_FORKING) ||
+		    spares_left() > sp.forking)
 			s = call_up(&parked);
 		if (!s) {
 			sp.wanted |= held;
-			if (!held || !sp.rescuer)
+			if (!held || !sp.rescuer) {
+				come_back(w);
 				return false;
+			}
 			s = call_rescuer(&parked);
 		}
 		*up = parked ? s : NULL;
@@ -196,14 +210,12 @@ static bool note_stuck(struct worker *w, long nr, bool held, struct worker **up)
 	sp.call = nr;
 	if (ut)
 		memcpy(sp.name, ut->name, sizeof(sp.name));
-	store_relaxed(&w->held, held);
-	store_relaxed(&w->stuck, true);
 	return true;
 }
 
 bool spare_stuck(struct worker *w, long nr, bool held)
 {
-	const bool was = load_relaxed(&w->stuck);
+	const bool was = worker_is_stuck(w);
 	struct worker *up = NULL;
 	bool noted;
 
@@ -215,7 +227,7 @@ bool spare_stuck(struct worker *w, long nr, bool held)
 	if (noted)
 		w->spare_since = 0;
 	if (up)
-		futex_wake(&up->parked, 1);
+		futex_wake(&up->state, 1);
 	/* Another spare may be needed, or a word said. */
 	if ((noted && !was) || sp.wanted || sp.to_say)
 		monitor_wake();
@@ -247,7 +259,7 @@ bool spare_found_asleep(struct worker *w, long nr)
 	noted = note_stuck(w, nr, false, &up);
 	spin_unlock(&sp.lock);
 	if (up)
-		futex_wake(&up->parked, 1);
+		futex_wake(&up->state, 1);
 	return noted;
 }
 
@@ -259,13 +271,14 @@ static struct worker *send_home(void)
 
 	for (i = rt.nworkers; i < load_acquire(&rt.existing); i++) {
 		s = rt.workers[i];
-		if (s->parked || s->retire || s->rescuer)
+		if (worker_is(s, WORKER_PARKED) || worker_is_leaving(s) ||
+		    s->kind == WORKER_RESCUER)
 			continue;
-		if (!found || load_relaxed(&s->idle))
+		if (!found || worker_is(s, WORKER_IDLE))
 			found = s;
 	}
 	if (found) {
-		store_relaxed(&found->retire, true);
+		worker_set_leaving(found, true);
 		sp.active--;
 	}
 	return found;
@@ -276,7 +289,7 @@ static void dismiss_rescuer(void)
 {
 	if (sp.rescuing && sp.active >= rt.nstuck) {
 		sp.rescuing = false;
-		store_relaxed(&sp.rescuer->retire, true);
+		worker_set_leaving(sp.rescuer, true);
 	}
 }
 
@@ -285,9 +298,7 @@ void spare_unstuck(struct worker *w)
 	struct worker *s = NULL;
 
 	spin_lock(&sp.lock);
-	if (w->stuck) {
-		store_relaxed(&w->stuck, false);
-		store_relaxed(&w->held, false);
+	if (come_back(w)) {
 		store_relaxed(&rt.nstuck, rt.nstuck - 1);
 		if (sp.active > rt.nstuck)
 			s = send_home();
@@ -305,15 +316,15 @@ void spare_drain(void)
 	if (likely(!load_relaxed(&rt.nstuck)))
 		return;
 	for (i = 0; i < load_acquire(&rt.existing); i++)
-		if (load_relaxed(&rt.workers[i]->stuck))
+		if (worker_is_stuck(rt.workers[i]))
 			sched_drain(rt.workers[i]);
 }
 
 /* Asleep until it is needed; then what stuck workers had is everybody's. */
 static void rest(struct worker *w)
 {
-	while (load_acquire(&w->parked))
-		futex_wait(&w->parked, 1, NO_DEADLINE);
+	while (worker_is(w, WORKER_PARKED))
+		futex_wait(&w->state, WORKER_PARKED, NO_DEADLINE);
 	spare_drain();
 }
 
@@ -327,10 +338,10 @@ void spare_park(struct worker *w)
 	bool park;
 
 	spin_lock(&sp.lock);
-	park = w->retire; /* else it was called up again */
-	store_relaxed(&w->retire, false);
+	park = worker_is_leaving(w); /* else it was called up again */
+	worker_set_leaving(w, false);
 	if (park)
-		store_relaxed(&w->parked, 1);
+		worker_become(w, WORKER_WORKING, WORKER_PARKED);
 	spin_unlock(&sp.lock);
 	if (park)
 		rest(w);
@@ -383,7 +394,7 @@ static void make_spares(void)
 		}
 		spin_unlock(&sp.lock);
 		if (up)
-			futex_wake(&up->parked, 1);
+			futex_wake(&up->state, 1);
 		if (!w)
 			ut_warn("no more than %u spare workers can be made",
 				sp.made);

@@ -136,9 +136,9 @@ void tick_arm(struct worker *w)
 	int saved = errno;
 
 	/* A parked spare looks for work when it gets up. */
-	if (unlikely(load_relaxed(&w->parked)))
+	if (unlikely(worker_is(w, WORKER_PARKED)))
 		return;
-	if (unlikely(load_relaxed(&w->stuck))) {
+	if (unlikely(worker_is_stuck(w))) {
 		if (worker_current() == w) {
 			spare_unstuck(w);
 		} else {

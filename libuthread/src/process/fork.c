@@ -56,7 +56,7 @@ static void fork_prepare(void)
 	 * we borrow the carrier's. The locks are taken and given back there. */
 	region_enter();
 	if (me)
-		store_relaxed(&me->worker->forks, true);
+		uthread_become(me, UT_FORKING);
 	if (uthread_on_own_tls(me))
 		arch_set_tp(me->worker->tp);
 	fork_lock();
@@ -68,7 +68,7 @@ static void fork_done(struct uthread *me)
 	if (uthread_on_own_tls(me))
 		arch_set_tp(me->tcb);
 	if (me)
-		store_relaxed(&me->worker->forks, false);
+		uthread_become(me, UT_RUNNING);
 }
 
 static void fork_parent(void)

@@ -113,7 +113,7 @@ static int start_one(struct worker *w)
 	 * raises: the kernel takes one that is blocked out of the mask by
 	 * force, and a debugger's step would leave a mask behind with which
 	 * no tick is taken. */
-	if (!w->spare) {
+	if (w->kind == WORKER_PROPER) {
 		sigfillset(&mask);
 		sigdelset(&mask, SIGSEGV);
 		sigdelset(&mask, SIGBUS);
@@ -144,8 +144,6 @@ static void worker_free(struct worker *w)
 	free(w);
 }
 
-enum worker_kind { WORKER, SPARE, RESCUER };
-
 /* NULL: no memory, or it could not start. */
 static struct worker *worker_new(int cpu, int i, enum worker_kind kind)
 {
@@ -162,9 +160,9 @@ static struct worker *worker_new(int cpu, int i, enum worker_kind kind)
 	w->index = i;
 	w->cpu = cpu;
 	w->rng = 2463534242u + (uint32_t)i * 7919u;
-	w->spare = kind != WORKER;
-	w->rescuer = kind == RESCUER;
-	w->parked = w->spare; /* spare_begin() */
+	w->kind = kind;
+	if (kind != WORKER_PROPER)
+		w->state = WORKER_PARKED; /* spare_begin() */
 	if (start_one(w)) {
 		worker_free(w);
 		return NULL;
@@ -194,7 +192,8 @@ static void modules_lock_forked(void)
 static struct worker *add_spare(bool rescuer)
 {
 	int i = rt.existing;
-	struct worker *w = worker_new(-1, i, rescuer ? RESCUER : SPARE);
+	struct worker *w =
+		worker_new(-1, i, rescuer ? WORKER_RESCUER : WORKER_SPARE);
 
 	if (w)
 		store_release(&rt.existing, i + 1);
@@ -248,7 +247,8 @@ static int start_locked(const struct uthread_config *user)
 	}
 	err = EAGAIN;
 	for (i = 0; i < c.workers; i++)
-		if (!worker_new(c.pin ? c.cpus[i % c.ncpus] : -1, i, WORKER))
+		if (!worker_new(c.pin ? c.cpus[i % c.ncpus] : -1, i,
+				WORKER_PROPER))
 			break;
 	if (!i)
 		goto out;
@@ -365,7 +365,6 @@ void runtime_forked(struct uthread *me)
 	w->count = w->bound_count = 0;
 	w->inbox_lock = w->inbox_count = 0;
 	w->inbox.head = NULL;
-	w->idle = w->napping = false;
 	w->handoff = NULL;
 	if (rt.policy) {
 		memset(w->policy_queue, 0, rt.policy->queue_size);
@@ -380,7 +379,8 @@ void runtime_forked(struct uthread *me)
 	w->index = 0;
 	rt.workers[0] = w;
 	rt.nworkers = rt.existing = 1;
-	w->spare = w->rescuer = w->retire = w->stuck = w->held = false;
+	w->kind = WORKER_PROPER;
+	w->state = WORKER_WORKING;
 	monitor_forked();
 	tick_forked(w);
 	monitor_start();

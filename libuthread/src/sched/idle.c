@@ -13,9 +13,8 @@
 /* Under idle_lock. */
 static void idle_remove(struct worker *w)
 {
-	if (!w->idle)
+	if (!worker_become(w, WORKER_IDLE, WORKER_WORKING))
 		return;
-	w->idle = false;
 	if (w->idle_prev)
 		w->idle_prev->idle_next = w->idle_next;
 	else
@@ -55,7 +54,7 @@ void sched_nudge(struct worker *w)
 	bool was;
 
 	spin_lock(&rt.idle_lock);
-	was = w->idle;
+	was = worker_is(w, WORKER_IDLE);
 	idle_remove(w);
 	spin_unlock(&rt.idle_lock);
 	if (was)
@@ -92,7 +91,10 @@ void go_idle(struct worker *w)
 
 	store_relaxed(&w->wake, 0);
 	spin_lock(&rt.idle_lock);
-	w->idle = true;
+	if (!worker_become(w, WORKER_WORKING, WORKER_IDLE)) {
+		spin_unlock(&rt.idle_lock);
+		return; /* the monitor takes it to be stuck: find_work() */
+	}
 	w->idle_prev = NULL;
 	w->idle_next = rt.idle_head;
 	if (rt.idle_head)
@@ -111,7 +113,8 @@ void go_idle(struct worker *w)
 	/* The last to sleep knows the earliest deadline best: an earlier
 	 * sleeper may have looked before it was set. */
 	spin_lock(&rt.idle_lock);
-	if (w->idle && load_relaxed(&timer_next) != NO_DEADLINE)
+	if (worker_is(w, WORKER_IDLE) &&
+	    load_relaxed(&timer_next) != NO_DEADLINE)
 		rt.timekeeper = w;
 	spin_unlock(&rt.idle_lock);
 	STAT_INC(w->stats.idles);
@@ -133,9 +136,10 @@ void nap(struct worker *w, uint64_t ns)
 	uint64_t until = now_ns() + ns, due = load_relaxed(&timer_next);
 
 	store_relaxed(&w->wake, 0);
-	store_relaxed(&w->napping, true);
+	if (!worker_become(w, WORKER_WORKING, WORKER_NAPPING))
+		return;
 	full_fence(); /* pairs with the fence in inbox_push() */
 	if (!load_relaxed(&w->inbox_count))
 		futex_wait(&w->wake, 0, due < until ? due : until);
-	store_relaxed(&w->napping, false);
+	worker_become(w, WORKER_NAPPING, WORKER_WORKING);
 }

@@ -15,6 +15,7 @@
 /* Under the bias lock. */
 static inline void rq_push(struct worker *w, struct uthread *ut)
 {
+	ut_assert(ut->state == UT_READY);
 	if (unlikely(rt.policy))
 		policy_put(w, ut);
 	else
@@ -36,7 +37,7 @@ static inline struct uthread *rq_pop(struct worker *w)
 }
 
 /*
- * Out with the first, in with `ut`; NULL and nothing done if there is none. What
+ * Out with the first, in with the running `ut`; NULL and nothing done if there is none. What
  * a yield does: the counts stay, and so does a queue that is never empty.
  */
 static inline struct uthread *rq_rotate(struct worker *w, struct uthread *ut)
@@ -45,6 +46,7 @@ static inline struct uthread *rq_rotate(struct worker *w, struct uthread *ut)
 
 	if (!first)
 		return NULL;
+	uthread_become(ut, UT_READY);
 	ut->next = NULL;
 	w->rq.tail->next = ut; /* which may be the first's own */
 	w->rq.tail = ut;
@@ -78,7 +80,7 @@ void global_push_all(struct uthread_list *l);
  * in libc. */
 static inline bool may_run(const struct worker *w, const struct uthread *ut)
 {
-	return likely(!w->rescuer) || ut->flags & UT_OWN_TLS;
+	return likely(w->kind != WORKER_RESCUER) || ut->flags & UT_OWN_TLS;
 }
 
 static inline void local_push_all(struct worker *w, struct uthread_list *l)

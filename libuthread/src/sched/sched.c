@@ -54,6 +54,7 @@ struct sched_hooks sched_hooks;
 static inline void adopt(struct worker *w, struct uthread *next)
 {
 	next->ctx.busy = 1;
+	uthread_become(next, UT_RUNNING);
 	if (unlikely(next->worker != w)) {
 		next->worker = w;
 		if (next->flags & UT_TLS_BLOCK)
@@ -189,10 +190,10 @@ static struct uthread *find_work(struct worker *w)
 {
 	struct uthread *ut;
 
-	if (unlikely(w->stuck))
-		sched_hooks.unstuck(w);
 	for (;;) {
-		if (unlikely(load_relaxed(&w->retire)))
+		if (unlikely(worker_is_stuck(w)))
+			sched_hooks.unstuck(w);
+		if (unlikely(worker_is_leaving(w)))
 			retire(w);
 		drain_stuck();
 		look_around(w);
@@ -204,7 +205,7 @@ static struct uthread *find_work(struct worker *w)
 				sched_wake_for_timer();
 			return ut;
 		}
-		if (unlikely(w->rescuer))
+		if (unlikely(w->kind == WORKER_RESCUER))
 			look_to_rescue(w);
 		else if (!look(w))
 			go_idle(w);
@@ -217,7 +218,7 @@ void sched_loop(struct worker *w)
 	unsigned n;
 
 	region_enter(); /* for good: the base context is never preempted */
-	if (w->spare)
+	if (w->kind != WORKER_PROPER)
 		sched_hooks.spare_begin(w);
 	for (;;) {
 		next = w->handoff;
@@ -340,10 +341,12 @@ void sched_park(struct uthread *me, bool timed, struct uthread *heir)
 	next = heir ? local_pop_this(w, heir) : NULL;
 	if (likely(!next))
 		next = local_pop(w);
-	if (likely(next != me)) { /* else already woken, and at the head */
+	if (likely(next != me)) {
 		if (timed && next)
 			sched_wake_for_timer(); /* this worker stays busy */
 		leave(w, me, next);
+	} else { /* already woken, and at the head */
+		uthread_become(me, UT_RUNNING);
 	}
 	switch_leave(off, true);
 }
@@ -360,8 +363,11 @@ static inline bool give_way(struct worker *w, struct uthread *me)
 		next = rq_rotate(w, me);
 	} else if (w->count) {
 		/* A policy is asked whether somebody else shall run at all. */
+		uthread_become(me, UT_READY);
 		rq_push(w, me);
 		next = rq_pop(w);
+		if (next == me)
+			uthread_become(me, UT_RUNNING);
 	}
 	bias_unlock(&w->bias);
 	if (!next || next == me)
@@ -382,10 +388,11 @@ static bool go_home(struct worker *w, struct uthread *me)
 	if (likely(me->bound < 0 || me->bound == w->index))
 		return false;
 	home = rt.workers[me->bound];
-	if (load_relaxed(&home->held) && me->in_libc)
+	if (worker_is(home, WORKER_HELD) && me->in_libc)
 		return false;
 	if (unlikely(rt.policy))
 		policy_charge(me);
+	uthread_become(me, UT_READY);
 	inbox_push(home, me);
 	leave(w, me, local_pop(w));
 	return true;
@@ -415,9 +422,10 @@ void sched_preempt(void)
 	if (unlikely(count_tick(w) % DRAIN_TICKS == 0))
 		drain_stuck();
 	me->why = UTHREAD_READY_STOPPED;
-	if (unlikely(load_relaxed(&w->stuck)))
+	if (unlikely(worker_is_stuck(w)))
 		sched_hooks.unstuck(w);
-	if (unlikely(load_relaxed(&w->retire)) && me->bound < 0) {
+	if (unlikely(worker_is_leaving(w)) && me->bound < 0) {
+		uthread_become(me, UT_READY);
 		global_push(me);
 		leave(w, me, NULL);
 	} else {

@@ -21,14 +21,15 @@
 
 void inbox_push(struct worker *w, struct uthread *ut)
 {
+	ut_assert(ut->state == UT_READY);
 	spin_lock(&w->inbox_lock);
 	list_push(&w->inbox, ut);
 	store_relaxed(&w->inbox_count, w->inbox_count + 1);
 	spin_unlock(&w->inbox_lock);
 	full_fence(); /* pairs with the heavy fence in go_idle(), nap() */
-	if (load_relaxed(&w->napping))
+	if (worker_is(w, WORKER_NAPPING))
 		idle_wake(w);
-	else if (load_relaxed(&w->idle))
+	else if (worker_is(w, WORKER_IDLE))
 		sched_nudge(w);
 	else
 		tick_want(w);
@@ -41,6 +42,7 @@ void global_push_all(struct uthread_list *l)
 
 	spin_lock(&rt.global_lock);
 	while ((ut = list_pop(l))) {
+		ut_assert(ut->state == UT_READY);
 		list_push(&rt.global, ut);
 		store_relaxed(&rt.global_count, rt.global_count + 1);
 	}
@@ -78,7 +80,11 @@ void ready_from(struct worker *w, struct uthread *ut)
 
 void sched_ready(struct uthread *ut, enum uthread_ready why)
 {
+	ut_assert(here_now()->off);
+	/* One that runs makes itself ready, in sched.c. */
+	ut_assert(ut->state == UT_NEW || ut->state == UT_WAITING);
 	ut->why = why;
+	uthread_become(ut, UT_READY);
 	ready_from(worker_current(), ut);
 }
 
@@ -241,7 +247,7 @@ static void inbox_lend(struct worker *v, struct uthread_list *l)
  */
 void sched_drain(struct worker *v)
 {
-	const bool lend = load_relaxed(&v->held);
+	const bool lend = worker_is(v, WORKER_HELD);
 	struct uthread_list l = { 0 };
 	unsigned n;
 
@@ -306,5 +312,5 @@ bool anything_to_steal(void)
 bool anything_left(const struct worker *w)
 {
 	return around_waits(w) || timer_due() || load_relaxed(&w->count) ||
-	       load_relaxed(&w->retire) || anything_to_steal();
+	       worker_is_leaving(w) || anything_to_steal();
 }

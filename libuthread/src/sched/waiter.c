@@ -64,6 +64,10 @@ int waiter_wait_for(struct waiter *w, uint64_t deadline, struct uthread *owner)
 
 	if (!me)
 		return wait_pthread(w, deadline);
+	ut_assert(here_now()->off);
+	/* Else it was queued, and may have been woken already. */
+	if (me->state == UT_RUNNING)
+		uthread_become(me, UT_WAITING);
 	if (deadline != NO_DEADLINE) {
 		w->deadline = deadline;
 		timer_add(w);

@@ -91,6 +91,8 @@ static inline void *waiter_id(const struct waiter *w)
 
 static inline void waitq_push(struct waitq *q, struct waiter *w)
 {
+	if (w->ut)
+		uthread_become(w->ut, UT_WAITING);
 	w->next = NULL;
 	w->prev = q->tail;
 	if (q->tail)

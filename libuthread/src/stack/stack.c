@@ -433,12 +433,19 @@ struct uthread *stack_new(unsigned class)
 	return ut;
 }
 
+void stack_unused(struct uthread *ut)
+{
+	ut->next = NULL;
+	pool_to_global(ut, (unsigned)ut->class - STACK_CLASS_MIN, false, false);
+}
+
 void stack_put(struct worker *w, struct uthread *ut)
 {
 	unsigned c = (unsigned)ut->class - STACK_CLASS_MIN;
 	unsigned own = !!(ut->flags & UT_TLS_BLOCK);
 	struct pool *p;
 
+	uthread_become(ut, UT_FREE);
 	san_stack_fresh(ut->stack_low, (size_t)(ut->stack_top - ut->stack_low));
 	if (!w) {
 		ut->next = NULL;

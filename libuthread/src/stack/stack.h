@@ -20,6 +20,8 @@ struct uthread *stack_get(struct worker *w, unsigned class, bool own);
 struct uthread *stack_new(unsigned class);
 /* Give back. The slot may still be in use until ctx.busy is 0. */
 void stack_put(struct worker *w, struct uthread *ut);
+/* One without a TLS block that was not used after all. Not in a region. */
+void stack_unused(struct uthread *ut);
 /* Wait until nobody runs on its stack any more. */
 void stack_wait_left(struct uthread *ut);
 int stack_guard_kind(void);

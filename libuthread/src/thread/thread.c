@@ -45,6 +45,7 @@ static __attribute__((noreturn)) void finish(struct uthread *me)
 	if (me->flags & UT_OWN_TLS)
 		tls_reset(me);
 	w = me->worker;
+	uthread_become(me, UT_ENDED);
 	STAT_INC(w->stats.ended);
 	/* release: the joiner sees `value`; acquire: we see the waiter. */
 	old = __atomic_exchange_n(&me->join, JOIN_DONE, __ATOMIC_ACQ_REL);
@@ -80,6 +81,7 @@ static void uthread_main(void *arg)
 	store_relaxed(&here_now()->pending, 0);
 	region_leave();
 	me->value = me->fn(me->arg);
+	ut_assert(!here_now()->off);
 	finish(me);
 }
 
@@ -134,6 +136,7 @@ int uthread_create(uthread_t *thread, const uthread_attr_t *attr,
 		region_enter();
 		w = me ? me->worker : NULL;
 	}
+	uthread_become(ut, UT_NEW);
 	ut->fn = fn;
 	ut->arg = arg;
 	ut->value = NULL;
@@ -201,8 +204,12 @@ static int join_until(struct uthread *ut, void **value, uint64_t deadline)
 		if (mine > JOIN_DETACHED && ((struct waiter *)mine)->ut == ut)
 			return EDEADLK;
 	}
+	if (me)
+		uthread_become(me, UT_WAITING);
 	if (!__atomic_compare_exchange_n(&ut->join, &old, (uintptr_t)&wt, false,
 					 __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+		if (me)
+			uthread_become(me, UT_RUNNING);
 		if (old != JOIN_DONE)
 			return EINVAL;
 		reap(ut, value);

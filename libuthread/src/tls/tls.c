@@ -195,7 +195,7 @@ struct uthread *tls_slot_new(unsigned class)
 		if (top) {
 			ut->stack_top = top;
 		} else {
-			stack_put(NULL, ut);
+			stack_unused(ut);
 			ut = NULL;
 		}
 	}
