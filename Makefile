@@ -30,7 +30,7 @@ soak: ## storms of uthreads under fast ticks (10 minutes); ARGS="[SECONDS] [STOR
 bench: ## compare with other libraries; ARGS go to peers/bench.py
 	@tools/bench.sh $(ARGS)
 
-lint: ## check formats, types and licence lines
+lint: ## check formats, types, licence lines and calls between rooms
 	@tools/lint.sh
 
 fmt: ## apply the formatters

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# lint.sh [--fix]: check formats, types, licence lines and shell scripts; with
-# --fix, apply the formatters instead. The tools are the pinned ones of .venv,
-# because clang-format and ruff format differently from version to version.
+# lint.sh [--fix]: check formats, types, licence lines, shell scripts and that
+# calls between rooms go one way; with --fix, apply the formatters instead. The
+# tools are the pinned ones of .venv, because clang-format and ruff format
+# differently from version to version.
 
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
@@ -104,7 +105,8 @@ check "licence lines" check_licences
 check "clang-format" clang_format --dry-run -Werror
 check "ruff format" "$VENV/bin/ruff" format --check "${py_paths[@]}"
 check "ruff check" "$VENV/bin/ruff" check "${py_paths[@]}"
-check "mypy" "$VENV/bin/mypy" swtch peers/*.py
+check "mypy" "$VENV/bin/mypy" swtch peers/*.py tools/*.py
+check "rooms" "$VENV/bin/python" tools/rooms.py
 check "shell scripts" check_shell
 [ ${#failed[@]} -eq 0 ] ||
 	die 1 "lint failed: $(printf '%s, ' "${failed[@]}" | sed 's/, $//')" \
