@@ -26,7 +26,9 @@ while [ $# -gt 0 ]; do
 	esac
 	shift $(($# > 1 ? 2 : 1))
 done
-[ -n "$headers" ] && [ -n "$arch" ] && [ -n "$out" ] || die 2 "$usage"
+if [ -z "$headers" ] || [ -z "$arch" ] || [ -z "$out" ]; then
+	die 2 "$usage"
+fi
 [ -d "$headers" ] || die 2 "--headers $headers is not a folder"
 case $arch in
 amd64) triplet=x86_64-linux-gnu karch=x86 ;;
@@ -53,9 +55,10 @@ shadow() {
 	done
 	common=$(sed -n 's,^include /usr/src/\(.*\)/Makefile$,\1,p' \
 		"$flavour/Makefile")
-	[ -n "$common" ] && [ -f "$headers/usr/src/$common/Makefile" ] ||
+	if [ -z "$common" ] || [ ! -f "$headers/usr/src/$common/Makefile" ]; then
 		die 3 "$headers lacks the common headers of $(basename "$flavour");" \
 			"unpack linux-headers-...-common there too"
+	fi
 	rm "$out/kernel/Makefile"
 	printf 'include %s\n' "$headers/usr/src/$common/Makefile" \
 		>"$out/kernel/Makefile"
