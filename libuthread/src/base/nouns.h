@@ -200,6 +200,7 @@ struct worker {
 struct runtime {
 	/* Immutable once `started` is 1 (release; readers acquire). */
 	uint32_t started;
+	uint32_t generation; /* + 2 in each child of a fork */
 	int nworkers;
 	int capacity; /* with the spares there may be */
 	struct worker **workers; /* [capacity]; NULL: not yet */

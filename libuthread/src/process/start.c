@@ -316,12 +316,20 @@ int uthread_worker_tid(int worker)
 	return (int)rt.workers[worker]->tid;
 }
 
-/* Who was on its way off a pooled stack in another kernel thread has left it
- * now; else who takes that stack would wait for ever. */
-static void has_left(struct uthread *ut, void *me)
+/*
+ * Who was on its way off a pooled stack in another kernel thread has left it
+ * now; else who takes that stack would wait for ever. And nobody is in a queue
+ * to be moved up there. Written only where need be: other pages stay shared
+ * with the parent.
+ */
+static void is_gone(struct uthread *ut, void *me)
 {
-	if (ut != me && load_relaxed(&ut->ctx.busy))
+	if (ut == me)
+		return;
+	if (load_relaxed(&ut->ctx.busy))
 		store_relaxed(&ut->ctx.busy, 0);
+	if (load_relaxed(&ut->queued))
+		store_relaxed(&ut->queued, NULL);
 }
 
 /*
@@ -334,9 +342,10 @@ void runtime_forked(struct uthread *me)
 	struct worker *w = me ? me->worker : NULL;
 	int i;
 
+	rt.generation += 2; /* waiter.h */
 	pthread_mutex_init(&start_lock, NULL);
 	timer_forked();
-	stack_each(has_left, me);
+	stack_each(is_gone, me);
 	for (i = 0; i < rt.existing; i++) {
 		if (rt.workers[i] == w)
 			continue;
@@ -359,6 +368,11 @@ void runtime_forked(struct uthread *me)
 		monitor_forked();
 		return;
 	}
+	/* Nobody waits for its end, nor for what it holds. */
+	if (me->join > JOIN_DETACHED)
+		me->join = JOIN_NONE;
+	me->lenders = 0;
+	me->boost = 0;
 	w->stats.created = w->stats.ended + 1; /* the caller */
 	w->bias.owner = w->bias.remote = 0;
 	w->rq.head = NULL;

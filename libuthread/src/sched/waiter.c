@@ -3,6 +3,25 @@
 #include "sched/sched.h"
 #include "sched/waiter.h"
 
+bool object_lock_slow(uint32_t *lock)
+{
+	const uint32_t free = rt.generation;
+	uint32_t seen;
+	unsigned n = 0;
+
+	for (;;) {
+		seen = load_relaxed(lock);
+		if (seen == (free | 1)) {
+			spin_pause(&n);
+			continue;
+		}
+		if (__atomic_compare_exchange_n(lock, &seen, free | 1, false,
+						__ATOMIC_ACQUIRE,
+						__ATOMIC_RELAXED))
+			return seen != free;
+	}
+}
+
 /* Move WAITING to `to`; true: we own the wake-up. */
 static bool waiter_claim(struct waiter *w, uint32_t to)
 {

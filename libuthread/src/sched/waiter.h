@@ -48,10 +48,52 @@ struct waiter {
 	bool timed;
 };
 
+/*
+ * The lock of an object that somebody may wait for: a spin lock, with the
+ * generation of the process beside the bit that says it is held.
+ *
+ * In the child of a fork who waits in the parent is gone, but still queued, on
+ * stacks that may be somebody else's by now; and whoever had this very lock
+ * will not give it back. So who finds a generation that is not its own takes
+ * the lock all the same, and is told to forget the queue without a look at it.
+ * Rejected: a generation in the waiter (it is read on such a stack); a list of
+ * all objects in use, for the child to clean up (every wait would pay for it).
+ *
+ * True: what waits there is of a process of which this is a child.
+ */
+bool object_lock_slow(uint32_t *lock);
+
+static inline bool object_lock(uint32_t *lock)
+{
+	uint32_t free = rt.generation;
+
+	region_enter();
+	if (likely(__atomic_compare_exchange_n(lock, &free, free | 1, false,
+					       __ATOMIC_ACQUIRE,
+					       __ATOMIC_RELAXED)))
+		return false;
+	return object_lock_slow(lock);
+}
+
+static inline void object_unlock(uint32_t *lock)
+{
+	/* pairs with acquire in object_lock() */
+	store_release(lock, rt.generation);
+	region_leave();
+}
+
 /* A first-in-first-out queue, as the public objects hold it: _head, _tail. */
 struct waitq {
 	struct waiter *head, *tail;
 };
+
+/* Lock an object that has nothing to forget but its queue. */
+#define OBJECT_LOCK(obj)                                  \
+	do {                                              \
+		if (unlikely(object_lock(&(obj)->_lock))) \
+			waitq_forget(WAITQ(obj));         \
+	} while (0)
+#define OBJECT_UNLOCK(obj) object_unlock(&(obj)->_lock)
 
 #define WAITQ(obj) ((struct waitq *)(void *)&(obj)->_head)
 #define WAITQ_ASSERT(type)                                             \
@@ -87,6 +129,11 @@ static inline void waiter_init(struct waiter *w)
 static inline void *waiter_id(const struct waiter *w)
 {
 	return w->ut ? (void *)w->ut : w->pthread; /* self_id() */
+}
+
+static inline void waitq_forget(struct waitq *q)
+{
+	q->head = q->tail = NULL;
 }
 
 static inline void waitq_push(struct waitq *q, struct waiter *w)

@@ -19,13 +19,22 @@ int uthread_barrier_init(uthread_barrier_t *barrier, const void *attr,
 	return 0;
 }
 
+/* Who has arrived in the process that this one was forked of is not here. */
+static void lock(uthread_barrier_t *b)
+{
+	if (unlikely(object_lock(&b->_lock))) {
+		waitq_forget(WAITQ(b));
+		b->_arrived = 0;
+	}
+}
+
 int uthread_barrier_destroy(uthread_barrier_t *barrier)
 {
 	int err;
 
-	spin_lock(&barrier->_lock);
+	lock(barrier);
 	err = barrier->_arrived ? EBUSY : 0;
-	spin_unlock(&barrier->_lock);
+	OBJECT_UNLOCK(barrier);
 	return err;
 }
 
@@ -35,10 +44,10 @@ int uthread_barrier_wait(uthread_barrier_t *barrier)
 	struct waiter wt, *w;
 
 	waiter_init(&wt);
-	spin_lock(&barrier->_lock);
+	lock(barrier);
 	if (++barrier->_arrived < barrier->_count) {
 		waitq_push(WAITQ(barrier), &wt);
-		spin_unlock(&barrier->_lock);
+		OBJECT_UNLOCK(barrier);
 		waiter_wait(&wt, NO_DEADLINE);
 		return 0;
 	}
@@ -46,6 +55,6 @@ int uthread_barrier_wait(uthread_barrier_t *barrier)
 	barrier->_round++;
 	while ((w = waitq_pop(WAITQ(barrier))))
 		waiter_wake(w);
-	spin_unlock(&barrier->_lock);
+	OBJECT_UNLOCK(barrier);
 	return UTHREAD_BARRIER_SERIAL_THREAD;
 }

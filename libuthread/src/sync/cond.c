@@ -24,9 +24,9 @@ int uthread_cond_destroy(uthread_cond_t *cond)
 {
 	int err;
 
-	spin_lock(&cond->_lock);
+	OBJECT_LOCK(cond);
 	err = cond->_head ? EBUSY : 0;
-	spin_unlock(&cond->_lock);
+	OBJECT_UNLOCK(cond);
 	return err;
 }
 
@@ -42,18 +42,18 @@ static int wait_until(uthread_cond_t *c, uthread_mutex_t *m, uint64_t deadline)
 	if (m->_kind != UTHREAD_MUTEX_NORMAL &&
 	    load_relaxed(&m->_owner) != waiter_id(&wt))
 		return EPERM;
-	spin_lock(&c->_lock);
+	OBJECT_LOCK(c);
 	/* A recursive mutex is released however deep it is held. */
 	depth = m->_depth;
 	m->_depth = 0;
 	uthread_mutex_unlock(m);
 	waitq_push(WAITQ(c), &wt);
-	spin_unlock(&c->_lock);
+	OBJECT_UNLOCK(c);
 	r = waiter_wait(&wt, deadline);
 	if (r) {
-		spin_lock(&c->_lock);
+		OBJECT_LOCK(c);
 		waitq_remove(WAITQ(c), &wt);
-		spin_unlock(&c->_lock);
+		OBJECT_UNLOCK(c);
 	}
 	uthread_mutex_lock(m);
 	m->_depth = depth;
@@ -76,9 +76,9 @@ int uthread_cond_timedwait(uthread_cond_t *cond, uthread_mutex_t *mutex,
 
 int uthread_cond_signal(uthread_cond_t *cond)
 {
-	spin_lock(&cond->_lock);
+	OBJECT_LOCK(cond);
 	waitq_wake_one(WAITQ(cond));
-	spin_unlock(&cond->_lock);
+	OBJECT_UNLOCK(cond);
 	return 0;
 }
 
@@ -88,9 +88,9 @@ int uthread_cond_broadcast(uthread_cond_t *cond)
 
 	/* Taken one by one under the lock: a waiter may time out meanwhile,
 	 * and only the lock keeps it on its stack. */
-	spin_lock(&cond->_lock);
+	OBJECT_LOCK(cond);
 	while ((w = waitq_pop(WAITQ(cond))))
 		waiter_wake(w);
-	spin_unlock(&cond->_lock);
+	OBJECT_UNLOCK(cond);
 	return 0;
 }

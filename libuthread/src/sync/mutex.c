@@ -79,8 +79,8 @@ int uthread_mutex_destroy(uthread_mutex_t *mutex)
 		return EBUSY;
 	/* Who freed it may still hold _lock (release_slow()), and the caller
 	 * is about to give the memory away. */
-	spin_lock(&mutex->_lock);
-	spin_unlock(&mutex->_lock);
+	OBJECT_LOCK(mutex);
+	OBJECT_UNLOCK(mutex);
 	return 0;
 }
 
@@ -135,25 +135,25 @@ static int lock_slow(uthread_mutex_t *m, void *self, uint64_t deadline)
 	if (rt.nworkers > 1 && spin_for(m, self))
 		return 0;
 	waiter_init(&wt);
-	spin_lock(&m->_lock);
+	OBJECT_LOCK(m);
 	/* acquire: it may have become free, and then it is ours. */
 	if (__atomic_exchange_n(&m->_state, CONTENDED, __ATOMIC_ACQUIRE) ==
 	    FREE) {
 		store_relaxed(&m->_owner, self);
-		spin_unlock(&m->_lock);
+		OBJECT_UNLOCK(m);
 		return 0;
 	}
 	waitq_push(q, &wt);
 	if (mutex_inherits(m))
 		pi_lend(m, &wt);
 	holder = uthread_of_id(load_relaxed(&m->_owner));
-	spin_unlock(&m->_lock);
+	OBJECT_UNLOCK(m);
 	if (waiter_wait_for(&wt, deadline, holder) == ETIMEDOUT) {
-		spin_lock(&m->_lock);
+		OBJECT_LOCK(m);
 		waitq_remove(q, &wt);
 		if (mutex_inherits(m) && !q->head)
 			pi_return(uthread_of_id(load_relaxed(&m->_owner)));
-		spin_unlock(&m->_lock);
+		OBJECT_UNLOCK(m);
 		return ETIMEDOUT;
 	}
 	/* Handed over, _owner included. */
@@ -216,7 +216,7 @@ static void release_slow(uthread_mutex_t *m)
 	struct uthread *heir;
 	struct waiter *wt;
 
-	spin_lock(&m->_lock);
+	OBJECT_LOCK(m);
 	if (mutex_inherits(m))
 		pi_return(uthread_current());
 	while ((wt = mutex_inherits(m) ? pi_pop(q) : waitq_pop(q))) {
@@ -225,13 +225,13 @@ static void release_slow(uthread_mutex_t *m)
 		if (waiter_wake(wt)) {
 			if (mutex_inherits(m))
 				pi_inherit(heir, q);
-			spin_unlock(&m->_lock);
+			OBJECT_UNLOCK(m);
 			return;
 		}
 	}
 	store_relaxed(&m->_owner, NULL);
 	store_release(&m->_state, FREE); /* pairs: take_free, lock_slow */
-	spin_unlock(&m->_lock);
+	OBJECT_UNLOCK(m);
 }
 
 static inline void release(uthread_mutex_t *m)

@@ -6,6 +6,17 @@ WAITQ_ASSERT(uthread_once_t);
 
 enum { NEW = 0, BUSY = 1, DONE = 2 };
 
+/* Who was at it when this process was forked is not here to end it: the next
+ * one does, as with pthread_once(). */
+static void lock(uthread_once_t *o)
+{
+	if (unlikely(object_lock(&o->_lock))) {
+		waitq_forget(WAITQ(o));
+		if (o->_state == BUSY)
+			o->_state = NEW;
+	}
+}
+
 int uthread_once(uthread_once_t *once, void (*fn)(void))
 {
 	struct waiter wt, *w;
@@ -15,23 +26,23 @@ int uthread_once(uthread_once_t *once, void (*fn)(void))
 		return 0;
 	region_enter();
 	waiter_init(&wt);
-	spin_lock(&once->_lock);
+	lock(once);
 	if (once->_state == NEW) {
 		once->_state = BUSY;
-		spin_unlock(&once->_lock);
+		OBJECT_UNLOCK(once);
 		region_leave();
 		fn();
 		region_enter();
-		spin_lock(&once->_lock);
+		lock(once);
 		store_release(&once->_state, DONE);
 		while ((w = waitq_pop(WAITQ(once))))
 			waiter_wake(w);
-		spin_unlock(&once->_lock);
+		OBJECT_UNLOCK(once);
 	} else if (once->_state == DONE) {
-		spin_unlock(&once->_lock);
+		OBJECT_UNLOCK(once);
 	} else {
 		waitq_push(WAITQ(once), &wt);
-		spin_unlock(&once->_lock);
+		OBJECT_UNLOCK(once);
 		waiter_wait(&wt, NO_DEADLINE);
 	}
 	region_leave();

@@ -22,9 +22,9 @@ int uthread_sem_destroy(uthread_sem_t *sem)
 {
 	int err;
 
-	spin_lock(&sem->_lock);
+	OBJECT_LOCK(sem);
 	err = sem->_head ? EBUSY : 0;
-	spin_unlock(&sem->_lock);
+	OBJECT_UNLOCK(sem);
 	return err;
 }
 
@@ -48,18 +48,18 @@ static int wait_until(uthread_sem_t *s, uint64_t deadline)
 	struct waiter wt;
 
 	waiter_init(&wt);
-	spin_lock(&s->_lock);
+	OBJECT_LOCK(s);
 	if (!uthread_sem_trywait(s)) {
-		spin_unlock(&s->_lock);
+		OBJECT_UNLOCK(s);
 		return 0;
 	}
 	waitq_push(WAITQ(s), &wt);
-	spin_unlock(&s->_lock);
+	OBJECT_UNLOCK(s);
 	if (!waiter_wait(&wt, deadline))
 		return 0;
-	spin_lock(&s->_lock);
+	OBJECT_LOCK(s);
 	waitq_remove(WAITQ(s), &wt);
-	spin_unlock(&s->_lock);
+	OBJECT_UNLOCK(s);
 	return ETIMEDOUT;
 }
 
@@ -83,14 +83,14 @@ int uthread_sem_post(uthread_sem_t *sem)
 {
 	int err = 0;
 
-	spin_lock(&sem->_lock);
+	OBJECT_LOCK(sem);
 	if (!waitq_wake_one(WAITQ(sem))) {
 		if (load_relaxed(&sem->_value) >= UTHREAD_SEM_VALUE_MAX)
 			err = EOVERFLOW;
 		else
 			__atomic_fetch_add(&sem->_value, 1, __ATOMIC_RELEASE);
 	}
-	spin_unlock(&sem->_lock);
+	OBJECT_UNLOCK(sem);
 	return err;
 }
 
