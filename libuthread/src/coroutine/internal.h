@@ -12,6 +12,7 @@
 
 #include "base/context.h"
 #include "coroutine.h"
+#include "stack/stack.h"
 
 /* Where execution can be: a coroutine, or whoever called into the scheduler. */
 struct co_context {
@@ -45,6 +46,7 @@ struct co_stack {
 	char *guard;
 	char *low; /* lowest usable address, above the guard */
 	size_t bytes; /* usable */
+	struct stack_other other;
 };
 
 /* NULL: no memory, or no guard to be had. */

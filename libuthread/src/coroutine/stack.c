@@ -27,10 +27,8 @@ struct co_stack *co_stack_new(size_t bytes)
 	if (!s)
 		return NULL;
 	bytes = (bytes + page - 1) & ~(page - 1);
-	p = mmap(NULL, bytes + page, PROT_READ | PROT_WRITE,
-		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1,
-		 0);
-	if (p == MAP_FAILED) {
+	p = stack_map(bytes + page, &s->other.prot);
+	if (!p) {
 		free(s);
 		return NULL;
 	}
@@ -43,6 +41,9 @@ struct co_stack *co_stack_new(size_t bytes)
 	s->guard = p;
 	s->low = p + page;
 	s->bytes = bytes;
+	s->other.low = s->low;
+	s->other.bytes = bytes;
+	stack_other_add(&s->other);
 	return s;
 }
 
@@ -50,6 +51,7 @@ void co_stack_free(struct co_stack *s)
 {
 	int saved = errno;
 
+	stack_other_remove(&s->other);
 	munmap(s->guard, (size_t)(s->low - s->guard) + s->bytes);
 	free(s);
 	errno = saved;

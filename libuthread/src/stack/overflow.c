@@ -7,7 +7,8 @@
  * uthread that ran, its name, entry function, stack size and what to change
  * are printed and the signal takes its default course (core dump). The same
  * for a coroutine; a plain pthread gets an alternate stack for as long as it
- * has a scheduler, unless it has one already. Any other fault goes to the
+ * has a scheduler, unless it has one already. A stack that is called before
+ * it is executable may have to be now (exec.c). Any other fault goes to the
  * handler that was there before.
  */
 #include <dlfcn.h>
@@ -16,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <ucontext.h>
 
 #include "base/san.h"
 #include "stack/stack.h"
@@ -75,6 +77,17 @@ static void pass_on(int sig, siginfo_t *si, void *uc)
 	}
 }
 
+static uintptr_t pc_of(const void *ucp)
+{
+	const ucontext_t *uc = ucp;
+
+#if defined(__x86_64__)
+	return (uintptr_t)uc->uc_mcontext.gregs[REG_RIP];
+#else
+	return (uintptr_t)uc->uc_mcontext.pc;
+#endif
+}
+
 static void on_segv(int sig, siginfo_t *si, void *uc)
 {
 	const struct uthread *ut = uthread_current();
@@ -93,6 +106,11 @@ static void on_segv(int sig, siginfo_t *si, void *uc)
 		signal(sig, SIG_DFL);
 		return;
 	}
+	/* Code on a stack: its own fault, so it holds no lock of the loader's
+	 * but as a constructor, which may ask it anything. */
+	if (si->si_code == SEGV_ACCERR && (uintptr_t)addr == pc_of(uc) &&
+	    stack_exec_follow())
+		return;
 	pass_on(sig, si, uc);
 }
 

@@ -52,6 +52,7 @@ struct slab {
 	char *base;
 	size_t bytes;
 	unsigned class;
+	int prot; /* but for guards */
 	uint32_t carved, nslots;
 };
 
@@ -59,6 +60,7 @@ struct slab {
 static uint32_t slab_lock;
 static struct slab *slabs; /* all, newest first; never freed */
 static struct slab *open_slab[STACK_CLASSES];
+static struct stack_other *others;
 static uint64_t nslots;
 
 /* Guarded by pool_lock. */
@@ -178,6 +180,29 @@ static struct uthread *slot_uthread(const struct slab *s, uint32_t i)
 	return (struct uthread *)(end & ~(uintptr_t)(CACHE_LINE - 1));
 }
 
+/* Refused as what it is: nothing but that bit is wrong. */
+static bool exec_refused(int prot)
+{
+	if (!(prot & PROT_EXEC) || (errno != EACCES && errno != EPERM))
+		return false;
+	stack_exec_refused();
+	return true;
+}
+
+void *stack_map(size_t bytes, int *prot)
+{
+	void *p;
+
+	do {
+		*prot = stack_prot();
+		p = mmap(NULL, bytes, *prot,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE |
+				 MAP_STACK,
+			 -1, 0);
+	} while (p == MAP_FAILED && exec_refused(*prot));
+	return p == MAP_FAILED ? NULL : p;
+}
+
 /* Without a lock: malloc may have to wait for a uthread that was stopped in
  * it, and who waits for a spin lock does not let it run. */
 static struct slab *slab_new(unsigned class)
@@ -188,10 +213,8 @@ static struct slab *slab_new(unsigned class)
 
 	if (!s)
 		return NULL;
-	s->base = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK,
-		       -1, 0);
-	if (s->base == MAP_FAILED) {
+	s->base = stack_map(bytes, &s->prot);
+	if (!s->base) {
 		free(s);
 		return NULL;
 	}
@@ -238,6 +261,81 @@ static struct uthread *slot_carve(struct slab *s)
 	return ut;
 }
 
+/* Under slab_lock. A guard that is a mapping of its own stays as it is; the
+ * others are kept by mprotect(). */
+static bool slab_protect(struct slab *s, int prot)
+{
+	const size_t slot = 1ul << s->class;
+	uint32_t i;
+
+	if (s->prot == prot)
+		return true;
+	if (guard_kind == GUARD_MADVISE) {
+		if (mprotect(s->base, s->bytes, prot))
+			return false;
+	} else {
+		for (i = 0; i < s->nslots; i++) {
+			const size_t guard = i < s->carved ? page : 0;
+
+			if (mprotect(s->base + i * slot + guard, slot - guard,
+				     prot))
+				return false;
+		}
+	}
+	s->prot = prot;
+	return true;
+}
+
+/* The same. */
+static bool other_protect(struct stack_other *s, int prot)
+{
+	if (s->prot != prot && mprotect(s->low, s->bytes, prot))
+		return false;
+	s->prot = prot;
+	return true;
+}
+
+bool stacks_protect(void)
+{
+	struct stack_other *o;
+	bool all = true;
+	struct slab *s;
+
+	spin_lock_or_stop(&slab_lock);
+	for (s = slabs; s; s = s->next)
+		all &= slab_protect(s, stack_prot());
+	for (o = others; o; o = o->next)
+		all &= other_protect(o, stack_prot());
+	spin_unlock(&slab_lock);
+	return all;
+}
+
+void stack_other_add(struct stack_other *s)
+{
+	bool done;
+
+	spin_lock_or_stop(&slab_lock);
+	/* A library may have come since it was mapped. */
+	done = other_protect(s, stack_prot());
+	s->next = others;
+	s->prev = &others;
+	if (others)
+		others->prev = &s->next;
+	others = s;
+	spin_unlock(&slab_lock);
+	if (!done)
+		stack_exec_refused();
+}
+
+void stack_other_remove(struct stack_other *s)
+{
+	spin_lock_or_stop(&slab_lock);
+	*s->prev = s->next;
+	if (s->next)
+		s->next->prev = s->prev;
+	spin_unlock(&slab_lock);
+}
+
 static inline bool is_full(const struct slab *s)
 {
 	return !s || s->carved == s->nslots;
@@ -258,6 +356,9 @@ static struct uthread *slot_new(unsigned class)
 		spin_lock_or_stop(&slab_lock);
 	}
 	if (s && is_full(*open)) {
+		/* A library may have come since it was mapped; what is refused
+		 * now is said by who opened it. */
+		slab_protect(s, stack_prot());
 		s->next = slabs;
 		/* pairs with the acquire in stack_each() */
 		store_release(&slabs, s);

@@ -31,6 +31,31 @@ uint64_t stack_count(void);
 void stack_each(void (*fn)(struct uthread *ut, void *arg), void *arg);
 void stack_fork_lock(void);
 void stack_fork_unlock(void);
+/* A mapping for stacks. NULL: none to be had. */
+void *stack_map(size_t bytes, int *prot);
+/* All stacks that exist as stack_prot() says now. False and errno: refused. */
+bool stacks_protect(void);
+
+/* Stacks that are mapped elsewhere (coroutine/), to be treated alike. */
+struct stack_other {
+	struct stack_other *next, **prev; /* guarded by stack.c's lock */
+	char *low; /* the guard is below */
+	size_t bytes;
+	int prot; /* that it has now */
+};
+
+/* Not in a region. */
+void stack_other_add(struct stack_other *s);
+void stack_other_remove(struct stack_other *s);
+
+/* ---- exec.c ---- */
+/* How to map a stack: PROT_EXEC only if the program asks for it. */
+int stack_prot(void);
+/* It was refused: never again. One line, with errno, the first time. */
+void stack_exec_refused(void);
+/* A library may have come that asks for it. True: all stacks have just become
+ * executable; once. Nothing to do before the first stack. */
+bool stack_exec_follow(void);
 
 /* ---- overflow.c ---- */
 void overflow_setup(void);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * loader.c - dlopen() and dlclose(): a new module's static TLS is brought to
- * every block.
+ * every block, and stacks become executable if it asks for that.
  */
 #include <limits.h>
 #include <link.h>
@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/interpose.h"
+#include "stack/stack.h"
 #include "tls/tls.h"
 
 /*
@@ -84,6 +85,8 @@ EXPORT void *dlopen(const char *file, int mode)
 		handle = next(path, mode);
 	if (!handle)
 		handle = next(file, mode);
+	if (handle)
+		stack_exec_follow();
 	if (handle && load_acquire(&rt.started))
 		libraries_changed();
 	return handle;

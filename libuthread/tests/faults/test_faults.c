@@ -582,6 +582,63 @@ TEST(libraries)
 	every_fault(loading, 4, false);
 }
 
+/* ---- a library that asks for executable stacks ---- */
+
+static int (*sum)(int n, int each);
+
+static void *use_sum(void *arg)
+{
+	/* Refused: said, and better not called. */
+	CHECK_EQ(shared->f.failed ? 3 : sum(3, 0), 3);
+	return arg;
+}
+
+static void nested(const char *guard)
+{
+	struct uthread_config c = { .workers = 2, .spares = -1 };
+	coroutine_scheduler_t *s;
+	uthread_t t, first;
+	void *lib;
+
+	setenv("UTHREAD_GUARD", guard, 1);
+	if (coroutine_scheduler_init(&s, NULL))
+		return;
+	coroutine_create(s, NULL, NULL, co_fn, &c.pin);
+	if (!start(&c) || !create(&first, NULL, parked, NULL))
+		return;
+	lib = dlopen("nested_module.so", RTLD_NOW);
+	if (lib) { /* else glibc 2.41 */
+		*(void **)&sum = dlsym(lib, "nested_sum");
+		CHECK(sum);
+		if (create(&t, NULL, use_sum, NULL))
+			join(t, NULL);
+	}
+	uthread_sem_post(&go);
+	join(first, NULL);
+	CHECK_EQ(coroutine_run(s), 0);
+	CHECK_EQ(coroutine_scheduler_destroy(s), 0);
+}
+
+static void nested_madvise(void)
+{
+	nested("auto");
+}
+
+static void nested_mprotect(void)
+{
+	nested("mprotect");
+}
+
+TEST(executable_stacks)
+{
+	every_fault(nested_madvise, 1, false);
+}
+
+TEST(executable_stacks_mprotect)
+{
+	every_fault(nested_mprotect, 1, false);
+}
+
 /* ---- keys ---- */
 
 static uthread_key_t key;
