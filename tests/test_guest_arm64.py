@@ -57,6 +57,7 @@ TEST_PROGRAMS = {
     "test_tls": "",
     "test_libc": "",
     "test_preempt": "",
+    "test_vectors": "",
 }
 STORMS = {
     "soak_registers": "",
@@ -69,7 +70,7 @@ STORMS = {
 }
 MODULES = tuple(f"soak_module{number}.so" for number in range(5))
 SETTINGS = TEST_PROGRAMS | STORMS
-SHORT = ("test_switch", "test_tls", "soak_registers")
+SHORT = ("test_switch", "test_tls", "test_vectors", "soak_registers")
 CPUS = (4,)
 PROGRAMS = tuple(SETTINGS) if EVERY else SHORT
 

@@ -142,10 +142,30 @@ static char *frame_of(const siginfo_t *si, const ucontext_t *uc)
 	return (char *)(uintptr_t)si;
 }
 
+/*
+ * What does not fit into the frame's 4 KiB (SVE of 128 bytes and more, SME's
+ * ZA) lies behind them, and a record among the others says where: the kernel
+ * takes it only from where the frame is now. Streaming mode and ZA are off in
+ * a handler, and so in who runs next; sigreturn puts them back.
+ */
 static void relocate(char *copy, ptrdiff_t by)
 {
-	(void)copy;
-	(void)by;
+	ucontext_t *uc = (ucontext_t *)(void *)(copy + sizeof(siginfo_t));
+	char *at = (char *)uc->uc_mcontext.__reserved;
+	const char *end = at + sizeof(uc->uc_mcontext.__reserved);
+	const struct _aarch64_ctx *record;
+
+	while (at + sizeof(*record) <= end) {
+		record = (const struct _aarch64_ctx *)(void *)at;
+		if (!record->magic || record->size < sizeof(*record))
+			return;
+		if (record->magic == EXTRA_MAGIC) {
+			((struct extra_context *)(void *)at)->datap +=
+				(uint64_t)by;
+			return;
+		}
+		at += record->size;
+	}
 }
 #endif
 
