@@ -68,6 +68,8 @@ STORMS = {
     # Uthreads of this one run alone most of the time: few ticks find another to run.
     "soak_dlopen": "SOAK_SECONDS=12 UTHREAD_TICK=1ms",
 }
+# Debian's kernel has no SME.
+ARGUMENTS = {"test_vectors": "sve"}
 MODULES = tuple(f"soak_module{number}.so" for number in range(5))
 SETTINGS = TEST_PROGRAMS | STORMS
 SHORT = ("test_switch", "test_tls", "test_vectors", "soak_registers")
@@ -127,7 +129,7 @@ class Bench:
         session = self._session or boot(self._machine, self._console)
         self._session = None
         known = len(session.complaints)
-        words = f"export {ALWAYS} {settings}; exec {PLACE}/{program}"
+        words = f"export {ALWAYS} {settings}; exec {PLACE}/{program} {ARGUMENTS.get(program, '')}"
         try:
             ran = session.run(["/bin/sh", "-c", words], timeout_s=LIMIT_S)
         except BaseException:

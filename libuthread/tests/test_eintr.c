@@ -10,15 +10,21 @@
 
 #include <dlfcn.h>
 #include <poll.h>
+#include <threads.h>
 #include <sys/epoll.h>
 #include <sys/ipc.h>
+#include <sys/msg.h>
 #include <sys/select.h>
 #include <sys/sem.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <sys/uio.h>
+#include <sys/un.h>
 
 #define WAIT_MS 50
+/* A time-out of a socket is so many of the kernel's own ticks. */
+#define EARLY_MS 12
 
 static int stop;
 static long turns;
@@ -35,36 +41,35 @@ static int (*call)(void);
 
 static void *calls(void *arg)
 {
-	uint64_t begin = test_now();
 	long before = load(&turns);
+	uint64_t begin;
 
 	/* Until somebody else ran meanwhile: then ticks did come. */
 	for (int i = 0; i < 3 || (load(&turns) == before && !load(&stop));
 	     i++) {
+		begin = test_now();
 		errno = 0;
 		CHECK_EQ(call(), 0);
 		CHECK(errno != EINTR);
+		CHECK(test_now() - begin >= (WAIT_MS - EARLY_MS) * MS);
 	}
-	CHECK(test_now() - begin >= 3 * WAIT_MS * MS);
 	store(&stop, 1);
 	return arg;
 }
 
-/* `callers` of them at once. */
+/* `callers` of them at once. Without a spare each tick ends the call. */
 static void through(int (*fn)(void), enum uthread_tick source,
-		    enum uthread_tls tls, int callers)
+		    enum uthread_tls tls, int callers, int spares)
 {
 	struct uthread_config c = { .size = sizeof(c), .workers = 1 };
 	struct uthread_stats st;
 	uthread_t t[4];
 	int i;
 
-#if !defined(__x86_64__)
-	SKIP("here the program has its EINTR");
-#endif
 	if (TEST_ASAN)
 		SKIP("no preemption under AddressSanitizer");
 	c.tick_ns = 1 * MS;
+	c.spares = spares;
 	c.tick_source = source;
 	c.tls = tls;
 	CHECK_EQ(uthread_init(&c), 0);
@@ -78,7 +83,7 @@ static void through(int (*fn)(void), enum uthread_tick source,
 	for (; i >= 0; i--)
 		joined(t[i]);
 	CHECK_EQ(uthread_stats(&st, sizeof(st)), 0);
-	CHECK(st.blocked > 0);
+	CHECK(spares < 0 || st.blocked > 0);
 }
 
 static int by_poll(void)
@@ -139,6 +144,20 @@ static int by_absolute_sleep(void)
 	return clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL);
 }
 
+static int by_thrd_sleep(void)
+{
+	struct timespec t = test_time(WAIT_MS * MS);
+
+	return thrd_sleep(&t, NULL);
+}
+
+static int by_pselect(void)
+{
+	struct timespec t = test_time(WAIT_MS * MS);
+
+	return pselect(0, NULL, NULL, NULL, &t, NULL);
+}
+
 static int by_semtimedop(void)
 {
 	struct timespec t = test_time(WAIT_MS * MS);
@@ -155,20 +174,138 @@ static int by_semtimedop(void)
 	return got;
 }
 
-static int by_recv(void)
+static void *sends_later(void *id)
+{
+	const struct {
+		long type;
+		char text[1];
+	} message = { 1, { 0 } };
+
+	usleep(WAIT_MS * 1000);
+	CHECK(!msgsnd(*(int *)id, &message, 1, 0));
+	return NULL;
+}
+
+static int by_msgrcv(void)
+{
+	struct {
+		long type;
+		char text[1];
+	} message;
+	int id = msgget(IPC_PRIVATE, 0600);
+	pthread_t t;
+	ssize_t got;
+
+	if (id < 0) {
+		usleep(WAIT_MS * 1000);
+		return 0; /* no System V messages here */
+	}
+	CHECK(!pthread_create(&t, NULL, sends_later, &id));
+	got = msgrcv(id, &message, 1, 0, 0);
+	pthread_join(t, NULL);
+	msgctl(id, IPC_RMID, NULL);
+	return got == 1 ? 0 : -1;
+}
+
+/* Two ends, of which the first waits for so long. */
+static void ends(int *s, int option)
 {
 	struct timeval t = { 0, WAIT_MS * 1000 };
-	ssize_t got;
+
+	CHECK(!socketpair(AF_UNIX, SOCK_STREAM, 0, s));
+	CHECK(!setsockopt(s[0], SOL_SOCKET, option, &t, sizeof(t)));
+}
+
+static int timed_out(ssize_t got, int *s)
+{
+	const int error = errno;
+
+	close(s[0]);
+	close(s[1]);
+	errno = error;
+	return got == -1 && errno == EAGAIN ? 0 : -1;
+}
+
+static int by_read(void)
+{
 	int s[2];
 	char c;
 
-	CHECK(!socketpair(AF_UNIX, SOCK_STREAM, 0, s));
+	ends(s, SO_RCVTIMEO);
+	return timed_out(read(s[0], &c, 1), s);
+}
+
+static int by_recv(void)
+{
+	int s[2];
+	char c;
+
+	ends(s, SO_RCVTIMEO);
+	return timed_out(recv(s[0], &c, 1, 0), s);
+}
+
+static int by_recvmsg(void)
+{
+	struct msghdr m = { 0 };
+	int s[2];
+
+	ends(s, SO_RCVTIMEO);
+	return timed_out(recvmsg(s[0], &m, 0), s);
+}
+
+static int by_write(void)
+{
+	static char much[1 << 20];
+	int s[2];
+
+	ends(s, SO_SNDTIMEO);
+	while (send(s[0], much, sizeof(much), MSG_DONTWAIT) > 0)
+		;
+	return timed_out(write(s[0], much, sizeof(much)), s);
+}
+
+/* An address nobody else has: the kernel's own choice. */
+static int listener(struct sockaddr_un *a, socklen_t *bytes)
+{
+	int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+
+	memset(a, 0, sizeof(*a));
+	a->sun_family = AF_UNIX;
+	*bytes = sizeof(*a);
+	CHECK(!bind(fd, (struct sockaddr *)a, sizeof(sa_family_t)));
+	CHECK(!listen(fd, 0));
+	CHECK(!getsockname(fd, (struct sockaddr *)a, bytes));
+	return fd;
+}
+
+static int by_accept(void)
+{
+	struct timeval t = { 0, WAIT_MS * 1000 };
+	struct sockaddr_un a;
+	socklen_t bytes;
+	int s[2];
+
+	s[0] = listener(&a, &bytes);
+	s[1] = -1;
 	CHECK(!setsockopt(s[0], SOL_SOCKET, SO_RCVTIMEO, &t, sizeof(t)));
-	got = recv(s[0], &c, 1, 0);
-	got = got == -1 && errno == EAGAIN ? 0 : -1;
-	close(s[0]);
-	close(s[1]);
-	return (int)got;
+	return timed_out(accept(s[0], NULL, NULL), s);
+}
+
+/* The queue of those who wait to be accepted is full. */
+static int by_connect(void)
+{
+	struct timeval t = { 0, WAIT_MS * 1000 };
+	struct sockaddr_un a;
+	socklen_t bytes;
+	int s[2], first = socket(AF_UNIX, SOCK_STREAM, 0), got;
+
+	s[1] = listener(&a, &bytes);
+	s[0] = socket(AF_UNIX, SOCK_STREAM, 0);
+	CHECK(!setsockopt(s[0], SOL_SOCKET, SO_SNDTIMEO, &t, sizeof(t)));
+	CHECK(!connect(first, (struct sockaddr *)&a, bytes));
+	got = connect(s[0], (struct sockaddr *)&a, bytes);
+	close(first);
+	return timed_out(got, s);
 }
 
 /* The kernel thread's mask is not what the worker's usually is. */
@@ -185,34 +322,52 @@ static int by_poll_with_signals_blocked(void)
 	return got;
 }
 
-#define EACH(name)                                                            \
-	TEST(name)                                                            \
-	{                                                                     \
-		through(by_##name, UTHREAD_TICK_WORKER, UTHREAD_TLS_DEFAULT,  \
-			1);                                                   \
-	}                                                                     \
-	TEST(name##_shared_tls)                                               \
-	{                                                                     \
-		through(by_##name, UTHREAD_TICK_WORKER, UTHREAD_TLS_SHARED,   \
-			1);                                                   \
-	}                                                                     \
-	TEST(name##_monitor)                                                  \
-	{                                                                     \
-		through(by_##name, UTHREAD_TICK_MONITOR, UTHREAD_TLS_DEFAULT, \
-			1);                                                   \
+#define EACH(name)                                                             \
+	TEST(name)                                                             \
+	{                                                                      \
+		through(by_##name, UTHREAD_TICK_WORKER, UTHREAD_TLS_DEFAULT,   \
+			1, 0);                                                 \
+	}                                                                      \
+	TEST(name##_shared_tls)                                                \
+	{                                                                      \
+		through(by_##name, UTHREAD_TICK_WORKER, UTHREAD_TLS_SHARED, 1, \
+			0);                                                    \
+	}                                                                      \
+	TEST(name##_monitor)                                                   \
+	{                                                                      \
+		through(by_##name, UTHREAD_TICK_MONITOR, UTHREAD_TLS_DEFAULT,  \
+			1, 0);                                                 \
+	}                                                                      \
+	TEST(name##_no_spare)                                                  \
+	{                                                                      \
+		through(by_##name, UTHREAD_TICK_WORKER, UTHREAD_TLS_DEFAULT,   \
+			1, -1);                                                \
+	}                                                                      \
+	TEST(name##_no_spare_shared_tls)                                       \
+	{                                                                      \
+		through(by_##name, UTHREAD_TICK_WORKER, UTHREAD_TLS_SHARED, 1, \
+			-1);                                                   \
 	}
 
 EACH(poll)
 EACH(poll_with_signals_blocked)
 EACH(ppoll)
 EACH(select)
+EACH(pselect)
 EACH(epoll_wait)
 EACH(epoll_pwait)
 EACH(usleep)
 EACH(nanosleep)
+EACH(thrd_sleep)
 EACH(absolute_sleep)
 EACH(semtimedop)
+EACH(msgrcv)
+EACH(read)
 EACH(recv)
+EACH(recvmsg)
+EACH(write)
+EACH(accept)
+EACH(connect)
 
 /* ---- when nobody waits any more ---- */
 
@@ -237,9 +392,6 @@ static void alone(int (*fn)(void), enum uthread_tls tls)
 {
 	struct uthread_config c = { .size = sizeof(c), .workers = 1 };
 
-#if !defined(__x86_64__)
-	SKIP("here the program has its EINTR");
-#endif
 	c.tick_ns = 1 * MS;
 	c.tls = tls;
 	CHECK_EQ(uthread_init(&c), 0);
@@ -278,41 +430,16 @@ int pthread_create(pthread_t *t, const pthread_attr_t *attr,
 TEST(several_wait_for_a_spare)
 {
 	store(&late, 1);
-	through(by_poll, UTHREAD_TICK_WORKER, UTHREAD_TLS_DEFAULT, 3);
+	through(by_poll, UTHREAD_TICK_WORKER, UTHREAD_TLS_DEFAULT, 3, 0);
 }
 
 TEST(several_wait_for_a_spare_shared_tls)
 {
 	store(&late, 1);
-	through(by_poll, UTHREAD_TICK_WORKER, UTHREAD_TLS_SHARED, 3);
+	through(by_poll, UTHREAD_TICK_WORKER, UTHREAD_TLS_SHARED, 3, 0);
 }
 
 /* ---- what is interrupted all the same ---- */
-
-static void *polls_in_vain(void *arg)
-{
-	CHECK_EQ(poll(NULL, 0, 60000), -1);
-	CHECK_EQ(errno, EINTR);
-	store(&stop, 1);
-	return arg;
-}
-
-/* Begun anew at every tick, a call with a timeout would never end. */
-TEST(without_a_spare_it_ends_with_EINTR)
-{
-	struct uthread_config c = { .size = sizeof(c), .workers = 1 };
-	uthread_t t[2];
-
-	if (TEST_ASAN || TEST_EMULATED)
-		SKIP("no ticks, or no way to see it");
-	c.tick_ns = 1 * MS;
-	c.spares = -1;
-	CHECK_EQ(uthread_init(&c), 0);
-	t[0] = spawn(polls_in_vain, NULL);
-	t[1] = spawn(busy, NULL);
-	joined(t[0]);
-	joined(t[1]);
-}
 
 static int handled;
 
@@ -322,31 +449,33 @@ static void on_usr1(int sig)
 	add(&handled, 1);
 }
 
-/* A call with a signal mask waits for signals as much as for descriptors. */
+static sigset_t without_usr1;
+
+/* The call: it ends when there was a signal, but not whenever there was. */
 static void *waits_for_a_signal(void *arg)
 {
 	struct sigaction sa = { .sa_handler = on_usr1 };
-	sigset_t mask;
 
 	CHECK(!sigaction(SIGUSR1, &sa, NULL));
-	CHECK(!pthread_sigmask(SIG_SETMASK, NULL, &mask));
-	sigdelset(&mask, SIGUSR1);
+	CHECK(!pthread_sigmask(SIG_SETMASK, NULL, &without_usr1));
+	sigdelset(&without_usr1, SIGUSR1);
 	store((int *)arg, uthread_worker_tid(uthread_worker()));
 	while (!load(&handled)) {
-		CHECK_EQ(ppoll(NULL, 0, NULL, &mask), -1);
+		CHECK_EQ(call(), -1);
 		CHECK_EQ(errno, EINTR);
 	}
 	store(&stop, 1);
 	return arg;
 }
 
-TEST(ppoll_with_a_mask_ends_with_EINTR)
+static void interrupted(int (*fn)(void))
 {
 	static int tid;
 	uthread_t t[2];
 
 	if (TEST_EMULATED)
 		SKIP("signals to threads of a guest");
+	call = fn;
 	start_workers(1);
 	t[0] = spawn(waits_for_a_signal, &tid);
 	t[1] = spawn(TEST_ASAN ? waits_for_a_signal : busy, &tid);
@@ -358,6 +487,52 @@ TEST(ppoll_with_a_mask_ends_with_EINTR)
 	}
 	joined(t[0]);
 	joined(t[1]);
+}
+
+/* A call with a signal mask waits for signals as much as for descriptors. */
+static int for_ever_by_ppoll(void)
+{
+	return ppoll(NULL, 0, NULL, &without_usr1);
+}
+
+TEST(ppoll_with_a_mask_ends_with_EINTR)
+{
+	interrupted(for_ever_by_ppoll);
+}
+
+/* By the program's own handler, however many ticks there were before. */
+static int for_ever_by_poll(void)
+{
+	sigset_t old;
+	int got;
+
+	CHECK(!pthread_sigmask(SIG_SETMASK, &without_usr1, &old));
+	got = poll(NULL, 0, -1);
+	CHECK(!pthread_sigmask(SIG_SETMASK, &old, NULL));
+	return got;
+}
+
+TEST(poll_ends_with_EINTR_after_a_handler)
+{
+	interrupted(for_ever_by_poll);
+}
+
+static int for_long_by_nanosleep(void)
+{
+	struct timespec t = { 60, 0 }, rest = { 0, 0 };
+	sigset_t old;
+	int got;
+
+	CHECK(!pthread_sigmask(SIG_SETMASK, &without_usr1, &old));
+	got = nanosleep(&t, &rest);
+	CHECK(!pthread_sigmask(SIG_SETMASK, &old, NULL));
+	CHECK(rest.tv_sec > 0 && rest.tv_sec <= 60);
+	return got;
+}
+
+TEST(nanosleep_says_what_is_left_after_a_handler)
+{
+	interrupted(for_long_by_nanosleep);
 }
 
 TEST_MAIN()

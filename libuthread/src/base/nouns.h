@@ -53,6 +53,7 @@ enum {
 
 struct waiter;
 struct keyblock;
+struct call;
 
 struct uthread {
 	/* Zone 1: what a switch touches; owner: the worker that runs it,
@@ -76,6 +77,8 @@ struct uthread {
 	struct keyblock **keys; /* private to the uthread */
 	struct _Unwind_Exception *unwind; /* uthread_exit()'s, on its stack */
 	void *coroutine; /* the coroutine it is inside of; private to it */
+	struct call *call; /* of libc's, that it is in (preempt/calls.c) */
+	uint32_t handled; /* handlers of the program's that it ran */
 	bool taking; /* a tick: from its handler to sched_preempt() */
 	bool in_libc; /* that tick came while it was there */
 	const void *san_low; /* the stack it is on, for ASan and ticks: its */

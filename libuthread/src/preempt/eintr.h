@@ -48,6 +48,22 @@ static inline bool call_restarts(const ucontext_t *uc, long *nr)
 	return !memcmp(pc, instruction, sizeof(instruction));
 }
 
+/* A call that slept and that ends with EINTR. */
+static inline bool call_has_ended(const ucontext_t *uc)
+{
+#if defined(__x86_64__)
+	static const unsigned char instruction[] = { 0x0f, 0x05 };
+	const char *pc = (const char *)uc->uc_mcontext.gregs[REG_RIP];
+	const long result = (long)uc->uc_mcontext.gregs[REG_RAX];
+#else
+	static const unsigned char instruction[] = { 0x01, 0x00, 0x00, 0xd4 };
+	const char *pc = (const char *)(uintptr_t)uc->uc_mcontext.pc;
+	const long result = (long)uc->uc_mcontext.regs[0];
+#endif
+	return result == -EINTR && !memcmp(pc - sizeof(instruction),
+					   instruction, sizeof(instruction));
+}
+
 #if defined(__x86_64__)
 
 /* Code before the end of a call's instruction at `pc`: mov $number,%eax;

@@ -106,22 +106,39 @@ static void look(struct found *f, const struct worker *w, const struct here *h,
 
 /* ---- who sleeps ---- */
 
+/* The call of libc's (calls.c) that a tick has just ended. It is told. */
+static struct call *call_of(const struct uthread *me, const ucontext_t *uc)
+{
+	struct call *c = load_relaxed(&me->call);
+
+	/* One that is not above was left by a longjmp() out of a handler. */
+	if (likely(!c) || (uintptr_t)c < (uintptr_t)UC_SP(uc) ||
+	    !call_has_ended(uc))
+		return NULL;
+	store_relaxed(&c->ticked, true);
+	return c;
+}
+
 /*
  * Not computing at all: somebody else runs who waits here. Inside the runtime
  * too: it may want the lock of malloc that a uthread holds which waits for
  * this very worker. Without a spare the call is begun anew on the uthread's
- * next turn (`asleep`), or ends with EINTR (eintr.h). True: a spare stands in.
+ * next turn (`asleep`), or ends with EINTR (calls.c, eintr.h). True: a spare stands in.
  */
-static bool stands_in(struct found *f, struct worker *w, ucontext_t *uc)
+static bool stands_in(struct found *f, struct worker *w,
+		      const struct uthread *me, ucontext_t *uc)
 {
 	const bool held = f->in_region || f->disabled || f->masked ||
 			  !f->own_tls;
-	long nr;
+	struct call *call = f->in_libc ? call_of(me, uc) : NULL;
+	long nr = call ? call->nr : -1;
 
 	if (!f->on_stack || !f->in_libc)
 		return false;
-	if (call_restarts(uc, &nr)) {
+	if (call || call_restarts(uc, &nr)) {
 		f->asleep = true;
+		if (call && !f->own_tls)
+			store_relaxed(&call->late, true); /* not in libc */
 		return (held || !sched_bound_waits(w)) &&
 		       spare_stuck(w, nr, held);
 	}
@@ -143,7 +160,7 @@ static void goes_on(const struct here *h, ucontext_t *uc)
 	long nr;
 
 	if (h->self && preempt_in_libc((uintptr_t)UC_PC(uc), true) &&
-	    call_interrupted(uc, &nr))
+	    !call_of(h->self, uc) && call_interrupted(uc, &nr))
 		call_again(uc, nr);
 }
 
@@ -246,7 +263,7 @@ void preempt_on_tick(int sig, siginfo_t *si, void *ucp)
 		goto out;
 	}
 	look(&f, w, h, si, uc);
-	if (stands_in(&f, w, uc)) {
+	if (stands_in(&f, w, h->self, uc)) {
 		/* In a region what comes next is ours and soon done. */
 		if (f.in_region)
 			store_relaxed(&h->pending, 1);
@@ -276,6 +293,14 @@ static bool mask_is_usual(const struct uthread *me)
 
 	return !pthread_sigmask(SIG_SETMASK, NULL, &now) &&
 	       !memcmp(&now, &me->worker->sigmask, 8);
+}
+
+void preempt_late(void)
+{
+	struct uthread *me = uthread_current();
+
+	if (!me->preempt_off && !here_now()->off && mask_is_usual(me))
+		preempt_now();
 }
 
 int uthread_preempt_disable(void)

@@ -84,7 +84,24 @@ void spare_fork_end(void);
 void spare_forked(void);
 void spare_stats(struct uthread_stats *s);
 
+/* ---- calls.c ---- */
+
+/* A call of libc's that may sleep, on the stack of who calls. */
+struct call {
+	struct uthread *me; /* NULL: there are no ticks here */
+	struct call *outer; /* a handler's, inside of another */
+	long nr; /* system call */
+	int saved; /* errno */
+	uint32_t handled; /* me->handled at the start */
+	/* The handler's: */
+	bool ticked; /* a tick ended it */
+	bool late; /* and is to be taken behind it */
+};
+
 /* ---- preempt.c ---- */
+
+/* Take the tick that could not be taken inside a call of libc's. */
+void preempt_late(void);
 
 int preempt_setup(const struct config *c);
 void preempt_on_tick(int sig, siginfo_t *si, void *uc);

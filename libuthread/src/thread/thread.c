@@ -141,6 +141,7 @@ int uthread_create(uthread_t *thread, const uthread_attr_t *attr,
 	ut->arg = arg;
 	ut->value = NULL;
 	ut->coroutine = NULL;
+	ut->call = NULL;
 	ut->preempt_off = ut->preempt_pending = 0;
 	ut->priority = a ? a->priority : 0;
 	ut->boost = 0;
