@@ -246,7 +246,9 @@ static int by_recv(void)
 
 static int by_recvmsg(void)
 {
-	struct msghdr m = { 0 };
+	char c;
+	struct iovec to = { &c, 1 };
+	struct msghdr m = { .msg_iov = &to, .msg_iovlen = 1 };
 	int s[2];
 
 	ends(s, SO_RCVTIMEO);

@@ -3,18 +3,16 @@
  * eintr.h - system calls that a tick found asleep.
  *
  * Most the kernel begins anew by itself after a handler with SA_RESTART: the
- * address in the signal's frame is that of the call's instruction. Some it
- * never does (signal(7)), because a program that waits with poll() or
- * nanosleep() may want to be interrupted by a signal. Nobody wants to be by
- * ours: usleep() in some library would be over too soon, and nobody looks at
- * its result. So these are begun anew here, if a spare worker stands in
- * meanwhile; without one the program has its EINTR, for a call with a timeout
- * that is begun anew at every tick never ends.
+ * address in the signal's frame is that of the call's instruction. The others
+ * are called again by calls.c, which knows all but those that libc makes from
+ * inside of another function (getaddrinfo() polls). On x86-64 these are begun
+ * anew here, if a spare worker stands in meanwhile; without one libc has its
+ * EINTR, for a call with a timeout that is begun anew at every tick never ends.
  *
  * The kernel has put -EINTR where the number of the call was, so it is read
- * from the instruction before, as glibc's wrappers have it. The arguments
- * are still in their registers. On arm64 the first of them is where -EINTR
- * is now, and lost: there the program has its EINTR.
+ * from the instruction before, as the wrappers of glibc before 2.41 have it.
+ * The arguments are still in their registers. On arm64 the first of them is
+ * where -EINTR is now, and lost: there libc has its EINTR.
  *
  * How long it slept is lost too, but for the calls that say what is left. A
  * timeout that is relative starts again, so the wait is longer by the time

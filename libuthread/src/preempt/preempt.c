@@ -137,10 +137,11 @@ static bool stands_in(struct found *f, struct worker *w,
 		return false;
 	if (call || call_restarts(uc, &nr)) {
 		f->asleep = true;
+		if ((held || !sched_bound_waits(w)) && spare_stuck(w, nr, held))
+			return true;
 		if (call && !f->own_tls)
 			store_relaxed(&call->late, true); /* not in libc */
-		return (held || !sched_bound_waits(w)) &&
-		       spare_stuck(w, nr, held);
+		return false;
 	}
 	if (sched_bound_waits(w) || !call_interrupted(uc, &nr))
 		return false;
