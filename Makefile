@@ -9,7 +9,7 @@ ARGS =
 
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
-.PHONY: help run test test-kernel soak bench lint fmt install uninstall lock clean distclean
+.PHONY: help run test test-kernel soak fresh bench lint fmt install uninstall lock clean distclean
 
 help: ## show this list
 	@echo "usage: make TARGET"
@@ -26,6 +26,9 @@ test-kernel: ## test the module in every guest, libuthread in arm64's (an hour)
 
 soak: ## storms of uthreads under fast ticks (10 minutes); ARGS="[SECONDS] [STORM...]"
 	@tools/soak.sh $(ARGS)
+
+fresh: ## both commands on a bootstrapped Debian 12, as root; ARGS="[--keep] [run] [test]"
+	@tools/fresh.sh $(ARGS)
 
 bench: ## compare with other libraries; ARGS go to peers/bench.py
 	@tools/bench.sh $(ARGS)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # packages.sh NEED...: make sure the machine has what a target needs from the
-# system. NEED is build, guests, test, bench or man.
+# system. NEED is build, guests, test, bench, peers, man or fresh.
 #
 # What counts is that the thing is there (a compiler that finds its headers),
 # not that a package is: a machine set up in another way passes. Only when
@@ -76,6 +76,10 @@ missing() {
 		;;
 	man)
 		has scdoc || echo scdoc
+		;;
+	fresh)
+		has debootstrap || echo debootstrap
+		has git || echo git
 		;;
 	*)
 		die 2 "packages.sh: unknown need '$1'"
