@@ -96,9 +96,12 @@ lock() {
 
 # build_key [OPTION...]: what a build folder depends on besides the sources. A
 # folder with another key is made anew: Meson would silently keep the old
-# settings, and refuses a folder of another Meson version.
+# settings, refuses a folder of another Meson version, and does not look again
+# for what may be left out but was installed since (Go, scdoc, zlib).
 build_key() {
 	{
+		command -v go scdoc || true
+		pkg-config --modversion zlib 2>/dev/null || true
 		printf '%s\n' "$ROOT" "${CC:-}" "${CXX:-}" "${CFLAGS:-}" \
 			"${CXXFLAGS:-}" "${LDFLAGS:-}" "$@"
 		cat requirements/build.txt
