@@ -65,6 +65,7 @@ missing() {
 		[ -x /usr/bin/chromium ] || echo chromium
 		compiles "${CC:-gcc}" c zlib.h || echo zlib1g-dev
 		has scdoc || echo scdoc
+		has cpio || echo cpio
 		;;
 	peers)
 		has go || echo golang-go
