@@ -128,11 +128,14 @@ trap 'exit 143' TERM
 
 # isolated COMMAND...: run it as a step. In the background, because bash looks
 # at signals only between commands and in wait; what is run there ignores
-# SIGINT, if nobody tells it otherwise.
+# SIGINT, if nobody tells it otherwise. unshare itself is silent: when its
+# child is killed, it complains of a signal mask.
 isolated() {
 	local status=0
+	# shellcheck disable=SC2016 # for the other shell
 	env --default-signal=INT,QUIT setpriv --pdeathsig KILL unshare \
-		--mount-proc --pid --fork --kill-child "$@" &
+		--mount-proc --pid --fork --kill-child \
+		bash -c 'exec 2>&3 3>&-; "$@"' bash "$@" 3>&2 2>/dev/null &
 	step=$!
 	wait "$step" || status=$?
 	step=
@@ -163,8 +166,7 @@ export PASSED
 export -f enter
 
 inside() {
-	# shellcheck disable=SC2016 # for the other shell
-	isolated bash -c 'enter "$@"' bash "$root" "$@"
+	isolated enter "$root" "$@"
 }
 
 # --- the system ---
@@ -251,7 +253,7 @@ for command in "${commands[@]}"; do
 	mkfifo "$folder/output"
 	tee "$log" <"$folder/output" &
 	shown=$!
-	if inside make -C swtch "$command" >"$folder/output" 2>&1; then
+	if inside make --no-print-directory -C swtch "$command" >"$folder/output" 2>&1; then
 		verdict=passed
 	else
 		verdict="FAILED ($?)"
