@@ -300,6 +300,13 @@ struct uthread_stats {
 /* size: sizeof(struct uthread_stats) of the caller. Approximate while
  * threads run. */
 int uthread_stats(struct uthread_stats *stats, size_t size);
+/*
+ * For debugging: a line for each worker and each uthread on that descriptor:
+ * what it does, what it waits for, where. From anywhere, a signal handler too;
+ * it takes no lock and only writes. Lines may disagree while uthreads run; the
+ * first 4096 uthreads are shown. errno is left alone.
+ */
+void uthread_dump(int fd);
 /* Why own TLS is off, or "" when it is on. Static storage. */
 const char *uthread_tls_reason(void);
 

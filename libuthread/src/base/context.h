@@ -30,7 +30,7 @@ struct context {
 	void *sp; /* saved stack pointer; valid while busy == 0 */
 	uintptr_t tp; /* TLS base to run with; equal values are not exchanged */
 	uint32_t busy; /* pairs: release in the assembly, acquire in whoever resumes */
-	uint32_t pad;
+	uint32_t note; /* not ours; for what its user wants in this line */
 };
 
 _Static_assert(offsetof(struct context, sp) == CTX_SP, "asm offset");

@@ -241,6 +241,8 @@ extern struct runtime rt;
 __attribute__((noreturn, format(printf, 1, 2))) void ut_panic(const char *fmt,
 							      ...);
 __attribute__((format(printf, 1, 2))) void ut_warn(const char *fmt, ...);
+/* Hook, NULL: none. What everybody does, before abort(); thread/dump.c. */
+extern void (*panic_dump)(int fd);
 
 static inline struct uthread *uthread_current(void)
 {

@@ -6,6 +6,8 @@
 
 #include "base/nouns.h"
 
+void (*panic_dump)(int fd);
+
 static void line(const char *fmt, va_list ap)
 {
 	char buf[512] = "uthread: ";
@@ -31,10 +33,14 @@ void ut_warn(const char *fmt, ...)
 
 void ut_panic(const char *fmt, ...)
 {
+	static uint32_t dumped;
 	va_list ap;
 
 	va_start(ap, fmt);
 	line(fmt, ap);
 	va_end(ap);
+	/* Once, should it panic itself, or several at a time. */
+	if (panic_dump && !__atomic_exchange_n(&dumped, 1, __ATOMIC_RELAXED))
+		panic_dump(2);
 	abort();
 }

@@ -84,6 +84,7 @@ int waiter_wait_for(struct waiter *w, uint64_t deadline, struct uthread *owner)
 	if (!me)
 		return wait_pthread(w, deadline);
 	ut_assert(here_now()->off);
+	waiter_note(me, w);
 	/* Else it was queued, and may have been woken already. */
 	if (me->state == UT_RUNNING)
 		uthread_become(me, UT_WAITING);
@@ -103,6 +104,6 @@ void waiter_sleep(uint64_t deadline)
 	REGION;
 	struct waiter wt;
 
-	waiter_init(&wt);
+	waiter_init_on(&wt, WAITS_SLEEP, NULL);
 	waiter_wait(&wt, deadline);
 }

@@ -33,6 +33,19 @@ enum waiter_state {
 	WAITER_TIMEDOUT = 2,
 };
 
+/* What for; uthread_dump() says it. */
+enum waiter_kind {
+	WAITS = 0,
+	WAITS_SLEEP,
+	WAITS_JOIN, /* on: the uthread */
+	WAITS_MUTEX, /* on: the object */
+	WAITS_COND,
+	WAITS_BARRIER,
+	WAITS_SEM,
+	WAITS_ONCE,
+	WAITER_KINDS,
+};
+
 struct waiter {
 	/* Guarded by the lock of the object it waits on. */
 	struct waiter *next, *prev;
@@ -41,6 +54,8 @@ struct waiter {
 	struct uthread *ut; /* NULL: a plain pthread, which sleeps on `state` */
 	void *pthread; /* its thread pointer, where ut is NULL */
 	uint32_t state; /* atomic, enum waiter_state */
+	uint32_t kind; /* enum waiter_kind, and */
+	const void *on;
 
 	/* Guarded by the timer lock (timer.c). */
 	struct waiter *theap_child, *theap_next, *theap_prev;
@@ -116,13 +131,40 @@ static inline struct uthread *uthread_of_id(void *id)
 	return (uintptr_t)id & 1 ? NULL : id;
 }
 
-static inline void waiter_init(struct waiter *w)
+static inline void waiter_init_on(struct waiter *w, enum waiter_kind kind,
+				  const void *on)
 {
+	w->kind = kind;
+	w->on = on;
 	w->queued = false;
 	w->timed = false;
 	w->ut = uthread_current();
 	w->pthread = w->ut ? NULL : self_id();
 	store_relaxed(&w->state, WAITER_WAITING);
+}
+
+static inline void waiter_init(struct waiter *w)
+{
+	waiter_init_on(w, WAITS, NULL);
+}
+
+/*
+ * Where the waiter of a uthread lies, for uthread_dump(): the distance from the
+ * top of its stack, which stays mapped for ever; 0: elsewhere, in a coroutine.
+ */
+static inline void waiter_note(struct uthread *ut, const struct waiter *w)
+{
+	uintptr_t off = (uintptr_t)ut->stack_top - (uintptr_t)w;
+
+	ut->ctx.note = off < UTHREAD_STACK_LIMIT ? (uint32_t)off : 0;
+}
+
+static inline const struct waiter *waiter_noted(const struct uthread *ut)
+{
+	uint32_t off = load_relaxed(&ut->ctx.note);
+
+	return off ? (const struct waiter *)(void *)(ut->stack_top - off) :
+		     NULL;
 }
 
 /* Who waits, as a mutex names its owner. */

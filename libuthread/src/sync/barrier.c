@@ -43,7 +43,7 @@ int uthread_barrier_wait(uthread_barrier_t *barrier)
 	REGION;
 	struct waiter wt, *w;
 
-	waiter_init(&wt);
+	waiter_init_on(&wt, WAITS_BARRIER, barrier);
 	lock(barrier);
 	if (++barrier->_arrived < barrier->_count) {
 		waitq_push(WAITQ(barrier), &wt);

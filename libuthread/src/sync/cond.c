@@ -37,7 +37,7 @@ static int wait_until(uthread_cond_t *c, uthread_mutex_t *m, uint64_t deadline)
 	uint32_t depth;
 	int r;
 
-	waiter_init(&wt);
+	waiter_init_on(&wt, WAITS_COND, c);
 	/* Look before touching it: its owner may be counting. */
 	if (m->_kind != UTHREAD_MUTEX_NORMAL &&
 	    load_relaxed(&m->_owner) != waiter_id(&wt))

@@ -134,7 +134,7 @@ static int lock_slow(uthread_mutex_t *m, void *self, uint64_t deadline)
 	}
 	if (rt.nworkers > 1 && spin_for(m, self))
 		return 0;
-	waiter_init(&wt);
+	waiter_init_on(&wt, WAITS_MUTEX, m);
 	OBJECT_LOCK(m);
 	/* acquire: it may have become free, and then it is ours. */
 	if (__atomic_exchange_n(&m->_state, CONTENDED, __ATOMIC_ACQUIRE) ==

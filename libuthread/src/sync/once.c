@@ -25,7 +25,7 @@ int uthread_once(uthread_once_t *once, void (*fn)(void))
 	if (likely(load_acquire(&once->_state) == DONE))
 		return 0;
 	region_enter();
-	waiter_init(&wt);
+	waiter_init_on(&wt, WAITS_ONCE, once);
 	lock(once);
 	if (once->_state == NEW) {
 		once->_state = BUSY;

@@ -47,7 +47,7 @@ static int wait_until(uthread_sem_t *s, uint64_t deadline)
 	REGION;
 	struct waiter wt;
 
-	waiter_init(&wt);
+	waiter_init_on(&wt, WAITS_SEM, s);
 	OBJECT_LOCK(s);
 	if (!uthread_sem_trywait(s)) {
 		OBJECT_UNLOCK(s);

@@ -194,7 +194,7 @@ static int join_until(struct uthread *ut, void **value, uint64_t deadline)
 		reap(ut, value);
 		return 0;
 	}
-	waiter_init(&wt);
+	waiter_init_on(&wt, WAITS_JOIN, ut);
 	me = wt.ut;
 	if (ut == me)
 		return EDEADLK;

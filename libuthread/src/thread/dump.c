@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * dump.c - what every worker and every uthread is just doing, in lines.
+ *
+ * For the moment when nothing goes on any more, or the process is about to
+ * end: so it takes no lock, allocates nothing, makes no system call but
+ * write(2) (and clock_gettime(2)), and may be called from a signal handler.
+ * Everything is read while others change it, so two lines need not agree. What
+ * is read stays mapped for ever: slots, the workers (but in the child of a fork,
+ * where nobody is left to ask), and what a uthread left on its own stack.
+ *
+ * Rejected: symbols for the entry functions (dladdr() takes the loader's lock,
+ * which may be what everybody waits for); the call chain of who is parked
+ * (needs an unwinder, which takes that lock, too).
+ */
+#include <sys/auxv.h>
+#include <unistd.h>
+
+#include "sched/sched.h"
+#include "sched/waiter.h"
+#include "stack/stack.h"
+#include "tls/tls.h"
+
+#define LINES_MAX 4096 /* of uthreads */
+
+static const char *const kinds[WAITER_KINDS] = {
+	[WAITS] = "something", [WAITS_SLEEP] = "sleep",
+	[WAITS_JOIN] = "join", [WAITS_MUTEX] = "mutex",
+	[WAITS_COND] = "cond", [WAITS_BARRIER] = "barrier",
+	[WAITS_SEM] = "sem",   [WAITS_ONCE] = "once",
+};
+
+/* ---- a line ---- */
+
+struct line {
+	int fd;
+	size_t n;
+	char text[240];
+};
+
+static void put(struct line *l, const char *s)
+{
+	while (*s && l->n < sizeof(l->text) - 1)
+		l->text[l->n++] = *s++;
+}
+
+static void put_base(struct line *l, uint64_t v, unsigned base)
+{
+	char buf[24];
+	size_t i = sizeof(buf);
+
+	buf[--i] = 0;
+	do {
+		buf[--i] = "0123456789abcdef"[v % base];
+		v /= base;
+	} while (v);
+	put(l, buf + i);
+}
+
+/* Text and a number behind it. */
+static void put_num(struct line *l, const char *s, uint64_t v)
+{
+	put(l, s);
+	put_base(l, v, 10);
+}
+
+static void put_hex(struct line *l, const char *s, uintptr_t v)
+{
+	put(l, s);
+	put(l, "0x");
+	put_base(l, v, 16);
+}
+
+/* Another may be writing it. */
+static void put_name(struct line *l, const char name[UTHREAD_NAME_MAX])
+{
+	char c[2] = { 0 };
+	int i;
+
+	put(l, " '");
+	for (i = 0; i < UTHREAD_NAME_MAX; i++) {
+		c[0] = load_relaxed(&name[i]);
+		if (!c[0])
+			break;
+		put(l, c[0] >= ' ' && c[0] <= '~' ? c : "?");
+	}
+	put(l, "'");
+}
+
+static void begin(struct line *l, const char *s)
+{
+	l->n = 0;
+	put(l, "uthread: ");
+	put(l, s);
+}
+
+static void end(struct line *l)
+{
+	const char *p = l->text;
+	ssize_t n;
+
+	l->text[l->n++] = '\n';
+	while (l->n) {
+		n = write(l->fd, p, l->n);
+		if (n < 0 && errno != EINTR)
+			return;
+		if (n > 0) {
+			p += n;
+			l->n -= (size_t)n;
+		}
+	}
+}
+
+/* ---- the runtime and its workers ---- */
+
+static const char *const kind_names[] = { "worker ", "spare ", "rescuer " };
+static const char *const source_names[] = { "",
+					    "worker:", "process:", "monitor:" };
+
+static void put_deadline(struct line *l, const char *s, uint64_t at)
+{
+	uint64_t now = now_ns();
+
+	put_num(l, s, (at > now ? at - now : now - at) / 1000);
+	put(l, at > now ? " us" : " us ago");
+}
+
+static void dump_runtime(struct line *l)
+{
+	uint64_t next = load_relaxed(&timer_next);
+
+	begin(l, "dump: ");
+	put_num(l, "", (uint64_t)rt.nworkers);
+	put_num(l, " workers, ", (uint64_t)load_relaxed(&rt.existing));
+	put(l, " with spares; ");
+	put_num(l, "stuck ", load_relaxed(&rt.nstuck));
+	put_num(l, ", idle ", load_relaxed(&rt.nidle));
+	put_num(l, ", looking ", load_relaxed(&rt.nspinning));
+	put_num(l, "; global queue ", load_relaxed(&rt.global_count));
+	if (next != NO_DEADLINE)
+		put_deadline(l, "; next deadline ", next);
+	end(l);
+	begin(l, "policy ");
+	put(l, rt.policy ? rt.policy->name : "fifo");
+	if (rt.tick_ns) {
+		put(l, ", ticks ");
+		put(l, source_names[rt.tick_source]);
+		put_num(l, "", rt.tick_ns / 1000);
+		put(l, rt.mechanism == UTHREAD_PREEMPT_CALL ? " us by call" :
+							      " us by frame");
+	} else {
+		put(l, ", no ticks");
+	}
+	put_hex(l, "; the program's headers at ", getauxval(AT_PHDR));
+	end(l);
+}
+
+static void dump_worker(struct line *l, const struct worker *w)
+{
+	const struct uthread *ut = load_relaxed(&w->running);
+
+	begin(l, kind_names[w->kind]);
+	put_num(l, "", (uint64_t)w->index);
+	put_num(l, ", thread ", (uint64_t)w->tid);
+	put(l, ": ");
+	put(l, worker_state_name(load_relaxed(&w->state)));
+	if (worker_is_leaving(w))
+		put(l, ", leaving");
+	if (ut)
+		put_num(l, ", runs ", ut->id);
+	put_num(l, "; queue ", load_relaxed(&w->count));
+	if (load_relaxed(&w->bound_count))
+		put_num(l, ", bound ", load_relaxed(&w->bound_count));
+	if (load_relaxed(&w->inbox_count))
+		put_num(l, ", inbox ", load_relaxed(&w->inbox_count));
+	if (load_relaxed(&rt.timekeeper) == w)
+		put(l, ", keeps the deadline");
+	put_num(l, "; switches ", load_relaxed(&w->stats.switches));
+	put_num(l, ", ticks ", load_relaxed(&w->stats.ticks));
+	put(l, load_relaxed(&w->ticking) ? " (on)" : " (off)");
+	put_num(l, ", preempted ", load_relaxed(&w->stats.preempted));
+	end(l);
+}
+
+/* ---- uthreads ---- */
+
+/* Of one that is gone, as in the child of a fork, the pointer says nothing. */
+static bool exists(const struct worker *w)
+{
+	int i;
+
+	for (i = 0; i < load_acquire(&rt.existing); i++)
+		if (rt.workers[i] == w)
+			return true;
+	return false;
+}
+
+struct dump {
+	struct line *l;
+	uint64_t live;
+};
+
+static void put_waits(struct line *l, const struct uthread *ut)
+{
+	const struct waiter *w = waiter_noted(ut);
+	const struct uthread *other;
+	uint64_t deadline;
+	uint32_t kind;
+
+	if (!w)
+		return;
+	kind = load_relaxed(&w->kind);
+	if (kind == WAITS || kind >= WAITER_KINDS)
+		return;
+	put(l, " for ");
+	put(l, kinds[kind]);
+	other = load_relaxed(&w->on);
+	if (kind == WAITS_JOIN && other)
+		put_num(l, " of ", load_relaxed(&other->id));
+	else if (other)
+		put_hex(l, " ", (uintptr_t)other);
+	deadline = load_relaxed(&w->deadline);
+	if (load_relaxed(&w->timed))
+		put_deadline(l, " until ", deadline);
+}
+
+static void put_flags(struct line *l, const struct uthread *ut, uint32_t state)
+{
+	const bool own = ut->flags & UT_OWN_TLS;
+	uint32_t off = 0;
+
+	if (load_relaxed(&ut->bound) >= 0)
+		put_num(l, ", bound to ", (uint64_t)load_relaxed(&ut->bound));
+	if (own && state == UT_RUNNING)
+		off = load_relaxed(&tls_of(ut)->off);
+	if (off)
+		put_num(l, ", in regions: ", off);
+	if (load_relaxed(&ut->preempt_off))
+		put_num(l, ", not to be stopped: ",
+			load_relaxed(&ut->preempt_off));
+	if (load_relaxed(&ut->in_libc))
+		put(l, ", stopped in libc");
+	if (load_relaxed(&ut->taking))
+		put(l, ", taking a tick");
+	if (load_relaxed(&ut->coroutine))
+		put(l, ", in a coroutine");
+	if (!own)
+		put(l, ", shared TLS");
+	if (load_relaxed(&ut->join) == JOIN_DETACHED)
+		put(l, ", detached");
+}
+
+static void dump_uthread(struct uthread *ut, void *arg)
+{
+	const uint32_t state = load_relaxed(&ut->state);
+	const struct worker *w = load_relaxed(&ut->worker);
+	struct dump *d = arg;
+
+	if (state == UT_FREE || ++d->live > LINES_MAX)
+		return;
+	begin(d->l, "");
+	put_num(d->l, "uthread ", ut->id);
+	if (load_relaxed(&ut->name[0]))
+		put_name(d->l, ut->name);
+	put(d->l, ": ");
+	put(d->l, uthread_state_name(state));
+	if (state == UT_WAITING)
+		put_waits(d->l, ut);
+	if (exists(w))
+		put_num(d->l, ", on ", (uint64_t)w->index);
+	put_flags(d->l, ut, state);
+	put_hex(d->l, "; entry ", (uintptr_t)load_relaxed(&ut->fn));
+	end(d->l);
+}
+
+void uthread_dump(int fd)
+{
+	struct line l = { .fd = fd };
+	struct dump d = { .l = &l };
+	int i, saved = errno;
+
+	dump_runtime(&l);
+	for (i = 0; i < load_acquire(&rt.existing); i++)
+		dump_worker(&l, rt.workers[i]);
+	stack_each(dump_uthread, &d);
+	begin(&l, "dump: end; ");
+	put_num(&l, "", d.live);
+	put(&l, " uthreads");
+	if (d.live > LINES_MAX)
+		put_num(&l, ", not shown ", d.live - LINES_MAX);
+	end(&l);
+	errno = saved;
+}
+
+/* In a build with assertions the end of the process says it all. */
+__attribute__((constructor)) static void at_panic(void)
+{
+	if (UTHREAD_ASSERTIONS)
+		panic_dump = uthread_dump;
+}
