@@ -6,7 +6,9 @@
 # each round; all storms if none is named: ten minutes. SOAK_SEED=N is the first
 # round's seed.
 #
-# All are run even when one failed; the exit status is 1 then.
+# All are run even when one failed; the exit status is 1 then. One that failed
+# has printed its seed and what every uthread was doing: the whole of it is in
+# build-test/soak/.
 
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
@@ -51,20 +53,27 @@ rounds=(
 	"SOAK_SEED=$((seed + 2)) UTHREAD_TICK=monitor:100us UTHREAD_PREEMPT=frame"
 )
 
+logs=build-test/soak
+rm -rf "$logs"
+mkdir -p "$logs"
+
 failed=()
 for round in "${rounds[@]}"; do
 	printf '\n== %s\n' "$round"
 	for storm in "${storms[@]}"; do
 		read -ra settings <<<"SOAK_SECONDS=$seconds $round"
-		# One that stands still has failed, too.
-		if ! log=$(timeout $((seconds * 12 + 180)) \
-			env "${settings[@]}" "$dir/soak_$storm" 2>&1); then
+		log=$logs/$storm-${settings[1]#*=}.log
+		# One that stands still has failed, too; by SIGABRT, it dumps.
+		if ! timeout -s ABRT -k 20 $((seconds * 12 + 180)) \
+			env "${settings[@]}" "$dir/soak_$storm" \
+			>"$log" 2>&1; then
 			failed+=("$storm")
-			printf '%s\n' "$log" | tail -n 40
-			printf 'FAILED; again: %s %s\n' "${settings[*]}" \
-				"$dir/soak_$storm"
+			head -n 60 "$log"
+			printf 'FAILED; all of it: %s; again: %s %s\n' "$log" \
+				"${settings[*]}" "$dir/soak_$storm"
 		else
-			printf '%s\n' "$log" | tail -n 1
+			tail -n 1 "$log"
+			rm "$log"
 		fi
 	done
 done

@@ -28,6 +28,9 @@ struct life {
 	uthread_t before; /* to be joined; NULL: it was detached */
 };
 
+static const char *name = "mixed"; /* of the storm */
+static uint64_t seed;
+
 static struct storm *storms;
 static struct slot slots[SLOTS_MAX];
 static unsigned nslots;
@@ -48,6 +51,51 @@ void soak_spin(unsigned n)
 {
 	while (n--)
 		__asm__ volatile("" : : : "memory");
+}
+
+/* ---- failing ---- */
+
+/* What a signal handler may call: nothing is known about who came here. */
+static void say(void)
+{
+	static int said;
+	char line[128];
+	int n;
+
+	if (__atomic_exchange_n(&said, 1, __ATOMIC_SEQ_CST)) {
+		sleep(10); /* who was first says it all, if it can */
+		return;
+	}
+	n = snprintf(line, sizeof(line),
+		     "soak %s: seed %" PRIu64 "; what everybody does:\n", name,
+		     seed);
+	if (write(2, line, (size_t)n) == n)
+		uthread_dump(2);
+}
+
+void soak_failed(void)
+{
+	say();
+	_exit(1);
+}
+
+static void on_end(int sig)
+{
+	say();
+	signal(sig, SIG_DFL);
+	raise(sig);
+}
+
+static void say_at_the_end(void)
+{
+	static const int signals[] = { SIGABRT, SIGSEGV, SIGBUS, SIGILL,
+				       SIGFPE };
+	struct sigaction sa = { .sa_handler = on_end,
+				.sa_flags = SA_ONSTACK | SA_NODEFER };
+	size_t i;
+
+	for (i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
+		CHECK(!sigaction(signals[i], &sa, NULL));
 }
 
 static uint64_t number(const char *name, uint64_t otherwise)
@@ -168,8 +216,7 @@ static void add_up(void)
 	CHECK_EQ(uthread_stats(&sum.st, sizeof(sum.st)), 0);
 }
 
-static void print_totals(FILE *f, const char *name, double seconds,
-			 uint64_t seed)
+static void print_totals(FILE *f, double seconds)
 {
 	const struct uthread_stats *st = &sum.st;
 
@@ -193,7 +240,7 @@ static int enough(void)
 
 /* Until time is up (or, once told to stop, `done` slots have ended); ends the
  * process when nothing goes on at all. */
-static void watch(const char *name, uint64_t seconds, uint64_t seed)
+static void watch(uint64_t seconds)
 {
 	uint64_t patience = number("SOAK_PATIENCE", PATIENCE_S), seen = 0;
 	double start = harness_now(), last = start, now;
@@ -217,15 +264,15 @@ static void watch(const char *name, uint64_t seconds, uint64_t seed)
 			seen = sum.rounds;
 			last = now;
 		} else if (now - last > (double)patience) {
-			print_totals(stderr, name, now - start, seed);
+			print_totals(stderr, now - start);
 			fprintf(stderr,
 				"soak %s: no round ended for %.0f s; %u of %u had ended\n",
 				name, now - last, ended, nslots);
-			abort();
+			soak_failed();
 		}
 	}
 	add_up();
-	print_totals(stdout, name, harness_now() - start, seed);
+	print_totals(stdout, harness_now() - start);
 }
 
 static int wanted(const struct storm *st, int argc, char **argv)
@@ -241,8 +288,7 @@ static int wanted(const struct storm *st, int argc, char **argv)
 int main(int argc, char **argv)
 {
 	uint64_t seconds = number("SOAK_SECONDS", 2);
-	uint64_t seed = number("SOAK_SEED", test_now() % 1000000 + 1), rng;
-	const char *name = "mixed";
+	uint64_t rng;
 	unsigned n = 0, i;
 	struct storm *st;
 
@@ -252,6 +298,8 @@ int main(int argc, char **argv)
 		printf("soak: no preemption under AddressSanitizer\n");
 		return HARNESS_SKIP;
 	}
+	seed = number("SOAK_SEED", test_now() % 1000000 + 1);
+	say_at_the_end();
 	setenv("UTHREAD_WORKERS", "4", 0);
 	setenv("UTHREAD_TICK", "100us", 0);
 	need_own_tls();
@@ -285,7 +333,7 @@ int main(int argc, char **argv)
 	for (i = 0; i < nslots; i++)
 		successor(&slots[i], NULL);
 	store(&all_there, 1);
-	watch(name, seconds, seed);
+	watch(seconds);
 	for (st = storms; st; st = st->next)
 		if (wanted(st, argc, argv) && st->finish)
 			st->finish();

@@ -24,6 +24,18 @@
 #ifndef UTHREAD_SOAK_H
 #define UTHREAD_SOAK_H
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The seed, what everybody does, and the end. */
+void soak_failed(void) __attribute__((noreturn));
+#define HARNESS_FAILED() soak_failed()
+
+#ifdef __cplusplus
+}
+#endif
+
 #include "util.h"
 
 #ifdef __cplusplus
