@@ -156,6 +156,7 @@ struct worker {
 	struct context base;
 	void *altstack; /* offset known to preempt.S */
 	uintptr_t tp; /* the carrier's thread pointer */
+	uintptr_t libc_tp; /* the one glibc knows for this kernel thread */
 	struct here *tls; /* &uthread_here of the carrier */
 	struct uthread *running; /* atomic; NULL: the base context */
 	struct uthread *handoff; /* for the base loop: run this next */

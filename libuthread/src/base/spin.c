@@ -4,6 +4,16 @@
 
 int bias_membarrier;
 
+uint32_t fork_gate;
+
+/* Until a uthread exists. */
+static void yield(void)
+{
+	sched_yield();
+}
+
+void (*fork_gate_wait)(void) = yield;
+
 void bias_setup(void)
 {
 	/* Registration must precede use; it is cheap while single-threaded. */

@@ -67,11 +67,16 @@ static inline void spin_lock(uint32_t *lock)
 }
 
 /*
- * The same for a lock that a fork holds while it waits for malloc's: the holder
- * of one of these may be ready behind us. Outside a region a tick stops who
- * waits here.
+ * A fork holds some of these locks for long: it copies a whole address space,
+ * and waits for the locks of malloc's arenas, whose holders may be ready behind
+ * us. From before it takes the first of them the gate is shut; who finds one
+ * held then waits, parked, until the fork is over.
  */
-static inline void spin_lock_or_stop(uint32_t *lock)
+extern uint32_t fork_gate; /* atomic: 1 shut */
+extern void (*fork_gate_wait)(void); /* set once: process/start.c */
+
+/* spin_lock() for one of them; not in a region. */
+static inline void spin_lock_gated(uint32_t *lock)
 {
 	unsigned n = 0;
 
@@ -80,20 +85,24 @@ static inline void spin_lock_or_stop(uint32_t *lock)
 		if (likely(!__atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE)))
 			return;
 		region_leave();
-		while (load_relaxed(lock))
-			spin_pause(&n);
+		while (load_relaxed(lock)) {
+			if (unlikely(load_relaxed(&fork_gate)))
+				fork_gate_wait();
+			else
+				spin_pause(&n);
+		}
 	}
 }
 
-/* In a region nobody can stop us: false, and not taken, if a fork has it. */
-static inline bool spin_lock_unless(uint32_t *lock, const uint32_t *forking)
+/* In a region nobody may park: false, and not taken, if a fork has it. */
+static inline bool spin_lock_unless_gated(uint32_t *lock)
 {
 	unsigned n = 0;
 
 	region_enter();
 	while (unlikely(__atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE)))
 		while (load_relaxed(lock)) {
-			if (load_relaxed(forking)) {
+			if (load_relaxed(&fork_gate)) {
 				region_leave();
 				return false;
 			}

@@ -1,8 +1,47 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fork.c - fork() runs on the carrier's TLS, which glibc's child handling
- * knows; in the child only the caller lives.
+ * fork.c - fork() by a uthread, by a plain pthread, by main.
+ *
+ * glibc's fork() runs the program's handlers (pthread_atfork), takes the locks
+ * of stdio and malloc, makes the child, and runs the handlers again. What is
+ * ours to do about it stands in three handlers of our own, which glibc runs the
+ * nearest to the clone:
+ *
+ *	prepare   the program's, the last first	  on the uthread's own TLS,
+ *		  ...				  outside of our locks: they
+ *		  			  may wait, be stopped, move
+ *		  ours				  takes our locks, changes to
+ *						  the block that glibc knows
+ *	clone					  a region: no tick moves it
+ *	parent,   ours				  back, and all is given back
+ *	child	  the program's, the first first  as above
+ *
+ * Handlers run backwards before and forwards after, so ours have to be the
+ * first that anybody registers. All registering goes through one function of
+ * libc's, __register_atfork(), which is interposed: it registers ours before it
+ * passes on whatever comes first. The order among the program's own, handlers
+ * that register others, and those of a library that is closed are glibc's
+ * business as ever. The same three also serve who calls glibc's fork() from
+ * within (daemon(), forkpty()).
+ *
+ * The clone runs on the block that glibc knows for this kernel thread, because
+ * glibc's child makes that one the only member of its list of threads, gives
+ * the kernel its robust list, and the kernel writes the new thread id there.
+ *
+ * In the child only the caller lives; start.c makes the runtime fit for that.
+ *
+ * Which locks: those that guard what must be whole in the child, where nobody
+ * would finish it. Queues and deadlines need not be: they are emptied there.
+ * The list of modules is guarded by a lock to park for, taken before the rest,
+ * so there is one fork at a time; and who wants one of the others while a fork
+ * has them, which may be for long, parks for that one (fork_gate_wait()).
+ *
+ * Rejected: a list of the program's handlers of our own, with fork() interposed
+ * (what of daemon(), and of a library that is closed?); our handlers registered
+ * at the start of the runtime (the program's of before ran on the borrowed
+ * block, where uthread_self() is somebody else); interposing fork() alone.
  */
+#include "base/interpose.h"
 #include "preempt/preempt.h"
 #include "process/process.h"
 #include "sched/waiter.h"
@@ -11,10 +50,24 @@
 
 #define SPARE_WAIT_NS 50000 /* between two looks for a spare */
 
-/* On the carrier's TLS: the uthread that forks. Never inlined, so that no
- * address of it is kept across the exchange of the thread pointer. */
+typedef void (*handler_fn)(void);
+
+static int (*next_register)(handler_fn, handler_fn, handler_fn, void *);
+static pid_t (*next_fork)(void);
+static pid_t (*next_bare_fork)(void);
+
+/* ---- libc's block ---- */
+
+/*
+ * Words of the TLS block in use. Never inlined, so that no address of them is
+ * kept across the exchange of the thread pointer.
+ *
+ * forking	on libc's block: the uthread that forks
+ * failed	on the uthread's own: errno of the last fork that failed
+ */
 static __thread struct uthread *forking
 	__attribute__((tls_model("initial-exec")));
+static __thread int failed __attribute__((tls_model("initial-exec")));
 
 static __attribute__((noinline)) void set_forking(struct uthread *me)
 {
@@ -28,45 +81,127 @@ static __attribute__((noinline)) struct uthread *get_forking(void)
 	return forking;
 }
 
-/*
- * What must be whole in the child, where nobody would finish it. Queues and
- * deadlines need not be: they are emptied there. The modules' lock is one to
- * park for and taken before the rest: one fork at a time.
- */
+static __attribute__((noinline)) void set_errno(int err)
+{
+	barrier();
+	errno = err;
+}
+
+static __attribute__((noinline)) int get_errno(void)
+{
+	barrier();
+	return errno;
+}
+
+static __attribute__((noinline)) void set_failed(int err)
+{
+	barrier();
+	failed = err;
+}
+
+static __attribute__((noinline)) struct uthread *here_self(struct uthread *self)
+{
+	struct here *h = here_now();
+	struct uthread *was = h->self;
+
+	barrier();
+	store_relaxed(&h->self, self);
+	return was;
+}
+
+/* No tick is taken there: nobody is `self` on that block meanwhile. */
+void libc_block_enter(struct libc_block *b)
+{
+	const struct worker *w = worker_current();
+
+	b->mine = arch_tp();
+	b->away = w && w->libc_tp != b->mine;
+	if (!b->away)
+		return;
+	arch_set_tp(w->libc_tp);
+	b->self = here_self(NULL);
+}
+
+void libc_block_leave(const struct libc_block *b)
+{
+	if (!b->away)
+		return;
+	here_self(b->self);
+	arch_set_tp(b->mine);
+}
+
+/* ---- around the clone ---- */
+
+/* One fork at a time, so this is its. */
+static struct libc_block block;
+
 static void fork_lock(void)
 {
+	store_relaxed(&fork_gate, 1);
 	keys_fork_lock();
 	stack_fork_lock();
 }
 
 static void fork_unlock(void)
 {
+	store_relaxed(&fork_gate, 0);
 	stack_fork_unlock();
 	keys_fork_unlock();
+}
+
+/*
+ * With shared TLS fork() must not switch: its caller has never heard of us, and
+ * would find another's thread_local variables. Without ticks who has the lock
+ * is at work elsewhere. With ticks there is nothing to keep, but that it goes
+ * on with the worker it had, as when it is stopped.
+ */
+static void prepare_shared(struct uthread *me)
+{
+	const struct timespec moment = { .tv_nsec = SPARE_WAIT_NS };
+	int32_t bound;
+
+	if (!rt.tick_ns) {
+		while (!runtime_fork_trylock())
+			nanosleep(&moment, NULL);
+		return;
+	}
+	region_enter();
+	bound = me->bound;
+	me->bound = me->worker->index;
+	region_leave();
+	runtime_fork_lock();
+	while (!spare_fork_begin())
+		waiter_sleep(now_ns() + SPARE_WAIT_NS);
+	me->bound = bound;
 }
 
 static void fork_prepare(void)
 {
 	struct uthread *me = uthread_current();
 
-	tls_modules_lock();
-	while (me && !spare_fork_begin())
-		waiter_sleep(now_ns() + SPARE_WAIT_NS);
+	if (me && !uthread_on_own_tls(me)) {
+		prepare_shared(me);
+	} else {
+		runtime_fork_lock();
+		while (me && !spare_fork_begin())
+			waiter_sleep(now_ns() + SPARE_WAIT_NS);
+	}
 	/* Left on this block in parent and child: no tick may move us while
-	 * we borrow the carrier's. The locks are taken and given back there. */
+	 * we borrow libc's. The locks are taken and given back there. */
 	region_enter();
 	if (me)
 		uthread_become(me, UT_FORKING);
-	if (uthread_on_own_tls(me))
-		arch_set_tp(me->worker->tp);
+	libc_block_enter(&block);
 	fork_lock();
 	set_forking(me);
+	if (block.away)
+		set_errno(0);
 }
 
+/* Back on its own block. */
 static void fork_done(struct uthread *me)
 {
-	if (uthread_on_own_tls(me))
-		arch_set_tp(me->tcb);
+	libc_block_leave(&block);
 	if (me)
 		uthread_become(me, UT_RUNNING);
 }
@@ -74,13 +209,20 @@ static void fork_done(struct uthread *me)
 static void fork_parent(void)
 {
 	struct uthread *me = get_forking();
+	int err = get_errno();
 
 	fork_unlock();
 	if (me)
 		spare_fork_end();
 	fork_done(me);
+	/* libc has looked up already where to put it, on arm64, and will put
+	 * it there: on the other block. */
+	if (block.away && err) {
+		set_errno(err);
+		set_failed(err);
+	}
 	region_leave();
-	tls_modules_unlock();
+	runtime_fork_unlock();
 }
 
 static void fork_child(void)
@@ -88,17 +230,81 @@ static void fork_child(void)
 	struct uthread *me = get_forking();
 
 	fork_unlock();
-	tls_modules_forked();
 	runtime_forked(me);
 	fork_done(me);
 	region_leave();
 }
 
+/* ---- libc's functions ---- */
+
+extern void *__dso_handle __attribute__((visibility("hidden")));
+
+/* Ours are the first: before any other is registered. */
 int fork_setup(void)
 {
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 	static bool done;
 
-	if (!done)
-		done = !pthread_atfork(fork_prepare, fork_parent, fork_child);
+	pthread_mutex_lock(&lock);
+	if (!next_register) {
+		NEXT(next_register, "__register_atfork");
+		NEXT(next_fork, "fork");
+		NEXT(next_bare_fork, "_Fork");
+	}
+	if (!done && next_register)
+		done = !next_register(fork_prepare, fork_parent, fork_child,
+				      &__dso_handle);
+	pthread_mutex_unlock(&lock);
 	return done ? 0 : EAGAIN;
+}
+
+__attribute__((constructor(101))) static void setup(void)
+{
+	fork_setup();
+}
+
+/* What pthread_atfork() calls, which every program has a copy of. */
+EXPORT int __register_atfork(handler_fn prepare, handler_fn parent,
+			     handler_fn child, void *dso);
+int __register_atfork(handler_fn prepare, handler_fn parent, handler_fn child,
+		      void *dso)
+{
+	if (fork_setup())
+		return ENOMEM;
+	return next_register(prepare, parent, child, dso);
+}
+
+EXPORT pid_t fork(void)
+{
+	pid_t pid;
+
+	if (fork_setup())
+		return errno = ENOMEM, -1;
+	set_failed(0);
+	pid = next_fork();
+	/* The program's handlers may have changed it since. */
+	if (pid < 0 && failed)
+		errno = failed;
+	return pid;
+}
+
+/* The one without handlers: in its child nothing of ours may be called. */
+EXPORT pid_t _Fork(void);
+pid_t _Fork(void)
+{
+	struct libc_block b;
+	pid_t pid;
+	int err;
+
+	if (!next_bare_fork && (fork_setup() || !next_bare_fork))
+		return errno = ENOSYS, -1;
+	region_enter();
+	libc_block_enter(&b);
+	pid = next_bare_fork();
+	err = get_errno();
+	libc_block_leave(&b);
+	if (pid < 0)
+		set_errno(err);
+	region_leave();
+	return pid;
 }

@@ -24,15 +24,11 @@ static void (*glibc_handler[2])(int, siginfo_t *, void *);
 
 static void on_carrier(int sig, siginfo_t *si, void *uc)
 {
-	struct uthread *me = uthread_current();
-	bool away = uthread_on_own_tls(me);
-	uintptr_t mine = arch_tp();
+	struct libc_block b;
 
-	if (away)
-		arch_set_tp(me->worker->tp);
+	libc_block_enter(&b);
 	glibc_handler[sig - SIG_FIRST](sig, si, uc);
-	if (away)
-		arch_set_tp(mine);
+	libc_block_leave(&b);
 }
 
 static void wrap_signal(int sig)

@@ -56,7 +56,7 @@ static void *worker_main(void *arg)
 	char name[UTHREAD_NAME_MAX];
 	uint32_t how, *ready;
 
-	w->tp = arch_tp();
+	w->tp = w->libc_tp = arch_tp();
 	w->base.tp = w->tp;
 	w->base.busy = 1;
 	w->tls = &uthread_here;
@@ -171,7 +171,11 @@ static struct worker *worker_new(int cpu, int i, enum worker_kind kind)
 	return w;
 }
 
-static uthread_mutex_t modules_lock = UTHREAD_MUTEX_INITIALIZER;
+/*
+ * Of the list of modules (tls/), and of a fork: one to park for. Recursive: a
+ * handler of a signal that came to who has it may fork.
+ */
+static uthread_mutex_t modules_lock = UTHREAD_RECURSIVE_MUTEX_INITIALIZER;
 
 static void modules_lock_take(void)
 {
@@ -183,9 +187,42 @@ static void modules_lock_give(void)
 	uthread_mutex_unlock(&modules_lock);
 }
 
-static void modules_lock_forked(void)
+/* ---- across a fork ---- */
+
+void runtime_fork_lock(void)
 {
-	uthread_mutex_init(&modules_lock, NULL);
+	modules_lock_take();
+	pthread_mutex_lock(&start_lock);
+}
+
+bool runtime_fork_trylock(void)
+{
+	if (uthread_mutex_trylock(&modules_lock))
+		return false;
+	pthread_mutex_lock(&start_lock);
+	return true;
+}
+
+void runtime_fork_unlock(void)
+{
+	pthread_mutex_unlock(&start_lock);
+	modules_lock_give();
+}
+
+/* A fork has that lock for as long as the gate is shut. */
+static void wait_for_fork(void)
+{
+	modules_lock_take();
+	modules_lock_give();
+}
+
+static void locks_forked(void)
+{
+	static const uthread_mutex_t fresh =
+		UTHREAD_RECURSIVE_MUTEX_INITIALIZER;
+
+	modules_lock = fresh;
+	pthread_mutex_init(&start_lock, NULL);
 }
 
 /* One worker more, beyond those of the start. NULL: it could not be made. */
@@ -218,11 +255,11 @@ static int start_locked(const struct uthread_config *user)
 		goto out;
 	if (fork_setup())
 		goto out;
+	fork_gate_wait = wait_for_fork;
 	bias_setup();
 	tls_hooks = (struct tls_hooks){
 		.lock = modules_lock_take,
 		.unlock = modules_lock_give,
-		.forked = modules_lock_forked,
 		.libraries_changed = preempt_find_libc,
 	};
 	err = stack_setup();
@@ -343,7 +380,7 @@ void runtime_forked(struct uthread *me)
 	int i;
 
 	rt.generation += 2; /* waiter.h */
-	pthread_mutex_init(&start_lock, NULL);
+	locks_forked();
 	timer_forked();
 	stack_each(is_gone, me);
 	for (i = 0; i < rt.existing; i++) {

@@ -65,7 +65,6 @@ static uint64_t nslots;
 
 /* Guarded by pool_lock. */
 static uint32_t pool_lock;
-static uint32_t forking; /* both locks are with a fork */
 static struct pool pools[STACK_CLASSES][2];
 
 /* Immutable after stack_setup(). */
@@ -347,13 +346,13 @@ static struct uthread *slot_new(unsigned class)
 	struct uthread *ut = NULL;
 	struct slab *s = NULL;
 
-	spin_lock_or_stop(&slab_lock);
+	spin_lock_gated(&slab_lock);
 	while (is_full(*open) && !s) {
 		spin_unlock(&slab_lock);
 		s = slab_new(class);
 		if (!s)
 			return NULL;
-		spin_lock_or_stop(&slab_lock);
+		spin_lock_gated(&slab_lock);
 	}
 	if (s && is_full(*open)) {
 		/* A library may have come since it was mapped; what is refused
@@ -452,8 +451,8 @@ static bool pool_to_global(struct uthread *first, unsigned c, unsigned own,
 		trim(ut);
 	}
 	if (!in_region)
-		spin_lock_or_stop(&pool_lock);
-	else if (!spin_lock_unless(&pool_lock, &forking))
+		spin_lock_gated(&pool_lock);
+	else if (!spin_lock_unless_gated(&pool_lock))
 		return false;
 	for (ut = first; ut; ut = next) {
 		next = ut->next;
@@ -471,7 +470,7 @@ static void pool_spill(struct pool *p, unsigned c, unsigned own)
 	const uint32_t before = p->count;
 	uint32_t i;
 
-	if (load_relaxed(&forking))
+	if (load_relaxed(&fork_gate))
 		return; /* the next time */
 	for (i = 1; i < POOL_MAX / 2; i++)
 		last = last->next;
@@ -493,8 +492,8 @@ static struct uthread *pool_from_global(struct worker *w, unsigned c,
 	if (!load_relaxed(&pools[c][own].head))
 		return NULL;
 	if (!w)
-		spin_lock_or_stop(&pool_lock);
-	else if (!spin_lock_unless(&pool_lock, &forking))
+		spin_lock_gated(&pool_lock);
+	else if (!spin_lock_unless_gated(&pool_lock))
 		return NULL; /* slot_new() waits for the fork */
 	ut = pool_pop(&pools[c][own]);
 	for (n = 0; w && n < POOL_MAX / 4; n++) {
@@ -563,12 +562,10 @@ void stack_fork_lock(void)
 {
 	spin_lock(&slab_lock);
 	spin_lock(&pool_lock);
-	store_relaxed(&forking, 1);
 }
 
 void stack_fork_unlock(void)
 {
-	store_relaxed(&forking, 0);
 	spin_unlock(&pool_lock);
 	spin_unlock(&slab_lock);
 }

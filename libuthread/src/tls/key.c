@@ -73,7 +73,7 @@ int uthread_key_create(uthread_key_t *key, void (*destructor)(void *))
 {
 	uint32_t i;
 
-	spin_lock_or_stop(&key_lock);
+	spin_lock_gated(&key_lock);
 	for (i = 0; i < UTHREAD_KEYS_MAX; i++) {
 		if (keys[i].seq & 1)
 			continue;
@@ -92,7 +92,7 @@ int uthread_key_delete(uthread_key_t key)
 
 	if (key >= UTHREAD_KEYS_MAX)
 		return EINVAL;
-	spin_lock_or_stop(&key_lock);
+	spin_lock_gated(&key_lock);
 	if (keys[key].seq & 1) {
 		store_release(&keys[key].seq, keys[key].seq + 1);
 		err = 0;
@@ -203,10 +203,12 @@ void keys_end(struct uthread *ut)
 
 void keys_fork_lock(void)
 {
+	pthread_mutex_lock(&foreign_lock);
 	spin_lock(&key_lock);
 }
 
 void keys_fork_unlock(void)
 {
+	pthread_mutex_unlock(&foreign_lock);
 	spin_unlock(&key_lock);
 }

@@ -76,11 +76,6 @@ void tls_modules_unlock(void)
 	tls_hooks.unlock();
 }
 
-void tls_modules_forked(void)
-{
-	tls_hooks.forked();
-}
-
 /* ---- the loader's notes ---- */
 
 struct dtv_entry {

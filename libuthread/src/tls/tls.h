@@ -62,7 +62,6 @@ void tls_modules_end(void);
 /* Held while a block is made, and across a fork. Not in a region. */
 void tls_modules_lock(void);
 void tls_modules_unlock(void);
-void tls_modules_forked(void);
 
 /*
  * The lock on the list of modules is one to park for, which sync/ has: set
@@ -71,7 +70,6 @@ void tls_modules_forked(void);
 struct tls_hooks {
 	void (*lock)(void);
 	void (*unlock)(void);
-	void (*forked)(void);
 	/* Libraries came or went. */
 	void (*libraries_changed)(void);
 };

@@ -227,13 +227,6 @@ int fault_pthread_setspecific(pthread_key_t key, const void *value)
 	return pthread_setspecific(key, value);
 }
 
-int fault_pthread_atfork(void (*prepare)(void), void (*parent)(void),
-			 void (*child)(void))
-{
-	FAIL_NUMBER("pthread_atfork", ENOMEM);
-	return pthread_atfork(prepare, parent, child);
-}
-
 int fault_pthread_setaffinity_np(pthread_t t, size_t bytes,
 				 const cpu_set_t *set)
 {
