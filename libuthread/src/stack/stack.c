@@ -300,7 +300,7 @@ bool stacks_protect(void)
 	bool all = true;
 	struct slab *s;
 
-	spin_lock_or_stop(&slab_lock);
+	spin_lock_gated(&slab_lock);
 	for (s = slabs; s; s = s->next)
 		all &= slab_protect(s, stack_prot());
 	for (o = others; o; o = o->next)
@@ -313,7 +313,7 @@ void stack_other_add(struct stack_other *s)
 {
 	bool done;
 
-	spin_lock_or_stop(&slab_lock);
+	spin_lock_gated(&slab_lock);
 	/* A library may have come since it was mapped. */
 	done = other_protect(s, stack_prot());
 	s->next = others;
@@ -328,7 +328,7 @@ void stack_other_add(struct stack_other *s)
 
 void stack_other_remove(struct stack_other *s)
 {
-	spin_lock_or_stop(&slab_lock);
+	spin_lock_gated(&slab_lock);
 	*s->prev = s->next;
 	if (s->next)
 		s->next->prev = s->prev;
