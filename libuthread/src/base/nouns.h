@@ -237,6 +237,13 @@ struct runtime {
 
 extern struct runtime rt;
 
+/* A signal handler: qemu-user before 8.1 gives it a stack that is not aligned. */
+#if defined(__x86_64__)
+#define HANDLER __attribute__((force_align_arg_pointer))
+#else
+#define HANDLER
+#endif
+
 /* ---- panic.c ---- */
 /* One line on standard error, then abort(). Async-signal-safe. */
 __attribute__((noreturn, format(printf, 1, 2))) void ut_panic(const char *fmt,

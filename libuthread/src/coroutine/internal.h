@@ -46,6 +46,7 @@ struct co_stack {
 	char *guard;
 	char *low; /* lowest usable address, above the guard */
 	size_t bytes; /* usable */
+	uintptr_t valgrind; /* its number there */
 	struct stack_other other;
 };
 

@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/valgrind.h"
 #include "coroutine/internal.h"
 
 struct co_stack *co_stack_new(size_t bytes)
@@ -41,6 +42,7 @@ struct co_stack *co_stack_new(size_t bytes)
 	s->guard = p;
 	s->low = p + page;
 	s->bytes = bytes;
+	s->valgrind = valgrind_stack(s->low, bytes);
 	s->other.low = s->low;
 	s->other.bytes = bytes;
 	stack_other_add(&s->other);
@@ -52,6 +54,7 @@ void co_stack_free(struct co_stack *s)
 	int saved = errno;
 
 	stack_other_remove(&s->other);
+	valgrind_stack_gone(s->valgrind);
 	munmap(s->guard, (size_t)(s->low - s->guard) + s->bytes);
 	free(s);
 	errno = saved;

@@ -233,7 +233,7 @@ static bool somebody_waits(const struct worker *w, uint64_t *until)
 	return *until != NO_DEADLINE && *until <= now_ns();
 }
 
-void preempt_on_tick(int sig, siginfo_t *si, void *ucp)
+HANDLER void preempt_on_tick(int sig, siginfo_t *si, void *ucp)
 {
 	struct worker *w = tick_of(si);
 	struct here *h = here_now();

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/san.h"
+#include "base/valgrind.h"
 #include "process/process.h"
 #include "stack/stack.h"
 
@@ -266,8 +267,9 @@ int config_load(struct config *c, const struct uthread_config *user)
 		c->cpus[c->ncpus++] = 0; /* /proc-less or odd; one worker */
 	c->workers = c->ncpus < WORKERS_MAX ? c->ncpus : WORKERS_MAX;
 	c->stack_slot = STACK_SLOT_DEFAULT;
-	/* ASan's own code is full of locks and knows nothing of ticks. */
-	c->tick_ns = UTHREAD_ASAN ? 0 : 1000000;
+	/* ASan's own code is full of locks and knows nothing of ticks. Valgrind
+	 * takes a signal frame that is copied for somebody's mistake. */
+	c->tick_ns = UTHREAD_ASAN || valgrind_running() ? 0 : 1000000;
 	c->tick_source = UTHREAD_TICK_WORKER;
 	c->tick_signal = SIGURG;
 	c->spares = 16;

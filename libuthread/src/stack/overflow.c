@@ -88,7 +88,7 @@ static uintptr_t pc_of(const void *ucp)
 #endif
 }
 
-static void on_segv(int sig, siginfo_t *si, void *uc)
+HANDLER static void on_segv(int sig, siginfo_t *si, void *uc)
 {
 	const struct uthread *ut = uthread_current();
 	const char *addr = si->si_addr;

@@ -34,6 +34,7 @@
 #include <sys/mman.h>
 
 #include "base/san.h"
+#include "base/valgrind.h"
 #include "stack/stack.h"
 
 #ifndef MADV_GUARD_INSTALL
@@ -253,6 +254,7 @@ static struct uthread *slot_carve(struct slab *s)
 	ut->colour = (uint8_t)(s->carved % COLOURS);
 	ut->stack_low = slot + page;
 	ut->stack_top = (char *)ut;
+	valgrind_stack(ut->stack_low, (size_t)(ut->stack_top - ut->stack_low));
 	ut->id = UTHREAD_FIRST_ID + (uint32_t)nslots;
 	store_relaxed(&nslots, nslots + 1);
 	/* pairs with the acquire in stack_each() */
