@@ -46,7 +46,7 @@ unshare --mount --pid --fork true 2>/dev/null ||
 	die 3 "mounts are forbidden here, as in most containers; use a machine"
 tools/packages.sh fresh
 git=(git -c "safe.directory=$ROOT")
-"${git[@]}" rev-parse -q --verify HEAD >/dev/null 2>&1 ||
+commit=$("${git[@]}" rev-parse -q --verify HEAD 2>/dev/null) ||
 	die 3 "this tree is not a git clone: what is committed in it cannot be said"
 [ -z "$("${git[@]}" status --porcelain)" ] ||
 	note "what is not committed here is left out"
@@ -171,17 +171,18 @@ inside() {
 
 # --- the system ---
 
-# copy PATH [AS]: into the system, if it is here; links are followed.
+# copy PATH [AS]: into the system, if it is here; links are followed. What
+# cannot be read, cp says, and perhaps nobody needs it.
 copy() {
 	local to=$root${2:-$1}
 	[ -e "$1" ] || return 0
 	if [ -d "$1" ]; then
 		mkdir -p "$to"
-		cp -RL -- "$1/." "$to/"
+		cp -RL -- "$1/." "$to/" || true
 	else
 		mkdir -p "$(dirname "$to")"
 		rm -f "$to"
-		cp -L -- "$1" "$to"
+		cp -L -- "$1" "$to" || true
 	fi
 }
 
@@ -198,7 +199,9 @@ configure() {
 	local path pip=(/etc/pip.conf "${XDG_CONFIG_HOME:-$HOME/.config}/pip/pip.conf"
 		"$HOME/.pip/pip.conf")
 	printf '%s\n' "deb ${list//$'\n'/$'\ndeb '}" >"$root/etc/apt/sources.list"
-	apt-config dump | grep '^Acquire::' | grep -v '^Acquire::IndexTargets' >"$root/etc/apt/apt.conf.d/90machine"
+	# Lists of icons and the like are not for a minimal system.
+	apt-config dump | sed '/^Acquire::/!d; /^Acquire::IndexTargets/d' \
+		>"$root/etc/apt/apt.conf.d/90machine"
 	for path in /etc/{hosts,resolv.conf} /usr/local/share/ca-certificates \
 		/etc/apt/{auth.conf,auth.conf.d,trusted.gpg,trusted.gpg.d}; do
 		copy "$path"
@@ -213,7 +216,7 @@ configure() {
 		passed_values
 		cat "$root/etc/apt/apt.conf.d/90machine" "${pip[@]}" 2>/dev/null
 	} | grep -oE '(^|[ ="'\''])/[^] ;,"'\'']+' | sed 's,^[^/]*,,' | sort -u)
-	"${git[@]}" archive --prefix=swtch/ HEAD | tar -x -C "$root/root"
+	"${git[@]}" archive --prefix=swtch/ "$commit" | tar -x -C "$root/root"
 }
 
 installed() {
@@ -230,18 +233,32 @@ quietly "bootstrapping Debian 12 with $GIVEN into $folder" bootstrap ||
 configure
 quietly "giving it this machine's certificates" inside update-ca-certificates ||
 	die 1 "update-ca-certificates failed (see above)"
-report=("a system of $(installed) packages after $((SECONDS - start)) s")
+report=("commit ${commit:0:10}: a system of $(installed) packages after $((SECONDS - start)) s")
 
 # --- the commands ---
 
-# missed LOG: what the command or its tests say they did not find.
+# left_out LOG: the guests that could not be had, the tests that were skipped.
+left_out() {
+	grep -E -e '^swtch: no guest' -e '^SKIPPED ' \
+		-e '^ *[0-9]+/[0-9]+ .* SKIP ' "$1" || true
+}
+
+# missed LOG: the lines of shells, compilers, Meson and Python for what is not
+# there, and our own errors.
 missed() {
-	grep -hoE -e '[^ :]+: (command )?not found' -e '[^ :]+: No such file.*' \
-		-e 'ModuleNotFoundError:.*' -e 'cannot find -l[^ :]+' \
-		-e "Program '?[^ ']+'? .*not found.*" -e 'Dependency .* not found.*' \
-		-e 'Dependency lookup for .*' -e 'swtch: error: .*' \
-		-e '^SKIPPED .*' -e '[^ ]+ +SKIP .*' -e '^no guest.*' "$1" |
-		sort -u | head -n 40 || true
+	grep -oE -e '[^ :]+: (command )?not found' -e '[^ :]+: No such file .*' \
+		-e 'ModuleNotFoundError: .*' -e 'cannot find -l[^ :]+' \
+		-e '(Program|Dependency|Library) .* not found.*' \
+		-e 'Dependency lookup .*' -e 'swtch: error: .*' "$1" |
+		awk '!seen[$0]++' | head -n 20 || true
+}
+
+# tell WHAT: each line of standard input into the report.
+tell() {
+	local line
+	while read -r line; do
+		report+=("$1: $line")
+	done
 }
 
 failed=()
@@ -253,23 +270,26 @@ for command in "${commands[@]}"; do
 	mkfifo "$folder/output"
 	tee "$log" <"$folder/output" &
 	shown=$!
-	if inside make --no-print-directory -C swtch "$command" >"$folder/output" 2>&1; then
-		verdict=passed
-	else
-		verdict="FAILED ($?)"
-		failed+=("make $command")
-	fi
+	status=0
+	inside make --no-print-directory -C swtch "$command" \
+		>"$folder/output" 2>&1 || status=$?
 	wait "$shown"
 	rm "$folder/output"
-	asked=$(sed -n 's/^swtch: installing Debian packages: //p' "$log" |
-		paste -sd ' ')
-	report+=("make $command: $verdict in $((SECONDS - start)) s, installed ${asked:-nothing} ($(($(installed) - before)) packages in all)")
-	while read -r line; do
-		[ -z "$line" ] || report+=("make $command said: $line")
-	done < <(missed "$log")
+	if [ "$status" -eq 0 ]; then
+		verdict=passed
+	else
+		verdict="FAILED with status $status"
+		failed+=("make $command")
+	fi
+	report+=("make $command: $verdict after $((SECONDS - start)) s")
+	tell "  it installed" < <(sed -n \
+		's/^swtch: installing Debian packages: //p' "$log")
+	report+=("  $(($(installed) - before)) packages came by that")
+	tell "  it left out" < <(left_out "$log")
+	[ "$status" -eq 0 ] || tell "  it missed" < <(missed "$log")
 done
 
-report+=("$(du -sm "$root" | cut -f 1) MB in the end")
+report+=("the system has $(du -sm "$root" | cut -f 1) MB in the end")
 for line in "${report[@]}"; do
 	note "$line"
 done
