@@ -201,9 +201,15 @@ struct worker {
 	enum worker_kind kind;
 };
 
+enum started {
+	NOT_STARTED = 0,
+	STARTED = 1,
+	FORKED = 2, /* the child of a uthread's fork: it, and its worker */
+};
+
 struct runtime {
 	/* Immutable once `started` is 1 (release; readers acquire). */
-	uint32_t started;
+	uint32_t started; /* enum started */
 	uint32_t generation; /* + 2 in each child of a fork */
 	int nworkers;
 	int capacity; /* with the spares there may be */

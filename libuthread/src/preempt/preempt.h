@@ -32,8 +32,11 @@ void tick_retry(struct worker *w);
 void tick_pass_on(struct worker *w, const siginfo_t *si);
 /* A tick for this worker, now. */
 void tick_send(struct worker *w);
-/* In the child of a fork timers are gone. */
+/* In the child of a fork timers are gone; `w`: the worker that is left, NULL:
+ * none. */
 void tick_forked(struct worker *w);
+/* It has use for its own again. Any thread may ask. */
+void tick_regain(struct worker *w);
 /* The worker whose tick this signal is, NULL: it is somebody else's. */
 struct worker *tick_of(const siginfo_t *si);
 /* What the program had for this signal before. */

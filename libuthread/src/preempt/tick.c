@@ -296,15 +296,10 @@ int tick_setup(const struct config *c)
 	return sigaction(rt.tick_signal, &sa, NULL) ? EINVAL : 0;
 }
 
-int tick_worker_setup(struct worker *w)
+static int make_timers(struct worker *w)
 {
-	sigset_t set;
-	int err;
+	int err = make_timer(&w->timer, w);
 
-	w->ticking = 1; /* nobody arms it */
-	if (!rt.tick_ns)
-		return 0;
-	err = make_timer(&w->timer, w);
 	if (err)
 		return err;
 	if (rt.tick_source == UTHREAD_TICK_PROCESS && !process_timer_made) {
@@ -315,6 +310,20 @@ int tick_worker_setup(struct worker *w)
 		}
 		process_timer_made = true;
 	}
+	return 0;
+}
+
+int tick_worker_setup(struct worker *w)
+{
+	sigset_t set;
+	int err;
+
+	w->ticking = 1; /* nobody arms it */
+	if (!rt.tick_ns)
+		return 0;
+	err = make_timers(w);
+	if (err)
+		return err;
 	sigemptyset(&set);
 	sigaddset(&set, rt.tick_signal);
 	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
@@ -336,13 +345,20 @@ void tick_worker_end(struct worker *w)
 
 void tick_forked(struct worker *w)
 {
-	const sigset_t usual = w->sigmask;
-
 	process_timer_made = false;
 	process_running = 0;
-	if (rt.tick_ns && tick_worker_setup(w)) {
+	if (w)
+		store_relaxed(&w->ticking, 1); /* nobody arms it */
+}
+
+void tick_regain(struct worker *w)
+{
+	if (!rt.tick_ns)
+		return;
+	if (make_timers(w)) {
 		ut_warn("after fork: no timer for the worker; its uthreads are not preempted");
 		rt.tick_ns = 0; /* w->timer is somebody else's number now */
+		return;
 	}
-	w->sigmask = usual; /* the program's mask may be another just now */
+	store_release(&w->ticking, 0);
 }

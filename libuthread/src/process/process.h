@@ -13,7 +13,9 @@ int config_load(struct config *c, const struct uthread_config *user);
 int runtime_start(const struct uthread_config *user);
 static inline int runtime_ensure(void)
 {
-	return likely(load_acquire(&rt.started)) ? 0 : runtime_start(NULL);
+	return likely(load_acquire(&rt.started) == STARTED) ?
+		       0 :
+		       runtime_start(NULL);
 }
 /* In the child of a fork: nothing runs but the caller. */
 void runtime_forked(struct uthread *me);

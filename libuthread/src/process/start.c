@@ -95,8 +95,8 @@ static void *worker_main(void *arg)
 	if (how == 2)
 		return NULL;
 	/* Wait for the others: rt is complete once it is published. */
-	while (!load_acquire(&rt.started))
-		futex_wait(&rt.started, 0, NO_DEADLINE);
+	while ((how = load_acquire(&rt.started)) != STARTED)
+		futex_wait(&rt.started, how, NO_DEADLINE);
 	sched_loop(w);
 }
 
@@ -237,16 +237,44 @@ static struct worker *add_spare(bool rescuer)
 	return w;
 }
 
+/* How it was started, for children of forks; cpus NULL: it never was. */
+static struct config kept;
+
+/* Under start_lock: workers up to the configured number. Returns how many. */
+static int add_workers(const struct config *c, int have)
+{
+	int i;
+
+	for (i = have; i < c->workers; i++)
+		if (!worker_new(c->pin ? c->cpus[i % c->ncpus] : -1, i,
+				WORKER_PROPER))
+			break;
+	if (i && i < c->workers)
+		ut_warn("only %d of %d workers could be started", i,
+			c->workers);
+	return i;
+}
+
+/* They wait for it: rt is complete once it is published. */
+static void publish(void)
+{
+	store_release(&rt.started, STARTED); /* pairs: runtime_ensure */
+	futex_wake(&rt.started, rt.existing);
+}
+
 /* Under start_lock. Workers that did start stay parked when a later one
  * cannot: the runtime then has fewer of them, at least one. */
 static int start_locked(const struct uthread_config *user)
 {
-	struct config c;
+	struct config c = kept;
 	int err, i;
 
-	err = config_load(&c, user);
-	if (err)
-		return err;
+	/* In the child of a fork it is what it was, if nothing else is said. */
+	if (user || !c.cpus) {
+		err = config_load(&c, user);
+		if (err)
+			return err;
+	}
 	err = EAGAIN;
 	rt.capacity =
 		c.workers + (c.tick_ns ? c.spares + SPARES_RESERVE + 1 : 0);
@@ -283,14 +311,9 @@ static int start_locked(const struct uthread_config *user)
 		rt.tick_ns = 0;
 	}
 	err = EAGAIN;
-	for (i = 0; i < c.workers; i++)
-		if (!worker_new(c.pin ? c.cpus[i % c.ncpus] : -1, i,
-				WORKER_PROPER))
-			break;
+	i = add_workers(&c, 0);
 	if (!i)
 		goto out;
-	if (i < c.workers)
-		ut_warn("only %d of %d workers could be started", i, c.workers);
 	rt.nworkers = i;
 	store_release(&rt.existing, i);
 	if (!c.tls)
@@ -307,10 +330,12 @@ static int start_locked(const struct uthread_config *user)
 	spare_setup(rt.tick_ns ? c.spares : 0, add_spare);
 	monitor_start();
 	err = 0;
-	store_release(&rt.started, 1); /* pairs: runtime_ensure, worker_main */
-	futex_wake(&rt.started, rt.existing);
+	publish();
 out:
-	free(c.cpus);
+	if (c.cpus != kept.cpus)
+		free(err ? c.cpus : kept.cpus);
+	if (!err)
+		kept = c;
 	if (err) {
 		free(rt.workers);
 		rt.workers = NULL;
@@ -319,15 +344,35 @@ out:
 	return err;
 }
 
+/*
+ * Under start_lock, in the child of a uthread's fork, which has use for more
+ * than itself: what threads and timers there were in the parent. A child that
+ * only becomes another program never comes here.
+ */
+static void grow_locked(void)
+{
+	int n;
+
+	bias_setup();
+	tick_regain(rt.workers[0]);
+	n = add_workers(&kept, 1);
+	rt.nworkers = n;
+	store_release(&rt.existing, n);
+	monitor_start();
+	publish();
+}
+
 int runtime_start(const struct uthread_config *user)
 {
 	int err = 0, saved = errno;
 
 	pthread_mutex_lock(&start_lock);
-	if (!rt.started)
+	if (rt.started == NOT_STARTED)
 		err = start_locked(user);
 	else if (user)
 		err = EBUSY;
+	else if (rt.started == FORKED)
+		grow_locked();
 	pthread_mutex_unlock(&start_lock);
 	errno = saved;
 	return err;
@@ -370,9 +415,10 @@ static void is_gone(struct uthread *ut, void *me)
 }
 
 /*
- * In the child only the caller exists. A uthread goes on with its worker as
- * the only one; after a fork by a plain pthread the runtime starts afresh
- * at the next create. Other uthreads are gone, as other pthreads are.
+ * In the child only the caller exists. A uthread goes on with its worker as the
+ * only one until the first create there (grow_locked()); after a fork by a plain
+ * pthread the runtime starts afresh at the next create, as it was configured.
+ * Other uthreads are gone, as other pthreads are.
  */
 void runtime_forked(struct uthread *me)
 {
@@ -396,8 +442,9 @@ void runtime_forked(struct uthread *me)
 	rt.global_count = 0;
 	rt.nidle = rt.nspinning = 0;
 	rt.idle_head = rt.timekeeper = NULL;
+	tick_forked(w);
 	if (!me) {
-		rt.started = 0;
+		rt.started = NOT_STARTED;
 		rt.nworkers = 0;
 		free(rt.workers);
 		rt.workers = NULL;
@@ -432,8 +479,6 @@ void runtime_forked(struct uthread *me)
 	rt.nworkers = rt.existing = 1;
 	w->kind = WORKER_PROPER;
 	w->state = WORKER_WORKING;
+	rt.started = FORKED;
 	monitor_forked();
-	tick_forked(w);
-	monitor_start();
-	bias_setup();
 }

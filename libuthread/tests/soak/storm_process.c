@@ -145,9 +145,9 @@ static void in_the_child(struct soak *s)
 		free(malloc(soak_random(s, 5000)));
 	fprintf(shared, "child of %x\n", s->tag);
 	CHECK(dlsym(RTLD_DEFAULT, "malloc"));
-	CHECK_EQ(uthread_workers(), 1);
 	if (TEST_EMULATED)
 		return; /* qemu-user cannot start threads there */
+	CHECK(uthread_workers() >= 1);
 	for (int i = 0; i < 3; i++)
 		t[i] = spawn(counts, &n);
 	for (int i = 0; i < 3; i++)
