@@ -22,7 +22,8 @@
  * value, or errno, does not survive a switch.
  *
  * Environment, read once when the workers start:
- *   UTHREAD_WORKERS=N        1..1024, default: CPUs allowed to the process
+ *   UTHREAD_WORKERS=N        1..1024, default: CPUs allowed to the process, or
+ *                            what its cgroups allow, if less
  *   UTHREAD_STACK_SIZE=BYTES default stack (K, M suffixes), default 256K
  *   UTHREAD_TLS=own|shared   default TLS mode
  *   UTHREAD_TICK=[SOURCE:]TIME|off   preemption: worker, process or monitor,
@@ -139,8 +140,9 @@ uint32_t uthread_id(uthread_t thread);
 int uthread_getstack(uthread_t thread, void **low, size_t *bytes);
 /* The TLS mode the thread really has. */
 int uthread_gettls(uthread_t thread, enum uthread_tls *mode);
-/* The worker that runs the caller now, -1 in a plain pthread. Spares have the
- * numbers from uthread_workers() on; nobody can be bound to one. */
+/* The worker that runs the caller now, -1 in a plain pthread. Spares, and
+ * workers that are one too many, have numbers from uthread_workers() on; nobody
+ * can be bound to one. */
 int uthread_worker(void);
 
 /* ---- the runtime ------------------------------------------------------ */
@@ -240,6 +242,13 @@ struct uthread_config {
 int uthread_init(const struct uthread_config *config);
 /* How many workers run (starts them when none does), or -1: cannot start. */
 int uthread_workers(void);
+/* Have so many, 1 to 1024, from now on (starts them when none runs). New ones
+ * are there when it returns. Those that are too many give away what they have
+ * at their next switch or tick and rest; each gets up for uthreads that are
+ * bound to it. From then on the number does not follow the CPUs of the process.
+ * EINVAL: not such a number. EAGAIN: not so many can be had, as with fewer at
+ * the start. */
+int uthread_set_workers(int workers);
 /* The kernel's thread id of worker w, 0 when there is no such worker. */
 int uthread_worker_tid(int worker);
 

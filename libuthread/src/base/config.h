@@ -7,6 +7,7 @@
 
 struct config {
 	int workers;
+	bool fixed; /* as many as somebody said */
 	int pin;
 	int ncpus;
 	int *cpus; /* malloced */

@@ -191,7 +191,8 @@ struct worker {
 	uint32_t wake; /* futex: 1 wakes the sleeper */
 
 	/* Immutable after start. */
-	int index;
+	int index; /* in rt.workers */
+	int number; /* among those of its kind: what the program knows */
 	int cpu; /* -1: not pinned */
 	pid_t tid;
 	pthread_t pthread;
@@ -211,9 +212,9 @@ struct runtime {
 	/* Immutable once `started` is 1 (release; readers acquire). */
 	uint32_t started; /* enum started */
 	uint32_t generation; /* + 2 in each child of a fork */
-	int nworkers;
-	int capacity; /* with the spares there may be */
+	int capacity; /* workers there may ever be, with spares */
 	struct worker **workers; /* [capacity]; NULL: not yet */
+	struct worker **proper; /* [WORKERS_MAX], by number; workers.c */
 	uint64_t tick_ns; /* 0: no preemption */
 	enum uthread_tick tick_source;
 	int tick_signal;
@@ -223,6 +224,7 @@ struct runtime {
 	enum uthread_tls tls; /* never DEFAULT */
 	uint8_t default_class[2]; /* stack_class(0, own) */
 
+	int nworkers; /* atomic: workers proper in force; workers.c */
 	int existing; /* atomic: workers so far, spares included */
 	uint32_t nstuck; /* workers that are stuck; preempt/spare.c guards it */
 

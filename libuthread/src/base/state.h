@@ -25,9 +25,12 @@
  *		 worker, and a spare has its queue	spare.c's lock
  *	HELD     the same, and it cannot be stopped	spare.c's lock
  *	PARKED   a spare that is not needed		spare.c's lock
+ *		 a worker proper that is one too many	who wins it
  *
  * LEAVING is a bit beside it: a spare too many, which parks as soon as it has
- * given away what it has; spare.c's lock.
+ * given away what it has; spare.c's lock. Or a worker proper of which there are
+ * too many (process/workers.c, under its lock): the bit stays while it is so,
+ * and it gets up only for who is bound to it.
  *
  * With -Dassertions=true every step is checked against the tables and a wrong
  * one ends the process at the spot.

@@ -27,6 +27,7 @@
 #define LOOK_EVERY_NS 5000000u /* between looks, where ticks are signals */
 #define LOOKS 2
 #define STACK_BYTES (256ul << 10)
+#define SECOND_NS 1000000000u
 #define REST_AFTER 20 /* looks with nothing to see */
 
 static struct {
@@ -35,6 +36,8 @@ static struct {
 	bool started;
 	bool maker; /* spare_maker() runs */
 } mon;
+
+void (*monitor_second)(void);
 
 /* What the last look saw. */
 struct seen {
@@ -141,7 +144,7 @@ static void *monitor_main(void *arg)
 				       rt.tick_ns :
 				       LOOK_EVERY_NS;
 	static struct seen seen[2 * WORKERS_MAX];
-	uint64_t next = now_ns() + every;
+	uint64_t next = now_ns() + every, second = next + SECOND_NS;
 	uint32_t word, quiet = 0;
 	bool waits;
 	int i;
@@ -157,6 +160,10 @@ static void *monitor_main(void *arg)
 		/* In the child of a fork not before it has use for them. */
 		if (waits || spare_any())
 			spare_tend();
+		if (monitor_second && now_ns() >= second) {
+			monitor_second();
+			second = now_ns() + SECOND_NS;
+		}
 		quiet = waits ? 0 : quiet + 1;
 		if (quiet > REST_AFTER) {
 			__atomic_store_n(&mon.resting, 1, __ATOMIC_SEQ_CST);
@@ -216,6 +223,11 @@ void monitor_start(void)
 			"");
 	if (rt.tick_source == UTHREAD_TICK_MONITOR)
 		rt.tick_source = UTHREAD_TICK_WORKER;
+}
+
+bool monitor_has_maker(void)
+{
+	return mon.maker;
 }
 
 bool monitor_runs(void)

@@ -222,12 +222,20 @@ static void defer(struct worker *w, struct here *h, int why)
 	tick_retry(w);
 }
 
+/* Its worker is one too many, and others can go on with what it runs. */
+static bool is_surplus(const struct worker *w)
+{
+	const struct uthread *ut = load_relaxed(&w->running);
+
+	return unlikely(worker_is_leaving(w)) && ut && ut->bound < 0;
+}
+
 /* Does anybody wait for this worker's CPU, or for who has it? If not, *until
  * says from when on somebody will. */
 static bool somebody_waits(const struct worker *w, uint64_t *until)
 {
 	if (load_relaxed(&w->count) || load_relaxed(&w->inbox_count) ||
-	    load_relaxed(&rt.global_count) || is_guest(w))
+	    load_relaxed(&rt.global_count) || is_guest(w) || is_surplus(w))
 		return true;
 	*until = sched_deadline();
 	return *until != NO_DEADLINE && *until <= now_ns();

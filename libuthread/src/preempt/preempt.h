@@ -47,6 +47,11 @@ void tick_not_ours(int sig, siginfo_t *si, void *uc);
 /* Without it ticks come from timers, and nobody looks at who sleeps. */
 void monitor_start(void);
 bool monitor_runs(void);
+/* Is there a thread that makes workers (spare_maker())? */
+bool monitor_has_maker(void);
+/* Hook, NULL: none. Once a second, while it is awake anyway; it must not wait
+ * for anything. */
+extern void (*monitor_second)(void);
 void monitor_wake(void);
 /* Somebody waits for some worker: look from time to time. */
 void monitor_hint(void);
@@ -55,10 +60,14 @@ void monitor_forked(void);
 /* ---- spare.c ---- */
 
 /* At most `limit` stand in for workers whose uthread could be stopped. `make`
- * makes one more worker, NULL: it could not be made. */
+ * makes one more worker, NULL: it could not be made. One at a time is made. */
 void spare_setup(int limit, struct worker *(*make)(bool rescuer));
 /* The thread that makes them. */
 void *spare_maker(void *unused);
+/* Hook, NULL: none. The maker makes other workers, too, all that are lacking. */
+extern void (*spare_others)(void);
+/* Have it look. False: there is no maker. */
+bool spare_make_others(void);
 /* From the monitor: have one made if it is needed. */
 void spare_tend(void);
 /* Is there one, or should there be? Racy. */

@@ -95,9 +95,9 @@ static struct worker *call_up(bool *parked)
 	struct worker *s, *found = NULL;
 	int i;
 
-	for (i = rt.nworkers; i < load_acquire(&rt.existing); i++) {
+	for (i = 0; i < load_acquire(&rt.existing); i++) {
 		s = rt.workers[i];
-		if (s->kind == WORKER_RESCUER)
+		if (s->kind != WORKER_SPARE)
 			continue;
 		if (worker_is_leaving(s)) {
 			worker_set_leaving(s, false);
@@ -269,10 +269,10 @@ static struct worker *send_home(void)
 	struct worker *s, *found = NULL;
 	int i;
 
-	for (i = rt.nworkers; i < load_acquire(&rt.existing); i++) {
+	for (i = 0; i < load_acquire(&rt.existing); i++) {
 		s = rt.workers[i];
 		if (worker_is(s, WORKER_PARKED) || worker_is_leaving(s) ||
-		    s->kind == WORKER_RESCUER)
+		    s->kind != WORKER_SPARE)
 			continue;
 		if (!found || worker_is(s, WORKER_IDLE))
 			found = s;
@@ -401,6 +401,17 @@ static void make_spares(void)
 	}
 }
 
+void (*spare_others)(void);
+
+bool spare_make_others(void)
+{
+	if (!monitor_has_maker())
+		return false;
+	__atomic_fetch_add(&sp.work, 1, __ATOMIC_SEQ_CST);
+	futex_wake(&sp.work, 1);
+	return true;
+}
+
 void *spare_maker(void *unused)
 {
 	uint32_t work;
@@ -410,6 +421,8 @@ void *spare_maker(void *unused)
 	for (;;) {
 		work = load_acquire(&sp.work);
 		make_spares();
+		if (spare_others)
+			spare_others();
 		futex_wait(&sp.work, work, NO_DEADLINE);
 	}
 	return NULL;

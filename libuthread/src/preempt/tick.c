@@ -251,20 +251,20 @@ void tick_pass_on(struct worker *w, const siginfo_t *si)
 	/* A retry is this worker's own business. */
 	if (si->si_code == SI_TIMER && w->index != 0)
 		return;
-	for (i = w->index + 1; i < rt.capacity; i++) {
-		if (rt.workers[i] && load_relaxed(&rt.workers[i]->ticking)) {
+	for (i = w->index + 1; i < load_acquire(&rt.existing); i++) {
+		if (load_relaxed(&rt.workers[i]->ticking)) {
 			tick_send(rt.workers[i]);
 			return;
 		}
 	}
 	/* The end of the chain: does anybody still want the next one? */
-	for (i = 0; i < rt.capacity; i++)
-		if (rt.workers[i] && load_relaxed(&rt.workers[i]->ticking))
+	for (i = 0; i < load_acquire(&rt.existing); i++)
+		if (load_relaxed(&rt.workers[i]->ticking))
 			return;
 	set_timer(process_timer, 0, 0, 0);
 	__atomic_store_n(&process_running, 0, __ATOMIC_SEQ_CST);
-	for (i = 0; i < rt.capacity; i++)
-		if (rt.workers[i] && load_relaxed(&rt.workers[i]->ticking))
+	for (i = 0; i < load_acquire(&rt.existing); i++)
+		if (load_relaxed(&rt.workers[i]->ticking))
 			start(rt.workers[i]);
 }
 

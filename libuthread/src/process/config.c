@@ -6,7 +6,6 @@
  * from the caller is EINVAL.
  */
 #include <ctype.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,27 +15,6 @@
 #include "stack/stack.h"
 
 #define CPUS_MAX 8192
-
-/* The CPUs allowed to the process, in order; *n of them. */
-static int *allowed_cpus(int *n)
-{
-	size_t bytes = CPU_ALLOC_SIZE(CPUS_MAX);
-	cpu_set_t *set = CPU_ALLOC(CPUS_MAX);
-	int *cpus = NULL, cpu, count = 0;
-
-	if (!set)
-		return NULL;
-	CPU_ZERO_S(bytes, set);
-	if (!sched_getaffinity(0, bytes, set))
-		count = CPU_COUNT_S(bytes, set);
-	cpus = calloc((size_t)count + 1, sizeof(*cpus));
-	*n = 0;
-	for (cpu = 0; cpus && cpu < CPUS_MAX && *n < count; cpu++)
-		if (CPU_ISSET_S(cpu, bytes, set))
-			cpus[(*n)++] = cpu;
-	CPU_FREE(set);
-	return cpus;
-}
 
 /* A whole number, with K, M or G behind it if `suffix`. */
 static bool number(const char *s, bool suffix, unsigned long long *out)
@@ -169,7 +147,8 @@ static void from_environment(struct config *c)
 	preemption_from_environment(c);
 	s = getenv("UTHREAD_WORKERS");
 	if (s) {
-		if (number(s, false, &n) && n >= 1 && n <= WORKERS_MAX)
+		c->fixed = number(s, false, &n) && n >= 1 && n <= WORKERS_MAX;
+		if (c->fixed)
 			c->workers = (int)n;
 		else
 			ut_warn("UTHREAD_WORKERS=%s: not a number from 1 to %d; using %d",
@@ -244,8 +223,10 @@ static int from_caller(struct config *c, const struct uthread_config *u)
 		c->cpus = cpus;
 		c->ncpus = u->ncpus;
 	}
-	if (u->workers)
+	if (u->workers) {
 		c->workers = u->workers;
+		c->fixed = true;
+	}
 	if (u->pin)
 		c->pin = 1;
 	if (u->stack_size)
@@ -260,12 +241,12 @@ int config_load(struct config *c, const struct uthread_config *user)
 	int err = 0;
 
 	memset(c, 0, sizeof(*c));
-	c->cpus = allowed_cpus(&c->ncpus);
+	c->cpus = cpus_allowed(&c->ncpus);
 	if (!c->cpus)
 		return EAGAIN;
 	if (!c->ncpus)
 		c->cpus[c->ncpus++] = 0; /* /proc-less or odd; one worker */
-	c->workers = c->ncpus < WORKERS_MAX ? c->ncpus : WORKERS_MAX;
+	c->workers = workers_for(c->ncpus);
 	c->stack_slot = STACK_SLOT_DEFAULT;
 	/* ASan's own code is full of locks and knows nothing of ticks. Valgrind
 	 * takes a signal frame that is copied for somebody's mistake. */

@@ -9,7 +9,40 @@
 /* ---- config.c ---- */
 int config_load(struct config *c, const struct uthread_config *user);
 
+/* ---- cpus.c ---- */
+#define CGROUP_PATH 1024
+
+/* The process's place in one of the two kinds of cgroups. */
+struct cgroup {
+	char path[CGROUP_PATH]; /* "": none; no '/' at its end */
+	size_t top; /* length of the path where the hierarchy is mounted */
+	bool v1;
+};
+
+/* In order, malloced, *n of them; NULL: no memory. */
+int *cpus_allowed(int *n);
+/* As many; 0: unknown. By one thread at a time. */
+int cpus_count(void);
+/* `root` is before all paths: a test's tree of files. */
+void cgroups_find(struct cgroup groups[2], const char *root);
+/* CPUs' worth of time that they allow, rounded up; 0: no limit. */
+int cgroups_limit(const struct cgroup groups[2]);
+
+/* ---- workers.c ---- */
+/* Where the limits of the process are. Before: */
+void workers_find_limits(void);
+/* How many workers for so many CPUs, with the limit of the cgroups. */
+int workers_for(int cpus);
+/* The first n of rt.workers are there. `fixed`: the program said how many. */
+void workers_started(int n, bool fixed);
+/* Into `kept`: how many there were, and whether that was fixed. */
+void workers_forked(struct config *kept);
+/* As uthread_worker() has it. */
+int workers_number(const struct worker *w);
+
 /* ---- start.c ---- */
+/* One worker more: it rests. NULL: it could not be made. */
+struct worker *worker_add(int number);
 int runtime_start(const struct uthread_config *user);
 static inline int runtime_ensure(void)
 {

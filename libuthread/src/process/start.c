@@ -63,7 +63,8 @@ static void *worker_main(void *arg)
 	w->tls->worker = w;
 	w->tid = (pid_t)syscall(SYS_gettid);
 	w->pthread = pthread_self();
-	snprintf(name, sizeof(name), "uthread/%d", w->index);
+	snprintf(name, sizeof(name), "uthread/%s%d",
+		 w->kind == WORKER_PROPER ? "" : "s", w->number);
 	pthread_setname_np(w->pthread, name);
 	if (w->cpu >= 0) {
 		bytes = CPU_ALLOC_SIZE((size_t)w->cpu + 1);
@@ -144,8 +145,13 @@ static void worker_free(struct worker *w)
 	free(w);
 }
 
+/* How it was started, for later workers and children of forks; cpus NULL: it
+ * never was. */
+static struct config kept;
+
 /* NULL: no memory, or it could not start. */
-static struct worker *worker_new(int cpu, int i, enum worker_kind kind)
+static struct worker *worker_new(const struct config *c, int i,
+				 enum worker_kind kind, int number)
 {
 	struct worker *w = NULL;
 
@@ -158,11 +164,15 @@ static struct worker *worker_new(int cpu, int i, enum worker_kind kind)
 		return NULL;
 	}
 	w->index = i;
-	w->cpu = cpu;
+	w->number = number;
+	w->cpu = -1;
+	if (c->pin && kind == WORKER_PROPER)
+		w->cpu = c->cpus[number % c->ncpus];
 	w->rng = 2463534242u + (uint32_t)i * 7919u;
 	w->kind = kind;
-	if (kind != WORKER_PROPER)
-		w->state = WORKER_PARKED; /* spare_begin() */
+	if (kind != WORKER_PROPER || rt.started == STARTED)
+		w->state =
+			WORKER_PARKED; /* spare_begin(), sched_rest_first() */
 	if (start_one(w)) {
 		worker_free(w);
 		return NULL;
@@ -226,19 +236,29 @@ static void locks_forked(void)
 }
 
 /* One worker more, beyond those of the start. NULL: it could not be made. */
-static struct worker *add_spare(bool rescuer)
+static struct worker *add(enum worker_kind kind, int number)
 {
 	int i = rt.existing;
-	struct worker *w =
-		worker_new(-1, i, rescuer ? WORKER_RESCUER : WORKER_SPARE);
+	struct worker *w = worker_new(&kept, i, kind, number);
 
 	if (w)
 		store_release(&rt.existing, i + 1);
 	return w;
 }
 
-/* How it was started, for children of forks; cpus NULL: it never was. */
-static struct config kept;
+static struct worker *add_spare(bool rescuer)
+{
+	int i, number = 0;
+
+	for (i = 0; i < rt.existing; i++)
+		number += rt.workers[i]->kind != WORKER_PROPER;
+	return add(rescuer ? WORKER_RESCUER : WORKER_SPARE, number);
+}
+
+struct worker *worker_add(int number)
+{
+	return add(WORKER_PROPER, number);
+}
 
 /* Under start_lock: workers up to the configured number. Returns how many. */
 static int add_workers(const struct config *c, int have)
@@ -246,8 +266,7 @@ static int add_workers(const struct config *c, int have)
 	int i;
 
 	for (i = have; i < c->workers; i++)
-		if (!worker_new(c->pin ? c->cpus[i % c->ncpus] : -1, i,
-				WORKER_PROPER))
+		if (!worker_new(c, i, WORKER_PROPER, i))
 			break;
 	if (i && i < c->workers)
 		ut_warn("only %d of %d workers could be started", i,
@@ -271,16 +290,20 @@ static int start_locked(const struct uthread_config *user)
 
 	/* In the child of a fork it is what it was, if nothing else is said. */
 	if (user || !c.cpus) {
+		workers_find_limits();
 		err = config_load(&c, user);
 		if (err)
 			return err;
 	}
 	err = EAGAIN;
-	rt.capacity =
-		c.workers + (c.tick_ns ? c.spares + SPARES_RESERVE + 1 : 0);
-	rt.workers = calloc((size_t)rt.capacity, sizeof(rt.workers[0]));
+	rt.capacity = WORKERS_MAX;
+	if (c.tick_ns)
+		rt.capacity += c.spares + SPARES_RESERVE + 1;
+	rt.workers = calloc((size_t)rt.capacity + WORKERS_MAX,
+			    sizeof(rt.workers[0]));
 	if (!rt.workers)
 		goto out;
+	rt.proper = rt.workers + rt.capacity;
 	if (fork_setup())
 		goto out;
 	fork_gate_wait = wait_for_fork;
@@ -314,7 +337,7 @@ static int start_locked(const struct uthread_config *user)
 	i = add_workers(&c, 0);
 	if (!i)
 		goto out;
-	rt.nworkers = i;
+	workers_started(i, c.fixed || c.pin);
 	store_release(&rt.existing, i);
 	if (!c.tls)
 		c.tls = *tls_reason() ? UTHREAD_TLS_SHARED : UTHREAD_TLS_OWN;
@@ -356,7 +379,7 @@ static void grow_locked(void)
 	bias_setup();
 	tick_regain(rt.workers[0]);
 	n = add_workers(&kept, 1);
-	rt.nworkers = n;
+	workers_started(n, kept.fixed);
 	store_release(&rt.existing, n);
 	monitor_start();
 	publish();
@@ -386,16 +409,12 @@ int uthread_init(const struct uthread_config *config)
 	return runtime_start(config ? config : &defaults);
 }
 
-int uthread_workers(void)
-{
-	return runtime_ensure() ? -1 : rt.nworkers;
-}
-
 int uthread_worker_tid(int worker)
 {
-	if (!load_acquire(&rt.started) || worker < 0 || worker >= rt.nworkers)
+	if (!load_acquire(&rt.started) || worker < 0 ||
+	    worker >= load_relaxed(&rt.nworkers))
 		return 0;
-	return (int)rt.workers[worker]->tid;
+	return (int)rt.proper[worker]->tid;
 }
 
 /*
@@ -443,6 +462,7 @@ void runtime_forked(struct uthread *me)
 	rt.nidle = rt.nspinning = 0;
 	rt.idle_head = rt.timekeeper = NULL;
 	tick_forked(w);
+	workers_forked(&kept);
 	if (!me) {
 		rt.started = NOT_STARTED;
 		rt.nworkers = 0;
@@ -474,8 +494,9 @@ void runtime_forked(struct uthread *me)
 		me->bound = 0;
 	if (w->index < rt.capacity)
 		rt.workers[w->index] = NULL;
-	w->index = 0;
-	rt.workers[0] = w;
+	w->index = w->number = 0;
+	memset(rt.proper, 0, WORKERS_MAX * sizeof(rt.proper[0]));
+	rt.workers[0] = rt.proper[0] = w;
 	rt.nworkers = rt.existing = 1;
 	w->kind = WORKER_PROPER;
 	w->state = WORKER_WORKING;

@@ -9,6 +9,7 @@
  */
 #include "sched/runq.h"
 #include "sched/waiter.h"
+#include "stack/stack.h"
 
 /* Under idle_lock. */
 static void idle_remove(struct worker *w)
@@ -128,6 +129,32 @@ void go_idle(struct worker *w)
 	spin_lock(&rt.idle_lock);
 	idle_remove(w);
 	spin_unlock(&rt.idle_lock);
+}
+
+void sched_rest_first(struct worker *w)
+{
+	uint32_t state;
+
+	while (state = load_acquire(&w->state),
+	       (state & WORKER_STATE_MASK) == WORKER_PARKED)
+		futex_wait(&w->state, state, NO_DEADLINE);
+}
+
+void sched_rest(struct worker *w)
+{
+	stack_pool_give(w);
+	if (!worker_become(w, WORKER_WORKING, WORKER_PARKED))
+		return; /* the monitor takes it to be stuck: find_work() */
+	full_fence(); /* pairs: inbox_push() */
+	if (load_relaxed(&w->inbox_count) || !worker_is_leaving(w))
+		worker_become(w, WORKER_PARKED, WORKER_WORKING);
+	sched_rest_first(w);
+}
+
+void sched_unrest(struct worker *w)
+{
+	if (worker_become(w, WORKER_PARKED, WORKER_WORKING))
+		futex_wake(&w->state, 1);
 }
 
 /* Sleep for so long, or until a deadline or something for the inbox. */

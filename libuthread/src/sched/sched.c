@@ -155,24 +155,19 @@ static void hand_over(void)
 	}
 }
 
-/* A spare that is not needed any more: what it has is everybody's, but for
- * uthreads with shared TLS that were stopped here; these it brings to an end
- * of their stint first. */
+/* One that is not needed any more: what it has is everybody's, but for uthreads
+ * that are bound here, and those with shared TLS that were stopped here; these
+ * it brings to an end of their stint first. */
 static void retire(struct worker *w)
 {
-	struct uthread_list l = { 0 }, stay = { 0 };
-	struct uthread *ut;
-
-	while ((ut = local_pop(w)))
-		list_push(ut->bound >= 0 ? &stay : &l, ut);
-	if (l.head)
-		global_push_all(&l);
-	if (stay.head) {
-		local_push_all(w, &stay);
+	look_around(w);
+	if (load_relaxed(&w->count))
 		return;
-	}
 	hand_over();
-	sched_hooks.spare_park(w);
+	if (w->kind == WORKER_PROPER)
+		sched_rest(w);
+	else
+		sched_hooks.spare_park(w);
 }
 
 /* The rescuer (spare.c) leaves work for others, so it must not count as one
@@ -218,7 +213,9 @@ void sched_loop(struct worker *w)
 	unsigned n;
 
 	region_enter(); /* for good: the base context is never preempted */
-	if (w->kind != WORKER_PROPER)
+	if (w->kind == WORKER_PROPER)
+		sched_rest_first(w); /* made while the others run */
+	else
 		sched_hooks.spare_begin(w);
 	for (;;) {
 		next = w->handoff;
@@ -398,6 +395,19 @@ static bool go_home(struct worker *w, struct uthread *me)
 	return true;
 }
 
+/* Its worker is one too many: somebody else goes on with it. */
+static inline bool step_down(struct worker *w, struct uthread *me)
+{
+	if (likely(!worker_is_leaving(w) || me->bound >= 0))
+		return false;
+	if (unlikely(rt.policy))
+		policy_charge(me);
+	uthread_become(me, UT_READY);
+	global_push(me);
+	leave(w, me, NULL);
+	return true;
+}
+
 /*
  * With shared TLS, what the uthread's code took from the block is the
  * worker's, so it goes on where it was stopped: bound until then.
@@ -424,11 +434,7 @@ void sched_preempt(void)
 	me->why = UTHREAD_READY_STOPPED;
 	if (unlikely(worker_is_stuck(w)))
 		sched_hooks.unstuck(w);
-	if (unlikely(worker_is_leaving(w)) && me->bound < 0) {
-		uthread_become(me, UT_READY);
-		global_push(me);
-		leave(w, me, NULL);
-	} else {
+	if (!step_down(w, me)) {
 		look_around(w);
 		switched = go_home(w, me) || give_way(w, me);
 	}
@@ -453,8 +459,13 @@ int uthread_yield(void)
 	}
 	STAT_INC(w->stats.yields);
 	me->why = UTHREAD_READY_YIELDED;
-	if (unlikely(count_tick(w) % FAIR_TICKS == 0 || around_waits(w)))
+	if (unlikely(count_tick(w) % FAIR_TICKS == 0 || around_waits(w))) {
 		look_around(w);
+		if (step_down(w, me)) {
+			switch_leave(off, true);
+			return 0;
+		}
+	}
 	switch_leave(off, give_way(w, me));
 	return 0;
 }

@@ -70,6 +70,14 @@ void sched_wake_for_timer(void);
 /* If it is idle, let it look again. */
 void sched_nudge(struct worker *w);
 
+/* A worker proper that is not wanted any more, with nothing to do: asleep until
+ * it is wanted, or somebody comes who is bound to it. In the base context. */
+void sched_rest(struct worker *w);
+/* One that was made to rest from the beginning. */
+void sched_rest_first(struct worker *w);
+/* It is wanted, or needed. */
+void sched_unrest(struct worker *w);
+
 /* ---- policy.c ---- */
 /* EINVAL for one that lacks something. NULL: first in, first out. */
 int policy_setup(const struct uthread_policy *policy);

@@ -31,6 +31,9 @@ void inbox_push(struct worker *w, struct uthread *ut)
 		idle_wake(w);
 	else if (worker_is(w, WORKER_IDLE))
 		sched_nudge(w);
+	else if (unlikely(worker_is(w, WORKER_PARKED) &&
+			  w->kind == WORKER_PROPER))
+		sched_unrest(w);
 	else
 		tick_want(w);
 }
@@ -147,12 +150,32 @@ static bool global_take(struct worker *w)
 	return true;
 }
 
+/* What a worker that is not wanted any more has is everybody's. */
+static void give_away(struct worker *w)
+{
+	struct uthread_list l = { 0 }, stay = { 0 };
+	struct uthread *ut;
+
+	while ((ut = local_pop(w))) {
+		if (ut->bound < 0)
+			ut->why = UTHREAD_READY_MOVED;
+		list_push(ut->bound >= 0 ? &stay : &l, ut);
+	}
+	if (stay.head)
+		local_push_all(w, &stay);
+	if (l.head)
+		global_push_all(&l);
+}
+
 /* Everything but the run queue; true: the run queue has something new. */
 bool look_around(struct worker *w)
 {
 	bool found = inbox_drain(w);
 
-	found |= global_take(w);
+	if (unlikely(worker_is_leaving(w)))
+		give_away(w);
+	else
+		found |= global_take(w);
 	if (timer_due())
 		found |= timer_run(now_ns());
 	return found;

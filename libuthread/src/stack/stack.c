@@ -541,6 +541,22 @@ void stack_unused(struct uthread *ut)
 	pool_to_global(ut, (unsigned)ut->class - STACK_CLASS_MIN, false, false);
 }
 
+void stack_pool_give(struct worker *w)
+{
+	unsigned c, own;
+	struct pool *p;
+
+	for (c = 0; c < STACK_CLASSES; c++) {
+		for (own = 0; own < 2; own++) {
+			p = &w->pool[c][own];
+			if (!p->head || !pool_to_global(p->head, c, own, true))
+				continue;
+			p->head = NULL;
+			p->count = 0;
+		}
+	}
+}
+
 void stack_put(struct worker *w, struct uthread *ut)
 {
 	unsigned c = (unsigned)ut->class - STACK_CLASS_MIN;

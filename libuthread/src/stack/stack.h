@@ -22,6 +22,8 @@ struct uthread *stack_new(unsigned class);
 void stack_put(struct worker *w, struct uthread *ut);
 /* One without a TLS block that was not used after all. Not in a region. */
 void stack_unused(struct uthread *ut);
+/* All that the worker keeps, for others; on the worker, in a region. */
+void stack_pool_give(struct worker *w);
 /* Wait until nobody runs on its stack any more. */
 void stack_wait_left(struct uthread *ut);
 int stack_guard_kind(void);

@@ -16,6 +16,7 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
+#include "process/process.h"
 #include "sched/sched.h"
 #include "sched/waiter.h"
 #include "stack/stack.h"
@@ -160,7 +161,7 @@ static void dump_worker(struct line *l, const struct worker *w)
 	const struct uthread *ut = load_relaxed(&w->running);
 
 	begin(l, kind_names[w->kind]);
-	put_num(l, "", (uint64_t)w->index);
+	put_num(l, "", (uint64_t)workers_number(w));
 	put_num(l, ", thread ", (uint64_t)w->tid);
 	put(l, ": ");
 	put(l, worker_state_name(load_relaxed(&w->state)));
@@ -224,13 +225,20 @@ static void put_waits(struct line *l, const struct uthread *ut)
 		put_deadline(l, " until ", deadline);
 }
 
+static void put_bound(struct line *l, int index)
+{
+	if (index < load_acquire(&rt.existing))
+		put_num(l, ", bound to ",
+			(uint64_t)workers_number(rt.workers[index]));
+}
+
 static void put_flags(struct line *l, const struct uthread *ut, uint32_t state)
 {
 	const bool own = ut->flags & UT_OWN_TLS;
 	uint32_t off = 0;
 
 	if (load_relaxed(&ut->bound) >= 0)
-		put_num(l, ", bound to ", (uint64_t)load_relaxed(&ut->bound));
+		put_bound(l, load_relaxed(&ut->bound));
 	if (own && state == UT_RUNNING)
 		off = load_relaxed(&tls_of(ut)->off);
 	if (off)
@@ -267,7 +275,7 @@ static void dump_uthread(struct uthread *ut, void *arg)
 	if (state == UT_WAITING)
 		put_waits(d->l, ut);
 	if (exists(w))
-		put_num(d->l, ", on ", (uint64_t)w->index);
+		put_num(d->l, ", on ", (uint64_t)workers_number(w));
 	put_flags(d->l, ut, state);
 	put_hex(d->l, "; entry ", (uintptr_t)load_relaxed(&ut->fn));
 	end(d->l);

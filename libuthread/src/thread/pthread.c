@@ -70,7 +70,7 @@ static bool is_ours(pthread_t thread)
 {
 	int i;
 
-	for (i = 0; i < rt.nworkers; i++)
+	for (i = 0; i < load_acquire(&rt.existing); i++)
 		if (pthread_equal(rt.workers[i]->pthread, thread))
 			return true;
 	return !*tls_reason() && tls_pthread_id(thread) >= UTHREAD_FIRST_ID;

@@ -113,7 +113,7 @@ int uthread_create(uthread_t *thread, const uthread_attr_t *attr,
 		return err;
 	if (attr) {
 		a = attr_of_const(attr);
-		if (!a || a->worker >= rt.nworkers)
+		if (!a || a->worker >= load_relaxed(&rt.nworkers))
 			return EINVAL;
 	}
 	if (!fn || !thread)
@@ -150,7 +150,8 @@ int uthread_create(uthread_t *thread, const uthread_attr_t *attr,
 	ut->ran = 0;
 	if (unlikely(rt.policy))
 		memset(ut->policy_data, 0, sizeof(ut->policy_data));
-	ut->bound = a ? a->worker : UTHREAD_WORKER_ANY;
+	ut->bound = a && a->worker >= 0 ? rt.proper[a->worker]->index :
+					  UTHREAD_WORKER_ANY;
 	ut->join = a && a->detached ? JOIN_DETACHED : JOIN_NONE;
 	ut->flags = (ut->flags & UT_TLS_BLOCK) | (own ? UT_OWN_TLS : 0);
 	ut->ctx.tp = own ? ut->tcb : 0;
@@ -353,7 +354,7 @@ int uthread_worker(void)
 {
 	struct uthread *me = uthread_current();
 
-	return me ? me->worker->index : -1;
+	return me ? workers_number(me->worker) : -1;
 }
 
 /* ---- sleep ---- */
