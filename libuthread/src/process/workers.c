@@ -89,6 +89,7 @@ static bool lack(void)
 /* What is lacking; one caller at a time. */
 static void make_workers(void)
 {
+	const int saved = errno;
 	struct worker *w;
 	bool up;
 
@@ -112,6 +113,7 @@ static void make_workers(void)
 			ut_warn("only %d of %d workers could be started",
 				wk.made, wk.wanted);
 	}
+	errno = saved;
 }
 
 static bool made_all(int n)

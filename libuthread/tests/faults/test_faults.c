@@ -170,6 +170,69 @@ TEST(start_with_policy)
 	every_fault(starting_again, 1, true);
 }
 
+/* ---- more workers, fewer, more ---- */
+
+static bool set_workers(int n)
+{
+	int i, err, before = uthread_workers();
+
+	for (i = 0; i < TRIES; i++) {
+		err = QUIET(uthread_set_workers(n));
+		if (!err)
+			break;
+		CHECK_EQ(err, EAGAIN);
+		CHECK(uthread_workers() >= 1 && uthread_workers() < n);
+		CHECK(n > before);
+	}
+	if (err)
+		return hopeless();
+	CHECK_EQ(uthread_workers(), n);
+	return true;
+}
+
+static void changing(uint64_t tick_ns)
+{
+	struct uthread_config c = { .workers = 1,
+				    .spares = -1,
+				    .tick_ns = tick_ns };
+	uthread_attr_t a;
+	uthread_t t;
+	int ran = 0;
+
+	if (!start(&c))
+		return;
+	if (set_workers(3)) {
+		a = attr(UTHREAD_TLS_DEFAULT, 2);
+		if (create(&t, &a, add_one, &ran))
+			join(t, &ran);
+	}
+	CHECK(set_workers(1));
+	one_of_each();
+	set_workers(4);
+}
+
+static void changing_with_ticks(void)
+{
+	changing(UTHREAD_TICK_MAX);
+}
+
+static void changing_without(void)
+{
+	changing(UTHREAD_TICK_OFF);
+}
+
+TEST(set_workers)
+{
+	if (TEST_ASAN)
+		SKIP("no ticks under AddressSanitizer");
+	every_fault(changing_with_ticks, 1, true);
+}
+
+TEST(set_workers_without_ticks)
+{
+	every_fault(changing_without, 1, true);
+}
+
 /* ---- ticks ---- */
 
 static void need_ticks(void)
