@@ -50,7 +50,7 @@ seed=${SOAK_SEED:-$((RANDOM * 2 + 2))}
 rounds=(
 	"SOAK_SEED=$seed UTHREAD_TICK=100us"
 	"SOAK_SEED=$((seed + 1)) UTHREAD_TICK=1ms"
-	"SOAK_SEED=$((seed + 2)) UTHREAD_TICK=monitor:100us UTHREAD_PREEMPT=frame"
+	"SOAK_SEED=$((seed + 2)) SOAK_RESIZE=1 UTHREAD_TICK=monitor:100us UTHREAD_PREEMPT=frame"
 )
 
 logs=build-test/soak

@@ -34,7 +34,7 @@ static uint64_t seed;
 static struct storm *storms;
 static struct slot slots[SLOTS_MAX];
 static unsigned nslots;
-static int stopping, some_shared;
+static int stopping, some_shared, resizes;
 
 void soak_add(struct storm *storm)
 {
@@ -131,6 +131,8 @@ static void successor(struct slot *slot, uthread_t before)
 	uint64_t r = test_random(&slot->rng);
 	uthread_t t;
 
+	int err;
+
 	CHECK(l);
 	l->slot = slot;
 	l->before = before;
@@ -144,13 +146,17 @@ static void successor(struct slot *slot, uthread_t before)
 		CHECK_EQ(uthread_attr_setstacksize(&a, 1 << 20), 0);
 	/* Never both in one run. One with shared TLS that waits for a lock of
 	 * libc's keeps its worker, and who holds it may be bound there. */
-	if (!some_shared && r % 16 == 2)
-		CHECK_EQ(uthread_attr_setworker(
-				 &a, (int)((r >> 8) % uthread_workers())),
-			 0);
 	if (some_shared && r % 8 == 3)
 		CHECK_EQ(uthread_attr_settls(&a, UTHREAD_TLS_SHARED), 0);
-	CHECK_EQ(uthread_create(&t, &a, live, l), 0);
+	do {
+		if (!some_shared && r % 16 == 2)
+			CHECK_EQ(uthread_attr_setworker(
+					 &a,
+					 (int)((r >> 8) % uthread_workers())),
+				 0);
+		err = uthread_create(&t, &a, live, l);
+	} while (resizes && err == EINVAL); /* there are fewer just now */
+	CHECK_EQ(err, 0);
 }
 
 static void *live(void *arg)
@@ -244,11 +250,17 @@ static void watch(uint64_t seconds)
 {
 	uint64_t patience = number("SOAK_PATIENCE", PATIENCE_S), seen = 0;
 	double start = harness_now(), last = start, now;
+	uint64_t rng = seed * 3 | 1;
 	unsigned ended = 0;
 
 	while (ended < nslots) {
 		usleep(50000);
 		now = harness_now();
+		if (resizes && !soak_stopping())
+			CHECK_EQ(uthread_set_workers(
+					 1 +
+					 (int)((test_random(&rng) >> 33) % 6)),
+				 0);
 		add_up();
 		if (now - start >= (double)seconds && enough())
 			store(&stopping, 1);
@@ -299,6 +311,7 @@ int main(int argc, char **argv)
 		return HARNESS_SKIP;
 	}
 	seed = number("SOAK_SEED", test_now() % 1000000 + 1);
+	resizes = number("SOAK_RESIZE", 0) != 0;
 	say_at_the_end();
 	setenv("UTHREAD_WORKERS", "4", 0);
 	setenv("UTHREAD_TICK", "100us", 0);

@@ -16,6 +16,7 @@
  *	SOAK_SECONDS   how long (default: 2); it goes on until
  *		       enough ticks were taken and enough uthreads moved
  *	SOAK_SEED      first of all random numbers (default: from the clock)
+ *	SOAK_RESIZE    1: another number of workers, 1 to 6, 20 times a second
  *	SOAK_PATIENCE  seconds without one finished round that are a hang
  *	UTHREAD_*      as always; default here: 4 workers, 100 us
  *

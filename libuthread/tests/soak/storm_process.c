@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * storm_process.c - fork, vfork, exec, posix_spawn and popen by uthreads
- * while others are anywhere: in malloc, in stdio, in the loader. A forked
- * child uses malloc, stdio and uthreads of its own; each child's end is the
- * one that was asked for.
+ * while others are anywhere: in malloc, in stdio, in the loader, or wait for
+ * the locks that the program's own atfork handlers take. A forked child uses
+ * malloc, stdio, and uthreads and pthreads of its own; each child's end is
+ * the one that was asked for.
  */
 #include "soak.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <spawn.h>
 #include <sys/wait.h>
 
@@ -114,6 +116,56 @@ static void pipes(struct soak *s)
 	CHECK(WIFEXITED(got) && WEXITSTATUS(got) == 7);
 }
 
+/* ---- handlers of the program's around each fork ---- */
+
+/* A library's: one is registered before the runtime starts, one later. */
+static struct guarded {
+	uthread_mutex_t lock;
+	uthread_t forks; /* who holds it for that, and */
+	int twice[2]; /* always equal under the lock */
+} guarded[2] = { { UTHREAD_MUTEX_INITIALIZER, NULL, { 0 } },
+		 { UTHREAD_MUTEX_INITIALIZER, NULL, { 0 } } };
+
+static void change(struct guarded *g)
+{
+	CHECK_EQ(uthread_mutex_lock(&g->lock), 0);
+	g->twice[0]++;
+	soak_spin(300);
+	g->twice[1]++;
+	CHECK_EQ(uthread_mutex_unlock(&g->lock), 0);
+}
+
+static void before_fork(struct guarded *g)
+{
+	CHECK_EQ(uthread_mutex_lock(&g->lock), 0);
+	g->forks = uthread_self();
+}
+
+static void after_fork(struct guarded *g)
+{
+	CHECK(g->forks == uthread_self());
+	CHECK_EQ(g->twice[0], g->twice[1]);
+	CHECK_EQ(uthread_mutex_unlock(&g->lock), 0);
+}
+
+#define HANDLERS(i)                       \
+	static void prepare##i(void)      \
+	{                                 \
+		before_fork(&guarded[i]); \
+	}                                 \
+	static void done##i(void)         \
+	{                                 \
+		after_fork(&guarded[i]);  \
+	}
+
+HANDLERS(0)
+HANDLERS(1)
+
+__attribute__((constructor)) static void handlers_at_start(void)
+{
+	CHECK(!pthread_atfork(prepare0, done0, done0));
+}
+
 /* ---- in the child of a fork ---- */
 
 static void *counts(void *arg)
@@ -128,6 +180,8 @@ static void *counts(void *arg)
 		soak_spin(200);
 		free(p);
 	}
+	change(&guarded[0]);
+	change(&guarded[1]);
 	add(n, 1);
 	return arg;
 }
@@ -137,6 +191,7 @@ static void in_the_child(struct soak *s)
 	unsigned n = 0;
 	char *p = (char *)malloc(100000);
 	uthread_t t[3];
+	pthread_t pt[2];
 
 	CHECK(p);
 	memset(p, 1, 100000);
@@ -150,9 +205,13 @@ static void in_the_child(struct soak *s)
 	CHECK(uthread_workers() >= 1);
 	for (int i = 0; i < 3; i++)
 		t[i] = spawn(counts, &n);
+	for (int i = 0; i < 2; i++)
+		CHECK(!pthread_create(&pt[i], NULL, counts, &n));
 	for (int i = 0; i < 3; i++)
 		CHECK(joined(t[i]) == &n);
-	CHECK_EQ(n, 3);
+	for (int i = 0; i < 2; i++)
+		CHECK(!pthread_join(pt[i], NULL));
+	CHECK_EQ(n, 5);
 }
 
 static void forks(struct soak *s)
@@ -179,6 +238,7 @@ static void between(struct soak *s)
 		CHECK(p[i]);
 	}
 	fprintf(shared, "parent %x %f\n", s->tag, 1.5);
+	change(&guarded[soak_random(s, 2)]);
 	for (int i = 0; i < 20; i++)
 		free(p[i]);
 }
@@ -187,6 +247,7 @@ static void setup(void)
 {
 	shared = fopen("/dev/null", "we");
 	CHECK(shared);
+	CHECK(!pthread_atfork(prepare1, done1, done1));
 }
 
 static void round_of_process(struct soak *s)
