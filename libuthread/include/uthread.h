@@ -33,6 +33,8 @@
  *   UTHREAD_SIGNAL=N         the tick's signal, default SIGURG
  *   UTHREAD_SPARES=N         workers more for those that sleep in the kernel,
  *                            0..256, default 16
+ *   UTHREAD_MAIN=0|1         0: main stays a plain pthread, 1: a uthread even
+ *                            without ticks
  *   UTHREAD_PIN=1            worker i runs only on the i-th allowed CPU
  *   UTHREAD_GUARD=auto|madvise|mprotect   how stacks are guarded
  * A value that makes no sense is reported in one line and the default used.
@@ -124,7 +126,8 @@ int uthread_detach(uthread_t thread);
 /* End the calling uthread. C++ destructors of its frames, then key
  * destructors and TLS destructors run. Outside a uthread: abort. */
 void uthread_exit(void *value) __attribute__((__noreturn__));
-/* The calling uthread, NULL in a plain pthread. */
+/* The calling uthread, NULL in a plain pthread: in main too, until it has
+ * started the workers. */
 uthread_t uthread_self(void);
 int uthread_equal(uthread_t a, uthread_t b);
 /* Let others run on this worker. In a plain pthread: sched_yield(). */
@@ -213,6 +216,14 @@ enum uthread_preempt {
 	UTHREAD_PREEMPT_FRAME = 2, /* in a signal frame on its stack */
 };
 
+/* What becomes of the thread that starts the runtime, if it is main. */
+enum uthread_main {
+	UTHREAD_MAIN_DEFAULT = 0, /* a uthread, where there are ticks and own
+				   * TLS; or UTHREAD_MAIN */
+	UTHREAD_MAIN_UTHREAD = 1, /* a uthread, without ticks too */
+	UTHREAD_MAIN_PTHREAD = 2, /* it stays a plain pthread */
+};
+
 #define UTHREAD_TICK_MIN 100000u /* ns */
 #define UTHREAD_TICK_MAX 1000000000u
 #define UTHREAD_TICK_OFF UINT64_MAX /* as tick_ns: cooperative */
@@ -231,6 +242,7 @@ struct uthread_config {
 	enum uthread_preempt preempt; /* ENOTSUP: not on this processor */
 	int spares; /* 0: default; -1: none */
 	const struct uthread_policy *policy; /* NULL: default. Not copied */
+	enum uthread_main main;
 };
 
 /* Optional. Start the workers with this configuration (NULL: environment

@@ -72,6 +72,7 @@ static void through(int (*fn)(void), enum uthread_tick source,
 	c.spares = spares;
 	c.tick_source = source;
 	c.tls = tls;
+	c.main = UTHREAD_MAIN_PTHREAD; /* it would wait for worker 0, too */
 	CHECK_EQ(uthread_init(&c), 0);
 	call = fn;
 	for (i = 0; i < callers; i++)
@@ -396,6 +397,7 @@ static void alone(int (*fn)(void), enum uthread_tls tls)
 
 	c.tick_ns = 1 * MS;
 	c.tls = tls;
+	c.main = UTHREAD_MAIN_PTHREAD; /* it would wait for worker 0, too */
 	CHECK_EQ(uthread_init(&c), 0);
 	call = fn;
 	in_uthread(calls_alone, NULL);

@@ -80,6 +80,7 @@ TEST(a_spare_has_the_signal_mask_of_a_worker)
 {
 	sigset_t usual;
 
+	setenv("UTHREAD_MAIN", "0", 1);
 	start(1, 1);
 	in_uthread(keeps_mask, &usual);
 	CHECK(!sigismember(&usual, SIGSEGV));
@@ -105,6 +106,7 @@ static void *overflows(void *arg)
 
 TEST_DIES(an_overflow_on_a_spare_is_said, SIGSEGV, "stack overflow")
 {
+	setenv("UTHREAD_MAIN", "0", 1);
 	start(1, 1);
 	on_a_spare(overflows, NULL);
 }

@@ -361,12 +361,14 @@ TEST(a_spare_stands_in_for_a_blocked_worker)
 	struct uthread_stats st;
 	uthread_t t;
 
+	setenv("UTHREAD_MAIN", "0", 1); /* it would wait for worker 0, too */
 	start(1);
 	CHECK(!pipe(fds));
 	CHECK_EQ(uthread_attr_init(&a), 0);
 	CHECK_EQ(uthread_attr_setname(&a, "reader"), 0);
 	t = spawn_attr(&a, reads, NULL);
-	usleep(50000); /* it reads now; else it would find what was written */
+	/* It reads now; else it would find what was written. */
+	uthread_sleep(50000000);
 	joined(spawn(writes, (void *)1));
 	joined(t);
 	st = stats();

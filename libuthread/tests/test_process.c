@@ -184,6 +184,7 @@ TEST(fork_in_main_starts_the_runtime_afresh)
 
 	if (TEST_EMULATED)
 		SKIP("qemu-user starts no threads in the child of a process with threads");
+	setenv("UTHREAD_MAIN", "0", 1);
 	start(2);
 	for (int i = 0; i < 10; i++)
 		t[i] = spawn(sleeps, &stop);

@@ -351,13 +351,21 @@ static void *self(void *arg)
 	return uthread_self();
 }
 
+static void *is_no_uthread(void *arg)
+{
+	CHECK(!uthread_self());
+	CHECK_EQ(uthread_worker(), -1);
+	return arg;
+}
+
 TEST(self_is_the_handle_and_null_in_a_pthread)
 {
 	uthread_t t = spawn(self, NULL);
+	pthread_t p;
 
 	CHECK(joined(t) == t);
-	CHECK(!uthread_self());
-	CHECK_EQ(uthread_worker(), -1);
+	CHECK(!pthread_create(&p, NULL, is_no_uthread, NULL));
+	CHECK(!pthread_join(p, NULL));
 	CHECK_EQ(uthread_id(NULL), 0);
 }
 

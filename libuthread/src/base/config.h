@@ -18,6 +18,7 @@ struct config {
 	int tick_signal;
 	enum uthread_preempt mechanism;
 	int spares;
+	enum uthread_main main;
 	const struct uthread_policy *policy;
 };
 

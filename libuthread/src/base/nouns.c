@@ -3,6 +3,13 @@
 #include "base/nouns.h"
 
 struct runtime rt;
+struct uthread main_uthread;
+uintptr_t main_tp;
+
+__attribute__((constructor)) static void remember_main(void)
+{
+	main_tp = arch_tp();
+}
 
 __thread struct here uthread_here
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));

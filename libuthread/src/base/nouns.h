@@ -45,10 +45,12 @@
 #define STACK_OVERHEAD (16u << 10)
 #define UTHREAD_STACK_LIMIT (1ul << 30)
 #define UTHREAD_FIRST_ID (1u << 23) /* above any kernel thread id (2^22) */
+#define MAIN_BASE_ID ((1u << 22) + 1) /* of worker 0's base, where main is */
 
 enum {
 	UT_OWN_TLS = 1, /* runs with a TLS block of its own */
 	UT_TLS_BLOCK = 2, /* its slot holds one */
+	UT_MAIN = 4, /* the process's first thread; in no slot */
 };
 
 struct waiter;
@@ -155,9 +157,12 @@ struct worker {
 	/* Private to the worker. */
 	struct context base;
 	void *altstack; /* offset known to preempt.S */
-	uintptr_t tp; /* the carrier's thread pointer */
-	uintptr_t libc_tp; /* the one glibc knows for this kernel thread */
+	uintptr_t tp; /* the base context's thread pointer */
+	uintptr_t libc_tp; /* of the block that libc knows for its kernel
+			    * thread: the same but where main is */
 	struct here *tls; /* &uthread_here of the carrier */
+	char *base_map; /* the base context's stack and block, where main is */
+	size_t base_bytes;
 	struct uthread *running; /* atomic; NULL: the base context */
 	struct uthread *handoff; /* for the base loop: run this next */
 	uint32_t tick; /* switches asked for; others read it, relaxed */
@@ -244,6 +249,9 @@ struct runtime {
 };
 
 extern struct runtime rt;
+/* Main, once it is a uthread; until then its address alone, as main's name. */
+extern struct uthread main_uthread;
+extern uintptr_t main_tp; /* the first thread's block */
 
 /* A signal handler: qemu-user before 8.1 gives it a stack that is not aligned. */
 #if defined(__x86_64__)

@@ -88,10 +88,14 @@ static __attribute__((noinline)) coroutine_t **running_slot(void)
 	return me ? (coroutine_t **)&me->coroutine : &running_here;
 }
 
-static bool owned(const coroutine_scheduler_t *s)
+static bool owned(coroutine_scheduler_t *s)
 {
 	struct uthread *me = uthread_current();
 
+	/* Made by main before it was a uthread. */
+	if (me && me->flags & UT_MAIN && !s->owner_ut &&
+	    pthread_equal(s->owner, pthread_self()))
+		s->owner_ut = me;
 	return me ? s->owner_ut == me :
 		    !s->owner_ut && pthread_equal(s->owner, pthread_self());
 }

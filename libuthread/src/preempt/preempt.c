@@ -165,14 +165,20 @@ static void goes_on(const struct here *h, ucontext_t *uc)
 		call_again(uc, nr);
 }
 
-/* Its uthread is in fork(), on libc's block, and may wait for malloc's locks. */
-static void in_fork(struct worker *w, const ucontext_t *uc)
+/* Its uthread is in fork(), on the block that libc knows: main's, maybe. */
+static bool forks(const struct worker *w)
 {
 	const struct uthread *ut = load_relaxed(&w->running);
+
+	return ut && load_relaxed(&ut->state) == UT_FORKING;
+}
+
+/* It may wait for malloc's locks. */
+static void in_fork(struct worker *w, const ucontext_t *uc)
+{
 	long nr;
 
-	if (ut && load_relaxed(&ut->state) == UT_FORKING &&
-	    preempt_in_libc((uintptr_t)UC_PC(uc), true) &&
+	if (forks(w) && preempt_in_libc((uintptr_t)UC_PC(uc), true) &&
 	    call_restarts(uc, &nr))
 		spare_stuck(w, nr, true);
 }
@@ -267,7 +273,7 @@ HANDLER void preempt_on_tick(int sig, siginfo_t *si, void *ucp)
 	}
 	/* The base context is looking for work already. On a TLS block that
 	 * is not this worker's (libc's own signals, fork): next time. */
-	if (!h->self || h->worker != w) {
+	if (!h->self || h->worker != w || forks(w)) {
 		in_fork(w, uc);
 		goto out;
 	}

@@ -173,6 +173,15 @@ static void from_environment(struct config *c)
 			ut_warn("UTHREAD_TLS=%s: neither own nor shared; using own where possible",
 				s);
 	}
+	s = getenv("UTHREAD_MAIN");
+	if (s) {
+		if (number(s, false, &n) && n <= 1)
+			c->main = n ? UTHREAD_MAIN_UTHREAD :
+				      UTHREAD_MAIN_PTHREAD;
+		else
+			ut_warn("UTHREAD_MAIN=%s: neither 0 nor 1; using 1 where it can be",
+				s);
+	}
 	s = getenv("UTHREAD_PIN");
 	if (s) {
 		if (number(s, false, &n) && n <= 1)
@@ -199,7 +208,7 @@ static int from_caller(struct config *c, const struct uthread_config *u)
 	    (unsigned)u->tick_source > UTHREAD_TICK_MONITOR ||
 	    (unsigned)u->preempt > UTHREAD_PREEMPT_FRAME ||
 	    u->tick_signal < 0 || u->tick_signal > SIGRTMAX || u->spares < -1 ||
-	    u->spares > SPARES_MAX)
+	    u->spares > SPARES_MAX || (unsigned)u->main > UTHREAD_MAIN_PTHREAD)
 		return EINVAL;
 	if (u->tick_ns)
 		c->tick_ns = u->tick_ns == UTHREAD_TICK_OFF ? 0 : u->tick_ns;
@@ -233,6 +242,8 @@ static int from_caller(struct config *c, const struct uthread_config *u)
 		c->stack_slot = stack_slot_of(u->stack_size);
 	if (u->tls)
 		c->tls = u->tls;
+	if (u->main)
+		c->main = u->main;
 	return 0;
 }
 

@@ -109,7 +109,8 @@ static __attribute__((noinline)) struct uthread *here_self(struct uthread *self)
 	return was;
 }
 
-/* No tick is taken there: nobody is `self` on that block meanwhile. */
+/* No tick is taken there: nobody is `self` on that block meanwhile. Where it is
+ * main's, main finds it as it left it. */
 void libc_block_enter(struct libc_block *b)
 {
 	const struct worker *w = worker_current();
@@ -120,12 +121,14 @@ void libc_block_enter(struct libc_block *b)
 		return;
 	arch_set_tp(w->libc_tp);
 	b->self = here_self(NULL);
+	b->err = get_errno();
 }
 
 void libc_block_leave(const struct libc_block *b)
 {
 	if (!b->away)
 		return;
+	set_errno(b->err);
 	here_self(b->self);
 	arch_set_tp(b->mine);
 }

@@ -58,6 +58,16 @@ void runtime_fork_lock(void);
 bool runtime_fork_trylock(void);
 void runtime_fork_unlock(void);
 
+/* ---- main_thread.c ---- */
+/* Shall the caller, which starts the runtime, become a uthread? */
+bool main_thread_wanted(const struct config *c);
+/* Make what worker 0 needs for that. An error: main stays a pthread. */
+int main_thread_prepare(struct worker *w);
+/* Give that back; nothing of it is used any more. */
+void main_thread_unprepare(struct worker *w);
+/* The caller is a uthread from here on. */
+void main_thread_adopt(struct worker *w);
+
 /* ---- fork.c ---- */
 int fork_setup(void); /* EAGAIN: no memory */
 
@@ -65,7 +75,8 @@ int fork_setup(void); /* EAGAIN: no memory */
  * or in a handler that no tick interrupts. */
 struct libc_block {
 	uintptr_t mine;
-	struct uthread *self; /* of that block */
+	struct uthread *self; /* of that block, and its errno */
+	int err;
 	bool away; /* it is not the one we are on */
 };
 void libc_block_enter(struct libc_block *b);

@@ -2,9 +2,10 @@
 /*
  * start.c - starting the workers, and what is left of them after a fork.
  *
- * The first worker is started alone and proves the TLS layout, because that
- * needs a real pthread; the others follow. All are detached and live as
- * long as the process.
+ * A pthread made for it proves the TLS layout, because that needs one that is
+ * as libc makes them. Then the workers are started: the first is main's own
+ * kernel thread where main becomes a uthread (main_thread.c), the others are
+ * pthreads, detached, that live as long as the process.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -29,11 +30,8 @@ struct start {
 /* What it gets it gives back if it cannot have all. */
 static int setup(struct worker *w)
 {
-	int err = w->index == 0 ? tls_setup() : 0;
+	int err = overflow_worker_setup(w);
 
-	if (err)
-		return err;
-	err = overflow_worker_setup(w);
 	if (err)
 		return err;
 	err = tick_worker_setup(w);
@@ -47,12 +45,32 @@ static int setup(struct worker *w)
 	return err;
 }
 
+/* On the worker's kernel thread. */
+static void be_worker(struct worker *w)
+{
+	cpu_set_t *set;
+	size_t bytes;
+
+	w->tid = (pid_t)syscall(SYS_gettid);
+	w->pthread = pthread_self();
+	if (w->cpu < 0)
+		return;
+	bytes = CPU_ALLOC_SIZE((size_t)w->cpu + 1);
+	set = CPU_ALLOC((size_t)w->cpu + 1);
+	if (!set)
+		return;
+	CPU_ZERO_S(bytes, set);
+	CPU_SET_S((size_t)w->cpu, bytes, set);
+	if (pthread_setaffinity_np(w->pthread, bytes, set))
+		ut_warn("worker %d: CPU %d is not to be had; it runs anywhere",
+			w->index, w->cpu);
+	CPU_FREE(set);
+}
+
 static void *worker_main(void *arg)
 {
 	struct start *st = arg;
 	struct worker *w = st->w;
-	cpu_set_t *set;
-	size_t bytes;
 	char name[UTHREAD_NAME_MAX];
 	uint32_t how, *ready;
 
@@ -61,23 +79,10 @@ static void *worker_main(void *arg)
 	w->base.busy = 1;
 	w->tls = &uthread_here;
 	w->tls->worker = w;
-	w->tid = (pid_t)syscall(SYS_gettid);
-	w->pthread = pthread_self();
+	be_worker(w);
 	snprintf(name, sizeof(name), "uthread/%s%d",
 		 w->kind == WORKER_PROPER ? "" : "s", w->number);
 	pthread_setname_np(w->pthread, name);
-	if (w->cpu >= 0) {
-		bytes = CPU_ALLOC_SIZE((size_t)w->cpu + 1);
-		set = CPU_ALLOC((size_t)w->cpu + 1);
-		if (set) {
-			CPU_ZERO_S(bytes, set);
-			CPU_SET_S((size_t)w->cpu, bytes, set);
-			if (pthread_setaffinity_np(w->pthread, bytes, set))
-				ut_warn("worker %d: CPU %d is not to be had; it runs anywhere",
-					w->index, w->cpu);
-			CPU_FREE(set);
-		}
-	}
 #if UTHREAD_ASAN
 	pthread_attr_t attr;
 	void *low;
@@ -104,8 +109,7 @@ static void *worker_main(void *arg)
 static int start_one(struct worker *w)
 {
 	struct start st = { .w = w };
-	static sigset_t mask; /* the same on all: uthreads take it along */
-	sigset_t old;
+	sigset_t mask, old; /* the same on all: uthreads take it along */
 	pthread_t t;
 	int err;
 
@@ -114,15 +118,13 @@ static int start_one(struct worker *w)
 	 * raises: the kernel takes one that is blocked out of the mask by
 	 * force, and a debugger's step would leave a mask behind with which
 	 * no tick is taken. */
-	if (w->kind == WORKER_PROPER) {
-		sigfillset(&mask);
-		sigdelset(&mask, SIGSEGV);
-		sigdelset(&mask, SIGBUS);
-		sigdelset(&mask, SIGFPE);
-		sigdelset(&mask, SIGILL);
-		sigdelset(&mask, SIGTRAP);
-		sigdelset(&mask, SIGSYS);
-	}
+	sigfillset(&mask);
+	sigdelset(&mask, SIGSEGV);
+	sigdelset(&mask, SIGBUS);
+	sigdelset(&mask, SIGFPE);
+	sigdelset(&mask, SIGILL);
+	sigdelset(&mask, SIGTRAP);
+	sigdelset(&mask, SIGSYS);
 	pthread_sigmask(SIG_SETMASK, &mask, &old);
 	err = pthread_create(&t, NULL, worker_main, &st);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
@@ -149,9 +151,9 @@ static void worker_free(struct worker *w)
  * never was. */
 static struct config kept;
 
-/* NULL: no memory, or it could not start. */
-static struct worker *worker_new(const struct config *c, int i,
-				 enum worker_kind kind, int number)
+/* NULL: no memory. */
+static struct worker *worker_alloc(const struct config *c, int i,
+				   enum worker_kind kind, int number)
 {
 	struct worker *w = NULL;
 
@@ -173,12 +175,66 @@ static struct worker *worker_new(const struct config *c, int i,
 	if (kind != WORKER_PROPER || rt.started == STARTED)
 		w->state =
 			WORKER_PARKED; /* spare_begin(), sched_rest_first() */
-	if (start_one(w)) {
+	return w;
+}
+
+/* NULL: no memory, or it could not start. */
+static struct worker *worker_new(const struct config *c, int i,
+				 enum worker_kind kind, int number)
+{
+	struct worker *w = worker_alloc(c, i, kind, number);
+
+	if (w && start_one(w)) {
 		worker_free(w);
 		return NULL;
 	}
-	rt.workers[i] = w;
+	if (w)
+		rt.workers[i] = w;
 	return w;
+}
+
+/* Worker 0 of main's kernel thread; NULL: main had better stay a pthread. */
+static struct worker *worker_of_main(const struct config *c)
+{
+	struct worker *w = worker_alloc(c, 0, WORKER_PROPER, 0);
+
+	if (!w)
+		return NULL;
+	be_worker(w);
+	if (main_thread_prepare(w))
+		goto free;
+	if (setup(w))
+		goto base;
+	rt.workers[0] = w;
+	return w;
+base:
+	main_thread_unprepare(w);
+free:
+	worker_free(w);
+	return NULL;
+}
+
+static void *prove(void *err)
+{
+	*(int *)err = tls_setup();
+	return NULL;
+}
+
+/* What own TLS needs, on a pthread like any other. */
+static int prove_tls(void)
+{
+	sigset_t all, old;
+	int err, result;
+	pthread_t t;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	err = pthread_create(&t, NULL, prove, &result);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (err)
+		return EAGAIN;
+	pthread_join(t, NULL);
+	return result ? EAGAIN : 0;
 }
 
 /*
@@ -285,6 +341,7 @@ static void publish(void)
  * cannot: the runtime then has fewer of them, at least one. */
 static int start_locked(const struct uthread_config *user)
 {
+	struct worker *first = NULL;
 	struct config c = kept;
 	int err, i;
 
@@ -333,8 +390,14 @@ static int start_locked(const struct uthread_config *user)
 				       "cannot be handled");
 		rt.tick_ns = 0;
 	}
+	err = prove_tls();
+	if (err)
+		goto out;
+	monitor_start(); /* main asks whether there is one */
 	err = EAGAIN;
-	i = add_workers(&c, 0);
+	if (main_thread_wanted(&c))
+		first = worker_of_main(&c);
+	i = add_workers(&c, first ? 1 : 0);
 	if (!i)
 		goto out;
 	workers_started(i, c.fixed || c.pin);
@@ -351,8 +414,9 @@ static int start_locked(const struct uthread_config *user)
 	rt.default_class[true] = (uint8_t)stack_class(0, tls_bytes());
 	libc_signals_setup();
 	spare_setup(rt.tick_ns ? c.spares : 0, add_spare);
-	monitor_start();
 	err = 0;
+	if (first)
+		main_thread_adopt(first);
 	publish();
 out:
 	if (c.cpus != kept.cpus)
@@ -452,6 +516,7 @@ void runtime_forked(struct uthread *me)
 		if (rt.workers[i] == w)
 			continue;
 		overflow_worker_forked(rt.workers[i]);
+		main_thread_unprepare(rt.workers[i]);
 		worker_free(rt.workers[i]);
 		rt.workers[i] = NULL;
 	}

@@ -117,12 +117,16 @@ struct waitq {
 		       "struct waitq lies over _head and _tail")
 
 /* Who holds or waits: the uthread, or an odd number for a plain pthread, made
- * of its thread pointer. */
+ * of its thread pointer. Main has one name before and after it is a uthread. */
 static inline void *self_id(void)
 {
 	struct uthread *me = uthread_current();
+	uintptr_t tp;
 
-	return me ? (void *)me : (void *)(arch_tp() | 1);
+	if (likely(me))
+		return me;
+	tp = arch_tp();
+	return tp == main_tp ? (void *)&main_uthread : (void *)(tp | 1);
 }
 
 /* The uthread behind such an id, NULL: a plain pthread, or nobody. */

@@ -563,6 +563,8 @@ void stack_put(struct worker *w, struct uthread *ut)
 	unsigned own = !!(ut->flags & UT_TLS_BLOCK);
 	struct pool *p;
 
+	if (unlikely(ut->flags & UT_MAIN))
+		return;
 	uthread_become(ut, UT_FREE);
 	san_stack_fresh(ut->stack_low, (size_t)(ut->stack_top - ut->stack_low));
 	if (!w) {

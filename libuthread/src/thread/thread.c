@@ -46,7 +46,8 @@ static __attribute__((noreturn)) void finish(struct uthread *me)
 		tls_reset(me);
 	w = me->worker;
 	uthread_become(me, UT_ENDED);
-	STAT_INC(w->stats.ended);
+	if (!(me->flags & UT_MAIN))
+		STAT_INC(w->stats.ended);
 	/* release: the joiner sees `value`; acquire: we see the waiter. */
 	old = __atomic_exchange_n(&me->join, JOIN_DONE, __ATOMIC_ACQ_REL);
 	if (old == JOIN_DETACHED)
@@ -294,11 +295,15 @@ static _Unwind_Reason_Code unwind_stop(int version, _Unwind_Action actions,
 
 void uthread_exit(void *value)
 {
+	static struct _Unwind_Exception main_exc = { .exception_cleanup =
+							     not_rethrown };
 	struct uthread *me = uthread_current();
 
 	if (!me)
 		ut_panic(
 			"uthread_exit() outside a uthread; use pthread_exit()");
+	if (me->flags & UT_MAIN)
+		me->unwind = &main_exc;
 	me->value = value;
 	if (_Unwind_ForcedUnwind)
 		_Unwind_ForcedUnwind(me->unwind, unwind_stop, me);

@@ -201,6 +201,13 @@ void keys_end(struct uthread *ut)
 	ut->keys = NULL;
 }
 
+void keys_adopt(struct uthread *ut)
+{
+	ut->keys = blocks_of(NULL);
+	if (ut->keys)
+		pthread_setspecific(foreign_key, NULL);
+}
+
 void keys_fork_lock(void)
 {
 	pthread_mutex_lock(&foreign_lock);

@@ -335,7 +335,7 @@ static bool refresh(void)
 		/* Who did not see the new list in time has written all it
 		 * will write of the old one. */
 		bias_heavy_fence();
-		stack_each(refresh_block, &r);
+		tls_each(refresh_block, &r);
 	} else if (new) {
 		list_free(new);
 	}
@@ -382,7 +382,7 @@ const char *tls_modules_setup(const char *no_memory)
 	if (modules) {
 		r.old = modules;
 		r.new = list;
-		stack_each(refresh_block, &r);
+		tls_each(refresh_block, &r);
 		list_free(modules);
 	}
 	modules = list;

@@ -203,6 +203,43 @@ struct uthread *tls_slot_new(unsigned class)
 	return ut;
 }
 
+/* Not a uthread, but the block it stands for is one like theirs. */
+static struct uthread extra;
+
+__attribute__((noinline)) static void begin_on(uintptr_t tp)
+{
+	const uintptr_t mine = arch_tp();
+
+	arch_set_tp(tp);
+	barrier();
+	tls_begin();
+	barrier();
+	arch_set_tp(mine);
+}
+
+uintptr_t tls_extra_new(char *limit, uint32_t id, char **low)
+{
+	tls_modules_lock();
+	extra.tcb = tls_build(limit, id, low);
+	extra.flags = extra.tcb ? UT_TLS_BLOCK : 0;
+	tls_modules_unlock();
+	if (extra.tcb)
+		begin_on(extra.tcb);
+	return extra.tcb;
+}
+
+void tls_extra_gone(void)
+{
+	extra.flags = 0;
+}
+
+void tls_each(void (*fn)(struct uthread *ut, void *arg), void *arg)
+{
+	stack_each(fn, arg);
+	if (extra.flags & UT_TLS_BLOCK)
+		fn(&extra, arg);
+}
+
 /* ---- begin, end and reuse ---- */
 
 /* Runs on the uthread's own TLS: as a new pthread, it starts in the global
@@ -271,6 +308,8 @@ void tls_reset(struct uthread *ut)
 	char *pd = pd_of(ut->tcb);
 	size_t i;
 
+	if (unlikely(ut->flags & UT_MAIN))
+		return; /* nobody uses its block again */
 	tls_modules_reset(ut);
 	own_here(ut);
 	*(int *)(ut->tcb + (uintptr_t)l->errno_off) = 0;
@@ -393,6 +432,16 @@ static const char *prove_layout(void)
 	memcpy(l->header, (char *)tp + 0x18, sizeof(l->header));
 #endif
 	return NULL;
+}
+
+bool tls_is_ours(void)
+{
+	const uintptr_t tp = arch_tp();
+
+	return (uintptr_t)pthread_self() == (uintptr_t)pd_of(tp) &&
+	       tls_here(tp) == &uthread_here &&
+	       *(pid_t *)(pd_of(tp) + tls_layout.tid_off) ==
+		       (pid_t)syscall(SYS_gettid);
 }
 
 /* Use a block once, on this very thread, for what breaks first. Returns

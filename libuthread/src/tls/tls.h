@@ -36,6 +36,14 @@ const char *tls_reason(void); /* "" : own TLS works */
 size_t tls_bytes(void);
 /* A new slot with a TLS block in it; not in a region. NULL: no memory. */
 struct uthread *tls_slot_new(unsigned class);
+/* Is the block that the caller runs on as all that libc makes? */
+bool tls_is_ours(void);
+/* A block in no slot, for good: worker 0's base, where main is. NULL: no
+ * memory. */
+uintptr_t tls_extra_new(char *limit, uint32_t id, char **low);
+void tls_extra_gone(void);
+/* Call fn for every uthread with a block, and for the extra one. */
+void tls_each(void (*fn)(struct uthread *ut, void *arg), void *arg);
 /* First and last thing on the uthread's own TLS: what libc does at the start
  * of a thread, and the destructors it runs at the end. */
 void tls_begin(void);
@@ -82,13 +90,21 @@ void pthread_keys_end(void);
 
 /* ---- key.c ---- */
 void keys_end(struct uthread *ut);
+/* What the pthread that the caller was has set, the uthread has. */
+void keys_adopt(struct uthread *ut);
 void keys_fork_lock(void);
 void keys_fork_unlock(void);
 
-/* The runtime's own words in a uthread's TLS block. */
+/* The runtime's own words in a TLS block, ... */
+static inline struct here *tls_here(uintptr_t tp)
+{
+	return (struct here *)(tp + (uintptr_t)tls_layout.self_off);
+}
+
+/* ... in a uthread's own. */
 static inline struct here *tls_of(const struct uthread *ut)
 {
-	return (struct here *)(ut->tcb + (uintptr_t)tls_layout.self_off);
+	return tls_here(ut->tcb);
 }
 
 /* What pthread_self() says on the uthread's own TLS block. */

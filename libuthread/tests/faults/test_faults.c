@@ -272,7 +272,8 @@ static void preempting(void)
 	for (i = 0; i < 4; i++)
 		if (!create(&t[i], NULL, i < 3 ? busy : set_stop, NULL))
 			break;
-	store(&stop, i < 4);
+	if (i < 4) /* else it may have been set already */
+		store(&stop, 1);
 	while (i--)
 		join(t[i], NULL);
 }
