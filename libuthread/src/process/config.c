@@ -14,8 +14,6 @@
 #include "process/process.h"
 #include "stack/stack.h"
 
-#define CPUS_MAX 8192
-
 /* A whole number, with K, M or G behind it if `suffix`. */
 static bool number(const char *s, bool suffix, unsigned long long *out)
 {

@@ -19,8 +19,6 @@
 
 #include "process/process.h"
 
-#define CPUS_MAX 8192
-
 /* ---- which CPUs ---- */
 
 int *cpus_allowed(int *n)

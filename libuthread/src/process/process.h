@@ -6,6 +6,8 @@
 #include "base/config.h"
 #include "base/nouns.h"
 
+#define CPUS_MAX 8192
+
 /* ---- config.c ---- */
 int config_load(struct config *c, const struct uthread_config *user);
 
@@ -81,6 +83,12 @@ struct libc_block {
 };
 void libc_block_enter(struct libc_block *b);
 void libc_block_leave(const struct libc_block *b);
+
+/* ---- exec.c ---- */
+/* Before the first worker: what the process was like without us. */
+void home_setup(void);
+/* In the child of a fork: its thread, a worker or (NULL) none, is like that. */
+void home_forked(struct worker *w);
 
 /* ---- libc_signals.c ---- */
 void libc_signals_setup(void); /* once a pthread exists */

@@ -345,6 +345,8 @@ static int start_locked(const struct uthread_config *user)
 	struct config c = kept;
 	int err, i;
 
+	if (!kept.cpus)
+		home_setup();
 	/* In the child of a fork it is what it was, if nothing else is said. */
 	if (user || !c.cpus) {
 		workers_find_limits();
@@ -528,6 +530,7 @@ void runtime_forked(struct uthread *me)
 	rt.idle_head = rt.timekeeper = NULL;
 	tick_forked(w);
 	workers_forked(&kept);
+	home_forked(w);
 	if (!me) {
 		rt.started = NOT_STARTED;
 		rt.nworkers = 0;
