@@ -101,7 +101,7 @@ static void make_workers(void)
 		if (w)
 			rt.proper[wk.made] = w;
 		if (w)
-			store_relaxed(&wk.made, wk.made + 1);
+			store_release(&wk.made, wk.made + 1);
 		if (up)
 			store_relaxed(&rt.nworkers, wk.made);
 		else
@@ -173,11 +173,25 @@ int workers_for(int cpus)
 	return cpus < WORKERS_MAX ? cpus : WORKERS_MAX;
 }
 
+/* One that came back from a system call runs on where nobody waits for it. */
+static void press(void)
+{
+	struct worker *w;
+	int i;
+
+	for (i = load_relaxed(&rt.nworkers); i < load_acquire(&wk.made); i++) {
+		w = rt.proper[i];
+		if (worker_is(w, WORKER_WORKING) && load_relaxed(&w->running))
+			tick_want(w);
+	}
+}
+
 /* From the monitor: no lock of libc's, no waiting. */
 static void follow(void)
 {
 	int n;
 
+	press();
 	if (load_relaxed(&wk.fixed))
 		return;
 	n = cpus_count();
