@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # test.sh [PART...]: set up and run all tests, or only these parts: native,
-# sanitize, arm64, python.
+# sanitize, thread, arm64, python.
 #
 # Every part is run even when an earlier one failed, so one run shows all that
 # is broken; the exit status is 1 when any part failed. A set-up that fails
@@ -35,6 +35,14 @@ part_sanitize() {
 		-Db_lundef=false -Dassertions=true
 }
 
+# Its own program only: the others may look inside, without the locks.
+part_thread() {
+	tools/compile.sh build-tsan -Db_sanitize=thread -Db_lundef=false \
+		-Dprobes=false || return
+	PATH="$VENV/bin:$PATH" meson test -C build-tsan --setup=thread \
+		--print-errorlogs uthread-tsan
+}
+
 # The lab measures on the machine itself, so its probes are not cross-built.
 part_arm64() {
 	if [ "$(uname -m)" = aarch64 ]; then
@@ -54,14 +62,15 @@ title() {
 	case $1 in
 	native) echo "C tests, native" ;;
 	sanitize) echo "C tests, address and undefined behaviour sanitizers" ;;
+	thread) echo "C test, thread sanitizer" ;;
 	arm64) echo "C tests, arm64 under qemu-user" ;;
 	python) echo "Python and end-to-end tests" ;;
-	*) die 2 "test.sh: no part '$1'; parts: native sanitize arm64 python" ;;
+	*) die 2 "test.sh: no part '$1'; parts: native sanitize thread arm64 python" ;;
 	esac
 }
 
 parts=("$@")
-[ $# -gt 0 ] || parts=(native sanitize arm64 python)
+[ $# -gt 0 ] || parts=(native sanitize thread arm64 python)
 for part in "${parts[@]}"; do
 	title "$part" >/dev/null
 done

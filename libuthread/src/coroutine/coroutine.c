@@ -203,8 +203,8 @@ static void swap(coroutine_scheduler_t *s, struct co_context *from,
 		s->owner_ut->san_low = to->san_low;
 		s->owner_ut->san_size = to->san_size;
 	}
-	san_switch_start(last ? NULL : &from->san_fake, to->san_low,
-			 to->san_size);
+	san_switch_start(NULL, last ? NULL : &from->san_fake, to->san_fake,
+			 to->san_low, to->san_size);
 	s->backend->swap(from, to);
 }
 
@@ -252,6 +252,7 @@ static void enter(coroutine_t *co)
 	if (co->state == COROUTINE_FINISHED) {
 		stack_give(s, co->stack);
 		co->stack = NULL;
+		san_fiber_end(&co->ctx.san_fake);
 		s->backend->drop(&co->ctx);
 		s->stats.finished++;
 		s->stats.active--;
@@ -362,7 +363,7 @@ int coroutine_scheduler_init(coroutine_scheduler_t **scheduler,
 		errno = saved;
 		return ENOMEM;
 	}
-	overflow_of_coroutine = overflowed;
+	store_relaxed(&overflow_of_coroutine, overflowed);
 	overflow_setup();
 	overflow_pthread_get();
 	errno = saved;
@@ -388,6 +389,7 @@ int coroutine_scheduler_destroy(coroutine_scheduler_t *scheduler)
 		if (co->stack) {
 			san_stack_fresh(co->stack->low, co->stack->bytes);
 			co_stack_free(co->stack);
+			san_fiber_end(&co->ctx.san_fake);
 			s->backend->drop(&co->ctx);
 		}
 		free(co);
@@ -424,8 +426,10 @@ static int create(coroutine_scheduler_t *scheduler, coroutine_t **coroutine,
 	}
 	co->ctx.san_low = co->stack->low;
 	co->ctx.san_size = co->stack->bytes;
+	san_fiber_new(&co->ctx.san_fake);
 	if (scheduler->backend->make(&co->ctx, co->stack->low, co->stack->bytes,
 				     co)) {
+		san_fiber_end(&co->ctx.san_fake);
 		stack_give(scheduler, co->stack);
 		free(co);
 		return ENOMEM;

@@ -39,8 +39,8 @@
 #include "preempt/preempt.h"
 #include "sched/waiter.h"
 
-/* ASan has functions of its own before these, and no ticks. */
-#if !UTHREAD_ASAN
+/* Sanitizers have functions of their own before these, and no ticks. */
+#if !UTHREAD_SAN
 
 #include <limits.h>
 #include <poll.h>

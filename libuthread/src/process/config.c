@@ -257,15 +257,20 @@ int config_load(struct config *c, const struct uthread_config *user)
 		c->cpus[c->ncpus++] = 0; /* /proc-less or odd; one worker */
 	c->workers = workers_for(c->ncpus);
 	c->stack_slot = STACK_SLOT_DEFAULT;
-	/* ASan's own code is full of locks and knows nothing of ticks. Valgrind
-	 * takes a signal frame that is copied for somebody's mistake. */
-	c->tick_ns = UTHREAD_ASAN || valgrind_running() ? 0 : 1000000;
+	/* A sanitizer's code is full of locks and knows nothing of ticks.
+	 * Valgrind takes a signal frame that is copied for somebody's mistake. */
+	c->tick_ns = UTHREAD_SAN || valgrind_running() ? 0 : 1000000;
 	c->tick_source = UTHREAD_TICK_WORKER;
 	c->tick_signal = SIGURG;
 	c->spares = 16;
 	from_environment(c);
 	if (user)
 		err = from_caller(c, user);
+	/* It keeps signals for later, and later is too late. */
+	if (UTHREAD_TSAN && c->tick_ns) {
+		ut_warn("ThreadSanitizer keeps signals back: uthreads are not preempted");
+		c->tick_ns = 0;
+	}
 	if (err)
 		free(c->cpus);
 	return err;

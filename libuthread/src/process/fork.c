@@ -42,6 +42,7 @@
  * block, where uthread_self() is somebody else); interposing fork() alone.
  */
 #include "base/interpose.h"
+#include "base/san.h"
 #include "preempt/preempt.h"
 #include "process/process.h"
 #include "sched/waiter.h"
@@ -266,6 +267,7 @@ __attribute__((constructor(101))) static void setup(void)
 	fork_setup();
 }
 
+#if !UTHREAD_TSAN /* which calls it before any code with its checks may run */
 /* What pthread_atfork() calls, which every program has a copy of. */
 EXPORT int __register_atfork(handler_fn prepare, handler_fn parent,
 			     handler_fn child, void *dso);
@@ -276,6 +278,7 @@ int __register_atfork(handler_fn prepare, handler_fn parent, handler_fn child,
 		return ENOMEM;
 	return next_register(prepare, parent, child, dso);
 }
+#endif
 
 EXPORT pid_t fork(void)
 {

@@ -20,6 +20,9 @@
 #include "stack/stack.h"
 #include "tls/tls.h"
 
+/* There is one where ThreadSanitizer is. */
+void __tsan_switch_to_fiber(void *fiber, unsigned flags) __attribute__((weak));
+
 static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
 
 struct start {
@@ -347,6 +350,10 @@ static int start_locked(const struct uthread_config *user)
 
 	if (!kept.cpus)
 		home_setup();
+	/* It would crash at the first switch that it does not know of. */
+	if (!UTHREAD_TSAN && __tsan_switch_to_fiber)
+		ut_panic(
+			"the program is built with -fsanitize=thread, so it needs a libuthread that is, too: meson setup -Db_sanitize=thread -Db_lundef=false");
 	/* In the child of a fork it is what it was, if nothing else is said. */
 	if (user || !c.cpus) {
 		workers_find_limits();

@@ -24,7 +24,7 @@ static void idle_remove(struct worker *w)
 		w->idle_next->idle_prev = w->idle_prev;
 	store_relaxed(&rt.nidle, rt.nidle - 1);
 	if (rt.timekeeper == w)
-		rt.timekeeper = NULL;
+		store_relaxed(&rt.timekeeper, NULL);
 }
 
 void idle_wake(struct worker *w)
@@ -116,7 +116,7 @@ void go_idle(struct worker *w)
 	spin_lock(&rt.idle_lock);
 	if (worker_is(w, WORKER_IDLE) &&
 	    load_relaxed(&timer_next) != NO_DEADLINE)
-		rt.timekeeper = w;
+		store_relaxed(&rt.timekeeper, w);
 	spin_unlock(&rt.idle_lock);
 	STAT_INC(w->stats.idles);
 	while (!load_acquire(&w->wake)) {

@@ -106,7 +106,8 @@ uint32_t policy_take_movable(struct worker *v, uint32_t want, bool lend,
 		if (!may_move(ut, lend)) {
 			list_push(&stay, ut);
 		} else {
-			v->bound_count -= ut->bound >= 0;
+			store_relaxed(&v->bound_count,
+				      v->bound_count - (ut->bound >= 0));
 			ut->why = UTHREAD_READY_MOVED;
 			list_push(l, ut);
 			got++;

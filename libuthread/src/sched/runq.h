@@ -21,7 +21,7 @@ static inline void rq_push(struct worker *w, struct uthread *ut)
 	else
 		list_push(&w->rq, ut);
 	store_relaxed(&w->count, w->count + 1);
-	w->bound_count += ut->bound >= 0;
+	store_relaxed(&w->bound_count, w->bound_count + (ut->bound >= 0));
 }
 
 static inline struct uthread *rq_pop(struct worker *w)
@@ -31,7 +31,8 @@ static inline struct uthread *rq_pop(struct worker *w)
 
 	if (ut) {
 		store_relaxed(&w->count, w->count - 1);
-		w->bound_count -= ut->bound >= 0;
+		store_relaxed(&w->bound_count,
+			      w->bound_count - (ut->bound >= 0));
 	}
 	return ut;
 }
@@ -51,7 +52,8 @@ static inline struct uthread *rq_rotate(struct worker *w, struct uthread *ut)
 	w->rq.tail->next = ut; /* which may be the first's own */
 	w->rq.tail = ut;
 	w->rq.head = first->next;
-	w->bound_count += (ut->bound >= 0) - (first->bound >= 0);
+	store_relaxed(&w->bound_count,
+		      w->bound_count + (ut->bound >= 0) - (first->bound >= 0));
 	return first;
 }
 

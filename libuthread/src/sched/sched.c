@@ -53,7 +53,7 @@ struct sched_hooks sched_hooks;
 /* `next` is ours and its context is free: make it run here. */
 static inline void adopt(struct worker *w, struct uthread *next)
 {
-	next->ctx.busy = 1;
+	store_relaxed(&next->ctx.busy, 1);
 	uthread_become(next, UT_RUNNING);
 	if (unlikely(next->worker != w)) {
 		next->worker = w;
@@ -72,7 +72,8 @@ static inline void adopt(struct worker *w, struct uthread *next)
 
 static inline void exchange(struct uthread *me, struct uthread *next)
 {
-	san_switch_start(&me->san_fake, next->san_low, next->san_size);
+	san_switch_start(&me->ctx.busy, &me->san_fake, next->san_fake,
+			 next->san_low, next->san_size);
 	context_switch(&me->ctx, &next->ctx);
 	san_switch_finish(me->san_fake);
 }
@@ -81,7 +82,8 @@ static inline void exchange_base(struct worker *w, struct uthread *me)
 {
 	w->tls->self = NULL;
 	store_relaxed(&w->running, NULL);
-	san_switch_start(&me->san_fake, w->san_low, w->san_size);
+	san_switch_start(&me->ctx.busy, &me->san_fake, w->san_fake, w->san_low,
+			 w->san_size);
 	context_switch(&me->ctx, &w->base);
 	san_switch_finish(me->san_fake);
 }
@@ -225,7 +227,8 @@ void sched_loop(struct worker *w)
 		for (n = 0; load_acquire(&next->ctx.busy);)
 			spin_pause(&n);
 		adopt(w, next);
-		san_switch_start(&w->san_fake, next->san_low, next->san_size);
+		san_switch_start(&w->base.busy, &w->san_fake, next->san_fake,
+				 next->san_low, next->san_size);
 		context_switch(&w->base, &next->ctx);
 		san_switch_finish(w->san_fake);
 		store_relaxed(&w->tls->off, 1); /* shared TLS: a uthread's */
@@ -292,7 +295,8 @@ static struct uthread *local_pop_this(struct worker *w, struct uthread *heir)
 		if (w->rq.tail == ut)
 			w->rq.tail = prev;
 		store_relaxed(&w->count, w->count - 1);
-		w->bound_count -= ut->bound >= 0;
+		store_relaxed(&w->bound_count,
+			      w->bound_count - (ut->bound >= 0));
 	} else if (ut == heir) {
 		ut = rq_pop(w);
 	} else {
@@ -478,7 +482,7 @@ void sched_exit(struct uthread *me)
 	/* NULL: this stack's fake frames go with it. */
 	const bool direct = next && !load_acquire(&next->ctx.busy);
 
-	san_switch_start(NULL, direct ? next->san_low : w->san_low,
+	san_switch_start(NULL, NULL, NULL, direct ? next->san_low : w->san_low,
 			 direct ? next->san_size : w->san_size);
 	if (direct) {
 		adopt(w, next);

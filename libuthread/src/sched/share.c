@@ -205,7 +205,8 @@ static uint32_t take_movable(struct worker *v, uint32_t want, bool lend,
 			v->rq.head = next;
 		if (!next)
 			v->rq.tail = prev;
-		v->bound_count -= ut->bound >= 0;
+		store_relaxed(&v->bound_count,
+			      v->bound_count - (ut->bound >= 0));
 		list_push(l, ut);
 		got++;
 	}

@@ -86,7 +86,7 @@ int waiter_wait_for(struct waiter *w, uint64_t deadline, struct uthread *owner)
 	ut_assert(here_now()->off);
 	waiter_note(me, w);
 	/* Else it was queued, and may have been woken already. */
-	if (me->state == UT_RUNNING)
+	if (load_relaxed(&me->state) == UT_RUNNING)
 		uthread_become(me, UT_WAITING);
 	if (deadline != NO_DEADLINE) {
 		w->deadline = deadline;

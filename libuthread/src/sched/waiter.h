@@ -179,7 +179,8 @@ static inline void *waiter_id(const struct waiter *w)
 
 static inline void waitq_forget(struct waitq *q)
 {
-	q->head = q->tail = NULL;
+	store_relaxed(&q->head, NULL);
+	store_relaxed(&q->tail, NULL);
 }
 
 static inline void waitq_push(struct waitq *q, struct waiter *w)
@@ -191,8 +192,8 @@ static inline void waitq_push(struct waitq *q, struct waiter *w)
 	if (q->tail)
 		q->tail->next = w;
 	else
-		q->head = w;
-	q->tail = w;
+		store_relaxed(&q->head, w);
+	store_relaxed(&q->tail, w);
 	w->queued = true;
 }
 
@@ -203,11 +204,11 @@ static inline void waitq_remove(struct waitq *q, struct waiter *w)
 	if (w->prev)
 		w->prev->next = w->next;
 	else
-		q->head = w->next;
+		store_relaxed(&q->head, w->next);
 	if (w->next)
 		w->next->prev = w->prev;
 	else
-		q->tail = w->prev;
+		store_relaxed(&q->tail, w->prev);
 	w->queued = false;
 }
 

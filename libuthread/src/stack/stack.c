@@ -392,7 +392,7 @@ static struct uthread *pool_pop(struct pool *p)
 	struct uthread *ut = p->head;
 
 	if (ut) {
-		p->head = ut->next;
+		store_relaxed(&p->head, ut->next);
 		p->count--;
 	}
 	return ut;
@@ -401,7 +401,7 @@ static struct uthread *pool_pop(struct pool *p)
 static void pool_push(struct pool *p, struct uthread *ut)
 {
 	ut->next = p->head;
-	p->head = ut;
+	store_relaxed(&p->head, ut);
 	p->count++;
 }
 

@@ -7,11 +7,13 @@
  * pthread_cancel        of a uthread or worker is refused: ESRCH
  */
 #include "base/interpose.h"
+#include "base/san.h"
 #include "stack/stack.h"
 #include "tls/tls.h"
 
 /* ---- pthread_getattr_np ---- */
 
+#if !UTHREAD_TSAN /* which calls it before a thread is ready for its checks */
 struct search {
 	pthread_t self;
 	struct uthread *found;
@@ -51,6 +53,7 @@ EXPORT int pthread_getattr_np(pthread_t thread, pthread_attr_t *attr)
 		attr, s.found->stack_low,
 		(size_t)(s.found->stack_top - s.found->stack_low));
 }
+#endif
 
 /* ---- the end of a thread ---- */
 

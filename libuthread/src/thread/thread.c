@@ -162,6 +162,7 @@ int uthread_create(uthread_t *thread, const uthread_attr_t *attr,
 		ut->name[0] = 0;
 	ut->san_low = ut->stack_low;
 	ut->san_size = (size_t)(ut->stack_top - ut->stack_low);
+	san_fiber_new(&ut->san_fake);
 	context_make(&ut->ctx, ut->stack_top, uthread_main, ut);
 	if (w)
 		STAT_INC(w->stats.created);

@@ -6,11 +6,13 @@
 #include <limits.h>
 
 #include "base/interpose.h"
+#include "base/san.h"
 #include "tls/tls.h"
 
 static void (*key_destructor[PTHREAD_KEYS_MAX])(void *);
 static uint32_t key_limit; /* keys below it may have a destructor */
 
+#if !UTHREAD_TSAN /* which calls it first of all, and there is no own TLS */
 EXPORT int pthread_key_create(pthread_key_t *key, void (*destructor)(void *))
 {
 	static int (*next)(pthread_key_t *, void (*)(void *));
@@ -41,6 +43,7 @@ EXPORT int pthread_key_delete(pthread_key_t key)
 		store_release(&key_destructor[key], NULL);
 	return next(key);
 }
+#endif
 
 /* As at the end of a pthread. Runs on the uthread's own TLS. */
 void pthread_keys_end(void)

@@ -493,6 +493,8 @@ int tls_setup(void)
 
 	if (UTHREAD_ASAN)
 		bad = "AddressSanitizer keeps its thread record in the kernel thread's TLS";
+	if (UTHREAD_TSAN)
+		bad = "ThreadSanitizer keeps its thread record in the kernel thread's TLS";
 	if (!bad)
 		bad = arch_tp_unwritable();
 	if (!bad)

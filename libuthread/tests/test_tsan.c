@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_tsan.c - a program under ThreadSanitizer, which takes each uthread for
+ * a thread: what is handed over by the runtime's objects is no race, and what
+ * is not handed over is one.
+ */
+#include "util.h"
+
+#include "coroutine.h"
+
+#define UTHREADS 8
+#define ROUNDS 100
+
+static uthread_mutex_t lock = UTHREAD_MUTEX_INITIALIZER;
+static uthread_cond_t changed = UTHREAD_COND_INITIALIZER;
+static uthread_sem_t token;
+static long counted, passed, turn;
+
+static void *counts(void *arg)
+{
+	for (int i = 0; i < ROUNDS; i++) {
+		CHECK_EQ(uthread_mutex_lock(&lock), 0);
+		counted++;
+		CHECK_EQ(uthread_mutex_unlock(&lock), 0);
+		CHECK_EQ(uthread_sem_wait(&token), 0);
+		passed++;
+		CHECK_EQ(uthread_sem_post(&token), 0);
+		uthread_yield();
+	}
+	return arg;
+}
+
+static void *takes_turns(void *arg)
+{
+	long me = (long)(intptr_t)arg;
+
+	for (int i = 0; i < ROUNDS; i++) {
+		CHECK_EQ(uthread_mutex_lock(&lock), 0);
+		while (turn % UTHREADS != me)
+			CHECK_EQ(uthread_cond_wait(&changed, &lock), 0);
+		turn++;
+		CHECK_EQ(uthread_cond_broadcast(&changed), 0);
+		CHECK_EQ(uthread_mutex_unlock(&lock), 0);
+	}
+	return NULL;
+}
+
+TEST(objects_hand_over_what_they_guard)
+{
+	uthread_t t[UTHREADS];
+
+	start_workers(4);
+	CHECK_EQ(uthread_sem_init(&token, 1), 0);
+	crowd(UTHREADS, 2, counts, NULL);
+	CHECK_EQ(counted, (UTHREADS + 2) * ROUNDS);
+	CHECK_EQ(passed, counted);
+	for (intptr_t i = 0; i < UTHREADS; i++)
+		t[i] = spawn(takes_turns, (void *)i);
+	for (int i = 0; i < UTHREADS; i++)
+		joined(t[i]);
+	CHECK_EQ(turn, UTHREADS * ROUNDS);
+}
+
+static void *writes(void *arg)
+{
+	*(long *)arg += 1;
+	return NULL;
+}
+
+/* A stack and a fiber after the other, the same memory again and again. */
+TEST(create_and_join_hand_over)
+{
+	long n = 0;
+
+	start_workers(2);
+	for (int i = 0; i < 1000; i++)
+		in_uthread(writes, &n);
+	CHECK_EQ(n, 1000);
+}
+
+static void step(void *arg)
+{
+	for (int i = 0; i < ROUNDS; i++) {
+		*(long *)arg += 1;
+		coroutine_yield();
+	}
+}
+
+static void *coroutines(void *arg)
+{
+	coroutine_scheduler_t *s;
+	long n = 0;
+
+	CHECK_EQ(coroutine_scheduler_init(&s, NULL), 0);
+	for (int i = 0; i < 4; i++)
+		CHECK_EQ(coroutine_create(s, NULL, NULL, step, &n), 0);
+	CHECK_EQ(coroutine_run(s), 0);
+	CHECK_EQ(coroutine_scheduler_destroy(s), 0);
+	CHECK_EQ(n, 4 * ROUNDS);
+	return arg;
+}
+
+TEST(coroutines_take_turns)
+{
+	start_workers(2);
+	coroutines(NULL);
+	crowd(4, 1, coroutines, NULL);
+}
+
+static long unguarded;
+static int ready;
+
+static void *races(void *arg)
+{
+	add(&ready, 1);
+	while (load(&ready) < 2)
+		uthread_yield();
+	for (int i = 0; i < ROUNDS; i++)
+		unguarded++;
+	return arg;
+}
+
+TEST_DIES(a_race_is_found, 0, "data race")
+{
+	uthread_t t[2];
+
+	/* Each on a worker of its own: on one they take turns, and a switch
+	 * hands over. */
+	start_workers(2);
+	t[0] = spawn_on(0, races, NULL);
+	t[1] = spawn_on(1, races, NULL);
+	joined(t[0]);
+	joined(t[1]);
+}
+
+TEST_MAIN()
