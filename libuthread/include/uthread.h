@@ -114,14 +114,14 @@ int uthread_create(uthread_t *thread, const uthread_attr_t *attr,
 		   void *(*fn)(void *), void *arg);
 /* Wait for the end; the handle is gone afterwards. value may be NULL.
  * EDEADLK: itself, or two that join each other. EINVAL: detached or already
- * being joined. */
+ * being joined. ESRCH: no such handle, or gone and not yet used again. */
 int uthread_join(uthread_t thread, void **value);
 /* As join, but ETIMEDOUT once CLOCK_MONOTONIC reaches the deadline. */
 int uthread_timedjoin(uthread_t thread, void **value,
 		      const struct timespec *deadline);
 /* EBUSY while it is running. */
 int uthread_tryjoin(uthread_t thread, void **value);
-/* EINVAL: already detached or being joined. */
+/* EINVAL: already detached or being joined. ESRCH: as join. */
 int uthread_detach(uthread_t thread);
 /* End the calling uthread. C++ destructors of its frames, then key
  * destructors and TLS destructors run. Outside a uthread: abort. */
@@ -424,7 +424,7 @@ typedef struct uthread_cond {
 #define UTHREAD_COND_INITIALIZER { 0, 0, 0, 0, 0 }
 
 int uthread_cond_init(uthread_cond_t *cond, const void *attr);
-/* EBUSY while somebody waits. */
+/* EBUSY while somebody waits. Right after a broadcast nobody does. */
 int uthread_cond_destroy(uthread_cond_t *cond);
 /* The caller holds the mutex; it holds it again on return. EPERM as
  * unlock. No spurious wake-ups, but test the condition all the same. */
@@ -493,6 +493,7 @@ typedef struct uthread_once {
 
 #define UTHREAD_ONCE_INIT { 0, 0, 0, 0 }
 
+/* If fn throws or ends its thread, the next call runs it. */
 int uthread_once(uthread_once_t *once, void (*fn)(void));
 
 #define UTHREAD_KEYS_MAX 256

@@ -77,6 +77,7 @@ struct uthread {
 	void *value; /* written before `join` becomes JOIN_DONE */
 	uintptr_t join; /* JOIN_* or a struct waiter *; atomic */
 	struct keyblock **keys; /* private to the uthread */
+	struct once_open *onces; /* it is inside of; private to it */
 	struct _Unwind_Exception *unwind; /* uthread_exit()'s, on its stack */
 	void *coroutine; /* the coroutine it is inside of; private to it */
 	struct call *call; /* of libc's, that it is in (preempt/calls.c) */
@@ -111,6 +112,7 @@ struct uthread {
 #define JOIN_NONE ((uintptr_t)0)
 #define JOIN_DONE ((uintptr_t)1)
 #define JOIN_DETACHED ((uintptr_t)2)
+#define JOIN_GONE ((uintptr_t)3) /* no handle is left; the largest of these */
 
 struct uthread_list {
 	struct uthread *head;

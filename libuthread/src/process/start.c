@@ -548,7 +548,7 @@ void runtime_forked(struct uthread *me)
 		return;
 	}
 	/* Nobody waits for its end, nor for what it holds. */
-	if (me->join > JOIN_DETACHED)
+	if (me->join > JOIN_GONE)
 		me->join = JOIN_NONE;
 	me->lenders = 0;
 	me->boost = 0;

@@ -51,14 +51,104 @@ bool waiter_wake(struct waiter *w)
 	return true;
 }
 
+bool waiter_leaves(struct waiter *w)
+{
+	uint32_t expected = WAITER_TIMEDOUT;
+
+	/* acquire: whoever took us out has done so */
+	return __atomic_compare_exchange_n(&w->state, &expected, WAITER_LEAVING,
+					   false, __ATOMIC_ACQUIRE,
+					   __ATOMIC_ACQUIRE);
+}
+
+/* It was taken out, and its time was up. False: it is on its way to the lock
+ * that we hold, and has to find itself in the queue. */
+static bool waiter_dismiss(struct waiter *w)
+{
+	uint32_t expected = WAITER_TIMEDOUT;
+
+	return __atomic_compare_exchange_n(&w->state, &expected, WAITER_REMOVED,
+					   false, __ATOMIC_RELEASE,
+					   __ATOMIC_RELAXED);
+}
+
+static void waitq_put_back(struct waitq *q, struct waiter *w)
+{
+	w->prev = NULL;
+	w->next = q->head;
+	if (q->head)
+		q->head->prev = w;
+	else
+		q->tail = w;
+	q->head = w;
+	w->queued = true;
+}
+
+bool waitq_wake(struct waitq *q, struct waiter *w)
+{
+	waitq_remove(q, w); /* before: it may be gone when it is woken */
+	if (waiter_wake(w))
+		return true;
+	if (!waiter_dismiss(w))
+		waitq_put_back(q, w);
+	return false;
+}
+
 bool waitq_wake_one(struct waitq *q)
 {
-	struct waiter *w;
+	struct waiter *w, *next;
 
-	while ((w = waitq_pop(q)))
-		if (waiter_wake(w))
+	for (w = q->head; w; w = next) {
+		next = w->next;
+		if (waitq_wake(q, w))
 			return true;
+	}
 	return false;
+}
+
+void waitq_wake_all(struct waitq *q)
+{
+	struct waiter *w, *next;
+
+	for (w = q->head; w; w = next) {
+		next = w->next;
+		waitq_wake(q, w);
+	}
+}
+
+static int waitq_dismiss(struct waitq *q)
+{
+	struct waiter *w, *next;
+	int err = 0;
+
+	for (w = q->head; w; w = next) {
+		next = w->next;
+		if (load_acquire(&w->state) == WAITER_WAITING)
+			return EBUSY;
+		waitq_remove(q, w);
+		if (!waiter_dismiss(w)) {
+			waitq_put_back(q, w);
+			err = EAGAIN;
+		}
+	}
+	return err;
+}
+
+int waitq_end(uint32_t *lock, struct waitq *q)
+{
+	unsigned n = 0;
+	int err;
+
+	for (;;) {
+		/* Also waits for who has woken others and still holds it. */
+		if (unlikely(object_lock(lock)))
+			waitq_forget(q);
+		err = waitq_dismiss(q);
+		object_unlock(lock);
+		if (err != EAGAIN)
+			return err;
+		spin_pause(&n);
+	}
 }
 
 static int wait_pthread(struct waiter *w, uint64_t deadline)
@@ -96,7 +186,7 @@ int waiter_wait_for(struct waiter *w, uint64_t deadline, struct uthread *owner)
 	if (deadline != NO_DEADLINE)
 		timer_cancel(w);
 	/* pairs with the claim: whoever made us ready has moved the state */
-	return load_acquire(&w->state) == WAITER_TIMEDOUT ? ETIMEDOUT : 0;
+	return load_acquire(&w->state) == WAITER_WOKEN ? 0 : ETIMEDOUT;
 }
 
 void waiter_sleep(uint64_t deadline)

@@ -12,14 +12,21 @@
  *	[object lock] queue w
  *	[object unlock]			[object lock] take w from the queue
  *	r = waiter_wait(&w, deadline)	waiter_wake(w)
- *	if r == ETIMEDOUT:		[object unlock]
+ *	if r == ETIMEDOUT		[object unlock]
+ *	   && waiter_leaves(&w):
  *	  [object lock]
  *	  waitq_remove(q, &w)
  *	  [object unlock]
  *
  * waiter_wake() returns false for a waiter whose deadline has won; the waker
- * then takes the next one. Such a waiter removes itself under the object's
- * lock, so the pointer a waker holds under that lock is always good.
+ * then takes the next one. Such a waiter is either taken out by a waker, and
+ * then it does not touch the object any more, or takes itself out (LEAVING):
+ * one compare-and-swap decides. So an object may be destroyed as soon as its
+ * last waiters have been woken (waitq_end()): those whose time was up just
+ * before are told to stay away, and the few that are on their way to the lock
+ * are waited for, which is a matter of instructions, not of their turn.
+ * Rejected: a count in the object of those who may still touch it, as in
+ * glibc: who destroys would wait until they have had the CPU.
  */
 #ifndef UTHREAD_WAITER_H
 #define UTHREAD_WAITER_H
@@ -31,6 +38,8 @@ enum waiter_state {
 	WAITER_WAITING = 0,
 	WAITER_WOKEN = 1,
 	WAITER_TIMEDOUT = 2,
+	WAITER_LEAVING = 3, /* its time was up; it takes itself out */
+	WAITER_REMOVED = 4, /* the same, and it was taken out */
 };
 
 /* What for; uthread_dump() says it. */
@@ -212,12 +221,13 @@ static inline void waitq_remove(struct waitq *q, struct waiter *w)
 	w->queued = false;
 }
 
-static inline struct waiter *waitq_pop(struct waitq *q)
+/* The first that is not known to have timed out. */
+static inline struct waiter *waitq_first(const struct waitq *q)
 {
 	struct waiter *w = q->head;
 
-	if (w)
-		waitq_remove(q, w);
+	while (w && load_relaxed(&w->state) != WAITER_WAITING)
+		w = w->next;
 	return w;
 }
 
@@ -230,8 +240,20 @@ int waiter_wait_for(struct waiter *w, uint64_t deadline, struct uthread *owner);
 void waiter_sleep(uint64_t deadline);
 /* True: woken, and `w` may be gone. False: its deadline has won. */
 bool waiter_wake(struct waiter *w);
-/* Wake the first that can be; false: nobody. Under the object's lock. */
+/* Its deadline has won. True: it is still queued, and has to take itself out.
+ * False: it was taken out, and the object may be gone. */
+bool waiter_leaves(struct waiter *w);
+
+/* Under the object's lock: */
+
+/* Take it out and wake it; false: its deadline has won. */
+bool waitq_wake(struct waitq *q, struct waiter *w);
+/* The first that can be woken; false: nobody. */
 bool waitq_wake_one(struct waitq *q);
+void waitq_wake_all(struct waitq *q);
+
+/* Not under it: nobody will touch the object any more, or EBUSY. */
+int waitq_end(uint32_t *lock, struct waitq *q);
 
 /* ---- timer.c: the deadlines of parked uthreads ---- */
 

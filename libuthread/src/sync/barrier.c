@@ -41,7 +41,7 @@ int uthread_barrier_destroy(uthread_barrier_t *barrier)
 int uthread_barrier_wait(uthread_barrier_t *barrier)
 {
 	REGION;
-	struct waiter wt, *w;
+	struct waiter wt;
 
 	waiter_init_on(&wt, WAITS_BARRIER, barrier);
 	lock(barrier);
@@ -53,8 +53,7 @@ int uthread_barrier_wait(uthread_barrier_t *barrier)
 	}
 	barrier->_arrived = 0;
 	barrier->_round++;
-	while ((w = waitq_pop(WAITQ(barrier))))
-		waiter_wake(w);
+	waitq_wake_all(WAITQ(barrier));
 	OBJECT_UNLOCK(barrier);
 	return UTHREAD_BARRIER_SERIAL_THREAD;
 }

@@ -4,7 +4,9 @@
  *
  * A waiter is queued under _lock before the mutex is released, so no signal
  * between the two is lost. Nobody wakes without a signal, a broadcast or
- * the deadline.
+ * the deadline. Who was woken does not touch the condition any more, nor does
+ * who timed out if it was taken out of the queue (waiter.h), so a destroy right
+ * after a broadcast is right.
  */
 #include "sched/waiter.h"
 
@@ -22,12 +24,7 @@ int uthread_cond_init(uthread_cond_t *cond, const void *attr)
 
 int uthread_cond_destroy(uthread_cond_t *cond)
 {
-	int err;
-
-	OBJECT_LOCK(cond);
-	err = cond->_head ? EBUSY : 0;
-	OBJECT_UNLOCK(cond);
-	return err;
+	return waitq_end(&cond->_lock, WAITQ(cond));
 }
 
 static int wait_until(uthread_cond_t *c, uthread_mutex_t *m, uint64_t deadline)
@@ -50,7 +47,7 @@ static int wait_until(uthread_cond_t *c, uthread_mutex_t *m, uint64_t deadline)
 	waitq_push(WAITQ(c), &wt);
 	OBJECT_UNLOCK(c);
 	r = waiter_wait(&wt, deadline);
-	if (r) {
+	if (r && waiter_leaves(&wt)) {
 		OBJECT_LOCK(c);
 		waitq_remove(WAITQ(c), &wt);
 		OBJECT_UNLOCK(c);
@@ -84,13 +81,10 @@ int uthread_cond_signal(uthread_cond_t *cond)
 
 int uthread_cond_broadcast(uthread_cond_t *cond)
 {
-	struct waiter *w;
-
 	/* Taken one by one under the lock: a waiter may time out meanwhile,
 	 * and only the lock keeps it on its stack. */
 	OBJECT_LOCK(cond);
-	while ((w = waitq_pop(WAITQ(cond))))
-		waiter_wake(w);
+	waitq_wake_all(WAITQ(cond));
 	OBJECT_UNLOCK(cond);
 	return 0;
 }

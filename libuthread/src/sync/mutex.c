@@ -79,9 +79,7 @@ int uthread_mutex_destroy(uthread_mutex_t *mutex)
 		return EBUSY;
 	/* Who freed it may still hold _lock (release_slow()), and the caller
 	 * is about to give the memory away. */
-	OBJECT_LOCK(mutex);
-	OBJECT_UNLOCK(mutex);
-	return 0;
+	return waitq_end(&mutex->_lock, WAITQ(mutex));
 }
 
 static inline bool take_free(uthread_mutex_t *m)
@@ -149,6 +147,8 @@ static int lock_slow(uthread_mutex_t *m, void *self, uint64_t deadline)
 	holder = uthread_of_id(load_relaxed(&m->_owner));
 	OBJECT_UNLOCK(m);
 	if (waiter_wait_for(&wt, deadline, holder) == ETIMEDOUT) {
+		if (!waiter_leaves(&wt))
+			return ETIMEDOUT;
 		OBJECT_LOCK(m);
 		waitq_remove(q, &wt);
 		if (mutex_inherits(m) && !q->head)
@@ -219,10 +219,10 @@ static void release_slow(uthread_mutex_t *m)
 	OBJECT_LOCK(m);
 	if (mutex_inherits(m))
 		pi_return(uthread_current());
-	while ((wt = mutex_inherits(m) ? pi_pop(q) : waitq_pop(q))) {
+	while ((wt = mutex_inherits(m) ? pi_best(q) : waitq_first(q))) {
 		heir = wt->ut;
 		store_relaxed(&m->_owner, waiter_id(wt));
-		if (waiter_wake(wt)) {
+		if (waitq_wake(q, wt)) {
 			if (mutex_inherits(m))
 				pi_inherit(heir, q);
 			OBJECT_UNLOCK(m);

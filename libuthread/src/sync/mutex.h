@@ -23,8 +23,8 @@ void pi_lend(uthread_mutex_t *m, const struct waiter *wt);
 /* The holder gives it away, or the last waiter has given up: what the holder
  * was lent goes back. */
 void pi_return(struct uthread *holder);
-/* Takes the waiter out of the queue that shall have it next. */
-struct waiter *pi_pop(struct waitq *q);
+/* The waiter that shall have it next. */
+struct waiter *pi_best(struct waitq *q);
 /* `ut` has it now, and these others wait. */
 void pi_inherit(struct uthread *ut, const struct waitq *q);
 

@@ -51,15 +51,14 @@ void pi_return(struct uthread *holder)
 		store_relaxed(&holder->boost, 0);
 }
 
-struct waiter *pi_pop(struct waitq *q)
+struct waiter *pi_best(struct waitq *q)
 {
-	struct waiter *wt, *best = q->head;
+	struct waiter *wt, *best = NULL;
 
-	for (wt = best; wt; wt = wt->next)
-		if (priority_of(wt) > priority_of(best))
+	for (wt = q->head; wt; wt = wt->next)
+		if (load_relaxed(&wt->state) == WAITER_WAITING &&
+		    (!best || priority_of(wt) > priority_of(best)))
 			best = wt;
-	if (best)
-		waitq_remove(q, best);
 	return best;
 }
 

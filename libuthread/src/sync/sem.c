@@ -20,12 +20,7 @@ int uthread_sem_init(uthread_sem_t *sem, unsigned value)
 
 int uthread_sem_destroy(uthread_sem_t *sem)
 {
-	int err;
-
-	OBJECT_LOCK(sem);
-	err = sem->_head ? EBUSY : 0;
-	OBJECT_UNLOCK(sem);
-	return err;
+	return waitq_end(&sem->_lock, WAITQ(sem));
 }
 
 int uthread_sem_trywait(uthread_sem_t *sem)
@@ -57,9 +52,11 @@ static int wait_until(uthread_sem_t *s, uint64_t deadline)
 	OBJECT_UNLOCK(s);
 	if (!waiter_wait(&wt, deadline))
 		return 0;
-	OBJECT_LOCK(s);
-	waitq_remove(WAITQ(s), &wt);
-	OBJECT_UNLOCK(s);
+	if (waiter_leaves(&wt)) {
+		OBJECT_LOCK(s);
+		waitq_remove(WAITQ(s), &wt);
+		OBJECT_UNLOCK(s);
+	}
 	return ETIMEDOUT;
 }
 

@@ -9,12 +9,15 @@
  *	join      joiner        NONE             its waiter
  *	timeout   joiner        its waiter       NONE
  *	detach    anybody       NONE             DETACHED
- *	end       the uthread   NONE             DONE, freed by the joiner
- *	                        a waiter         DONE, wakes it
- *	                        DETACHED         DONE, frees itself
+ *	end       the uthread   NONE             DONE
+ *	                        a waiter         GONE, wakes it; that one frees
+ *	                        DETACHED         GONE, frees itself
+ *	join, detach            DONE             GONE, frees
  *
- * Each change is one atomic exchange, so no two sides both free or both do
- * not. A uthread that frees itself is in the pool while it still runs on its
+ * Each change is one compare-and-swap, so no two sides both free or both do
+ * not. A handle that is GONE is found out until its slot is used again: ESRCH.
+ *
+ * A uthread that frees itself is in the pool while it still runs on its
  * stack; ctx.busy keeps the slot from being used until it has left.
  */
 #include "base/san.h"
@@ -22,6 +25,7 @@
 #include "sched/sched.h"
 #include "sched/waiter.h"
 #include "stack/stack.h"
+#include "sync/sync.h"
 #include "thread/attr.h"
 #include "tls/tls.h"
 
@@ -36,8 +40,10 @@ extern _Unwind_Reason_Code _Unwind_ForcedUnwind(struct _Unwind_Exception *,
 static __attribute__((noreturn)) void finish(struct uthread *me)
 {
 	struct worker *w;
-	uintptr_t old;
+	uintptr_t old, gone;
 
+	if (unlikely(me->onces))
+		once_abandon(me);
 	keys_end(me);
 	if (me->flags & UT_OWN_TLS)
 		tls_end();
@@ -49,7 +55,12 @@ static __attribute__((noreturn)) void finish(struct uthread *me)
 	if (!(me->flags & UT_MAIN))
 		STAT_INC(w->stats.ended);
 	/* release: the joiner sees `value`; acquire: we see the waiter. */
-	old = __atomic_exchange_n(&me->join, JOIN_DONE, __ATOMIC_ACQ_REL);
+	old = load_relaxed(&me->join);
+	do {
+		gone = old == JOIN_NONE ? JOIN_DONE : JOIN_GONE;
+	} while (!__atomic_compare_exchange_n(&me->join, &old, gone, false,
+					      __ATOMIC_ACQ_REL,
+					      __ATOMIC_RELAXED));
 	if (old == JOIN_DETACHED)
 		stack_put(w, me);
 	else if (old != JOIN_NONE)
@@ -176,7 +187,7 @@ int uthread_create(uthread_t *thread, const uthread_attr_t *attr,
 
 /* ---- join, detach ---- */
 
-/* In a region. */
+/* In a region, by whom the handle is GONE. */
 static void reap(struct uthread *ut, void **value)
 {
 	struct uthread *me = uthread_current();
@@ -186,6 +197,24 @@ static void reap(struct uthread *ut, void **value)
 	stack_put(me ? me->worker : NULL, ut);
 }
 
+/* In a region. It has ended, if nobody was quicker. */
+static int reap_done(struct uthread *ut, void **value)
+{
+	uintptr_t old = JOIN_DONE;
+
+	if (!__atomic_compare_exchange_n(&ut->join, &old, JOIN_GONE, false,
+					 __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+		return ESRCH;
+	reap(ut, value);
+	return 0;
+}
+
+/* What is wrong with joining or detaching one whose word says this. */
+static int join_error(uintptr_t now)
+{
+	return now == JOIN_GONE ? ESRCH : EINVAL;
+}
+
 static int join_until(struct uthread *ut, void **value, uint64_t deadline)
 {
 	REGION;
@@ -193,10 +222,10 @@ static int join_until(struct uthread *ut, void **value, uint64_t deadline)
 	struct uthread *me;
 	struct waiter wt;
 
-	if (load_acquire(&ut->join) == JOIN_DONE) {
-		reap(ut, value);
-		return 0;
-	}
+	if (!ut)
+		return ESRCH;
+	if (load_acquire(&ut->join) == JOIN_DONE)
+		return reap_done(ut, value);
 	waiter_init_on(&wt, WAITS_JOIN, ut);
 	me = wt.ut;
 	if (ut == me)
@@ -205,7 +234,7 @@ static int join_until(struct uthread *ut, void **value, uint64_t deadline)
 	if (me) {
 		uintptr_t mine = load_acquire(&me->join);
 
-		if (mine > JOIN_DETACHED && ((struct waiter *)mine)->ut == ut)
+		if (mine > JOIN_GONE && ((struct waiter *)mine)->ut == ut)
 			return EDEADLK;
 	}
 	if (me)
@@ -214,10 +243,8 @@ static int join_until(struct uthread *ut, void **value, uint64_t deadline)
 					 __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
 		if (me)
 			uthread_become(me, UT_RUNNING);
-		if (old != JOIN_DONE)
-			return EINVAL;
-		reap(ut, value);
-		return 0;
+		return old == JOIN_DONE ? reap_done(ut, value) :
+					  join_error(old);
 	}
 	if (waiter_wait(&wt, deadline) == ETIMEDOUT) {
 		old = (uintptr_t)&wt;
@@ -249,32 +276,26 @@ int uthread_timedjoin(uthread_t thread, void **value,
 
 int uthread_tryjoin(uthread_t thread, void **value)
 {
-	uintptr_t now = load_acquire(&thread->join);
+	REGION;
+	uintptr_t now = thread ? load_acquire(&thread->join) : JOIN_GONE;
 
 	if (now == JOIN_NONE)
 		return EBUSY;
-	if (now != JOIN_DONE)
-		return EINVAL;
-	region_enter();
-	reap(thread, value);
-	region_leave();
-	return 0;
+	return now == JOIN_DONE ? reap_done(thread, value) : join_error(now);
 }
 
 int uthread_detach(uthread_t thread)
 {
+	REGION;
 	uintptr_t old = JOIN_NONE;
 
+	if (!thread)
+		return ESRCH;
 	if (__atomic_compare_exchange_n(&thread->join, &old, JOIN_DETACHED,
 					false, __ATOMIC_ACQ_REL,
 					__ATOMIC_ACQUIRE))
 		return 0;
-	if (old != JOIN_DONE)
-		return EINVAL;
-	region_enter();
-	reap(thread, NULL);
-	region_leave();
-	return 0;
+	return old == JOIN_DONE ? reap_done(thread, NULL) : join_error(old);
 }
 
 /* ---- exit ---- */

@@ -150,4 +150,38 @@ TEST(exceptions_are_the_uthreads_own)
 		CHECK_EQ(uthread_join(one, nullptr), 0);
 }
 
+/* ---- once ---- */
+
+static uthread_once_t once = UTHREAD_ONCE_INIT;
+static int once_calls;
+
+static void throws_at_first()
+{
+	if (++once_calls == 1)
+		throw 1;
+}
+
+static void *calls_once(void *arg)
+{
+	try {
+		uthread_once(&once, throws_at_first);
+	} catch (int) {
+		return nullptr;
+	}
+	return arg;
+}
+
+TEST(once_that_throws_is_run_by_the_next)
+{
+	uthread_t t;
+	void *value;
+
+	for (int i = 0; i < 3; i++) {
+		CHECK_EQ(uthread_create(&t, NULL, calls_once, &once), 0);
+		CHECK_EQ(uthread_join(t, &value), 0);
+		CHECK_EQ(value != nullptr, i > 0);
+	}
+	CHECK_EQ(once_calls, 2);
+}
+
 TEST_MAIN()

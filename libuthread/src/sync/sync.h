@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sync.h - what the rooms above must say to locks and the like. */
+#ifndef UTHREAD_SYNC_SYNC_H
+#define UTHREAD_SYNC_SYNC_H
+
+#include "sched/waiter.h"
+
+/* ---- once.c ---- */
+/* It ends, perhaps inside of functions that were to run once. */
+void once_abandon(struct uthread *me);
+
+#endif
