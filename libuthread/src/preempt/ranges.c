@@ -15,15 +15,23 @@ struct range {
 
 #define RANGES 24
 
+/*
+ * Two tables in turn, by the last bit of `turn`. The one in use is never written
+ * to; who reads it, a handler, looks afterwards whether its turn ended meanwhile,
+ * and then reads the other.
+ */
 static struct ranges {
-	size_t n;
+	size_t n; /* atomic, as all of it */
 	struct range r[RANGES];
-} tables[2], *ranges = &tables[0]; /* atomic */
+} tables[2];
+static uint32_t turn; /* atomic */
 
 static bool is_libc(const char *name, bool *shared_only)
 {
-	static const char *const libc[] = { "libc.so", "ld-linux", "linux-vdso",
-					    "libpthread.so" };
+	/* musl's libc and its loader are one file. */
+	static const char *const libc[] = { "libc.so",	  "ld-linux",
+					    "linux-vdso", "libpthread.so",
+					    "libc.musl-", "ld-musl-" };
 	/* Their state is thread-local, and then it is not the uthread's. */
 	static const char *const others[] = { "libstdc++", "libgcc_s",
 					      "libc++" };
@@ -46,6 +54,7 @@ static bool is_libc(const char *name, bool *shared_only)
 static int scan_object(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	struct ranges *t = arg;
+	uintptr_t low;
 	bool shared_only;
 	int i;
 
@@ -57,31 +66,47 @@ static int scan_object(struct dl_phdr_info *info, size_t size, void *arg)
 
 		if (ph->p_type != PT_LOAD || !(ph->p_flags & PF_X))
 			continue;
-		t->r[t->n].low = info->dlpi_addr + ph->p_vaddr;
-		t->r[t->n].high = t->r[t->n].low + ph->p_memsz;
-		t->r[t->n++].shared_only = shared_only;
+		low = info->dlpi_addr + ph->p_vaddr;
+		store_relaxed(&t->r[t->n].low, low);
+		store_relaxed(&t->r[t->n].high, low + ph->p_memsz);
+		store_relaxed(&t->r[t->n].shared_only, shared_only);
+		store_relaxed(&t->n, t->n + 1);
 	}
 	return 0;
 }
 
-/* Two tables in turn: a handler may be reading one while it is replaced.
- * Callers are serialised (start_lock, the loader's lock). */
+/* Callers are serialised: the start, then the lock on modules (tls_hooks). */
 void preempt_find_libc(void)
 {
-	struct ranges *t = ranges == &tables[0] ? &tables[1] : &tables[0];
+	const uint32_t next = turn + 1;
+	struct ranges *t = &tables[next & 1];
 
-	t->n = 0;
+	full_fence(); /* who sees what follows sees that its turn is over */
+	store_relaxed(&t->n, 0);
 	dl_iterate_phdr(scan_object, t);
-	store_release(&ranges, t); /* pairs: preempt_in_libc */
+	store_release(&turn, next); /* pairs: preempt_in_libc */
+}
+
+static bool find(const struct ranges *t, uintptr_t pc, bool shared)
+{
+	size_t i, n = load_relaxed(&t->n);
+
+	for (i = 0; i < n; i++)
+		if (pc >= load_relaxed(&t->r[i].low) &&
+		    pc < load_relaxed(&t->r[i].high))
+			return shared || !load_relaxed(&t->r[i].shared_only);
+	return false;
 }
 
 bool preempt_in_libc(uintptr_t pc, bool shared)
 {
-	const struct ranges *t = load_acquire(&ranges);
-	size_t i;
+	uint32_t now;
+	bool found;
 
-	for (i = 0; i < t->n; i++)
-		if (pc >= t->r[i].low && pc < t->r[i].high)
-			return shared || !t->r[i].shared_only;
-	return false;
+	do {
+		now = load_acquire(&turn); /* pairs: preempt_find_libc */
+		found = find(&tables[now & 1], pc, shared);
+		__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	} while (unlikely(load_relaxed(&turn) != now));
+	return found;
 }

@@ -144,11 +144,13 @@ static void fork_lock(void)
 	store_relaxed(&fork_gate, 1);
 	keys_fork_lock();
 	stack_fork_lock();
+	listed_fork_lock();
 }
 
 static void fork_unlock(void)
 {
 	store_relaxed(&fork_gate, 0);
+	listed_fork_unlock();
 	stack_fork_unlock();
 	keys_fork_unlock();
 }
@@ -234,6 +236,7 @@ static void fork_child(void)
 	struct uthread *me = get_forking();
 
 	fork_unlock();
+	listed_forked();
 	runtime_forked(me);
 	fork_done(me);
 	region_leave();

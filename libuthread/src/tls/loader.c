@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * loader.c - dlopen() and dlclose(): a new module's static TLS is brought to
- * every block, and stacks become executable if it asks for that.
+ * loader.c - dlopen() and dlclose(): while they run glibc knows of all blocks
+ * (listed.c), and afterwards we know of all libraries (modules.c), and stacks
+ * are executable if one asks for that.
+ *
+ * No lock of ours is held meanwhile: a library's constructors and destructors
+ * may do anything, open and close others included.
  */
 #include <limits.h>
 #include <link.h>
@@ -66,10 +70,41 @@ static bool find_in_runpath(const char *file, const void *caller,
 	return false;
 }
 
-static void libraries_changed(void)
+struct change {
+	bool started; /* there may be blocks */
+	bool may_close;
+	struct uthread *held;
+	struct tls_change tls;
+};
+
+/*
+ * With shared TLS the loader takes whoever runs on this worker for the owner of
+ * its lock: nobody else may, until constructors and destructors are through.
+ */
+static void begin(struct change *c)
 {
-	tls_hooks.libraries_changed();
-	tls_refresh();
+	struct uthread *me = uthread_current();
+
+	*c = (struct change){ .may_close = true };
+	if (!load_acquire(&rt.started))
+		return;
+	c->started = true;
+	if (me && !uthread_on_own_tls(me)) {
+		c->held = me;
+		store_relaxed(&me->preempt_off, me->preempt_off + 1);
+		barrier();
+	}
+	c->may_close = tls_change_begin(&c->tls);
+}
+
+static void end(const struct change *c)
+{
+	if (c->started)
+		tls_change_end(&c->tls);
+	if (c->held) {
+		barrier();
+		store_relaxed(&c->held->preempt_off, c->held->preempt_off - 1);
+	}
 }
 
 EXPORT void *dlopen(const char *file, int mode)
@@ -77,9 +112,11 @@ EXPORT void *dlopen(const char *file, int mode)
 	static void *(*next)(const char *, int);
 	char path[PATH_MAX];
 	void *handle = NULL;
+	struct change c;
 
 	if (!next)
 		NEXT(next, "dlopen");
+	begin(&c);
 	if (file && *file && !strchr(file, '/') && !getenv("LD_LIBRARY_PATH") &&
 	    find_in_runpath(file, __builtin_return_address(0), path))
 		handle = next(path, mode);
@@ -87,20 +124,40 @@ EXPORT void *dlopen(const char *file, int mode)
 		handle = next(file, mode);
 	if (handle)
 		stack_exec_follow();
-	if (handle && load_acquire(&rt.started))
-		libraries_changed();
+	end(&c);
+	return handle;
+}
+
+EXPORT void *dlmopen(Lmid_t space, const char *file, int mode)
+{
+	static void *(*next)(Lmid_t, const char *, int);
+	struct change c;
+	void *handle;
+
+	if (!next)
+		NEXT(next, "dlmopen");
+	begin(&c);
+	handle = next(space, file, mode);
+	if (handle)
+		stack_exec_follow();
+	end(&c);
 	return handle;
 }
 
 EXPORT int dlclose(void *handle)
 {
 	static int (*next)(void *);
+	static bool said;
+	struct change c;
 	int r;
 
 	if (!next)
 		NEXT(next, "dlclose");
-	r = next(handle);
-	if (!r && load_acquire(&rt.started))
-		libraries_changed();
+	begin(&c);
+	if (unlikely(!c.may_close) && !said)
+		ut_warn("dlclose() keeps libraries: this glibc cannot be told that uthreads may be using them");
+	said |= !c.may_close;
+	r = c.may_close ? next(handle) : 0;
+	end(&c);
 	return r;
 }

@@ -7,8 +7,10 @@
  * A module's variables lie in the static part of every block, or, where they
  * are dynamic, in memory of their own that the block's dtv points to once the
  * thread has touched them. Before a block is used again both are set back to
- * the module's image. When a library has come, its static variables are set
- * in every block that exists; libc does that for its own threads only.
+ * the module's image. When a library comes, libc sets its static variables in
+ * every block that exists, because the blocks are on its list (listed.c). Only
+ * for what libc opens by itself (for getaddrinfo(), say), or where blocks cannot
+ * be listed, is that done here, when it is seen.
  *
  * Invariants:
  *  - The list of modules is immutable and replaced as a whole. It has copies
@@ -227,7 +229,7 @@ static struct modules *list_new(void)
 
 	if (!block)
 		return NULL;
-	sc.tp = tls_build(block + tls_bytes(), 0, &low);
+	sc.tp = tls_build(block + tls_bytes(), 0, false, &low);
 	if (sc.tp) {
 		list = list_fill(&sc);
 		dl_deallocate_tls((void *)sc.tp, false);
@@ -247,7 +249,7 @@ static bool known(const struct modules *list, const struct module *m)
 	return false;
 }
 
-/* Did anything come or go? */
+/* Is another list due? */
 static bool changed(const struct modules *old, const struct modules *new)
 {
 	size_t i;
@@ -318,13 +320,51 @@ static void refresh_block(struct uthread *ut, void *arg)
 				    (char *)ut->tcb + r->new->m[i].off);
 }
 
-/* False: no memory. */
-static bool refresh(void)
+/* How often libraries came and went, and at the last refresh(). */
+struct counts {
+	unsigned long long adds, subs;
+};
+
+static struct counts seen; /* guarded by the lock; racy reads allowed */
+
+static int read_counts(struct dl_phdr_info *info, size_t size, void *arg)
 {
+	struct counts *c = arg;
+
+	if (size >= offsetof(struct dl_phdr_info, dlpi_tls_modid))
+		*c = (struct counts){ info->dlpi_adds, info->dlpi_subs };
+	return 1;
+}
+
+static struct counts counts_now(void)
+{
+	struct counts c = { 0, 0 };
+
+	dl_iterate_phdr(read_counts, &c);
+	return c;
+}
+
+static bool is_due(void)
+{
+	const struct counts now = counts_now();
+
+	return now.adds != load_relaxed(&seen.adds) ||
+	       now.subs != load_relaxed(&seen.subs) || load_relaxed(&stale);
+}
+
+/* With the lock. `init`: libc has not set the static variables of what came.
+ * False: no memory. */
+static bool refresh(bool init)
+{
+	struct counts now = counts_now();
 	struct modules *new;
 	struct refresh r;
 
-	tls_modules_lock();
+	tls_hooks.libraries_changed();
+	store_relaxed(&seen.adds, now.adds);
+	store_relaxed(&seen.subs, now.subs);
+	if (*tls_reason())
+		return true;
 	new = list_new();
 	store_relaxed(&stale, !new);
 	if (new && changed(modules, new)) {
@@ -335,27 +375,60 @@ static bool refresh(void)
 		/* Who did not see the new list in time has written all it
 		 * will write of the old one. */
 		bias_heavy_fence();
-		tls_each(refresh_block, &r);
+		if (init)
+			tls_each(refresh_block, &r);
 	} else if (new) {
 		list_free(new);
 	}
-	tls_modules_unlock();
 	return new;
 }
 
-void tls_refresh(void)
+static void refresh_or_warn(bool init)
+{
+	if (is_due() && !refresh(init))
+		ut_warn("no memory after dlopen or dlclose: until there is, thread-local variables of a new library are zero, or what the last uthread left");
+}
+
+bool tls_change_begin(struct tls_change *c)
+{
+	const bool own = !*tls_reason();
+	int saved = errno;
+	bool one;
+
+	c->listed = false;
+	if (own) {
+		tls_modules_lock();
+		c->listed = listed_begin(&c->when, &one);
+		/* What libc opened by itself, when blocks were not listed. */
+		if (c->listed && one)
+			refresh_or_warn(true);
+		tls_modules_unlock();
+	}
+	errno = saved;
+	return c->listed || !own;
+}
+
+void tls_change_end(const struct tls_change *c)
 {
 	int saved = errno;
 
-	if (!*tls_reason() && !refresh())
-		ut_warn("no memory after dlopen or dlclose: until there is, thread-local variables of a new library are zero, or what the last uthread left");
+	tls_modules_lock();
+	refresh_or_warn(!c->listed);
+	if (c->listed)
+		listed_end(c->when);
+	tls_modules_unlock();
 	errno = saved;
 }
 
+/* While a library comes, its constructors may start uthreads that end. */
 void tls_modules_end(void)
 {
-	if (unlikely(load_relaxed(&stale)))
-		refresh();
+	if (likely(!load_relaxed(&stale) && !listed_now()))
+		return;
+	tls_modules_lock();
+	if (is_due())
+		refresh(!listed_now());
+	tls_modules_unlock();
 }
 
 /* ---- start ---- */

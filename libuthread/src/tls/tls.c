@@ -23,7 +23,9 @@
  *   tid               unique and outside the kernel's range: 0 makes rwlocks
  *                     hang and recursive mutexes let two in
  *   guards (x86-64)   equal to the process's, or every canary aborts
- *   list node         linked to itself: fork's child unlinks it
+ *   list node         while libraries come and go glibc's list has it
+ *                     (listed.c)
+ *   multiple_threads  1, or the loader does not say that it looks a symbol up
  *   robust list head  linked to itself: robust mutexes insert there, and
  *                     those left at the end are marked as the kernel would
  *   specific[0]       pthread_setspecific()
@@ -100,10 +102,10 @@ static void fill_pthread(uintptr_t tp, uint32_t id)
 	((uintptr_t *)tp)[0] = tp;
 	((uintptr_t *)tp)[2] = tp;
 	memcpy((char *)tp + 0x18, l->header, sizeof(l->header));
+#else
+	*(uint32_t *)pd = l->multiple;
 #endif
 	*(pid_t *)(pd + l->tid_off) = (pid_t)id;
-	node = (void **)(pd + l->list_off);
-	node[0] = node[1] = node;
 	if (l->robust_off) {
 		node = (void **)(pd + l->robust_off);
 		node[0] = node;
@@ -124,10 +126,11 @@ static void fill_pthread(uintptr_t tp, uint32_t id)
 	}
 }
 
-uintptr_t tls_build(char *limit, uint32_t id, char **low)
+uintptr_t tls_build(char *limit, uint32_t id, bool listed, char **low)
 {
 	const struct tls_layout *l = &tls_layout;
 	uintptr_t mask = ~(uintptr_t)(l->align - 1), tp;
+	char *node;
 
 #if defined(__x86_64__)
 	tp = ((uintptr_t)limit - l->pthread_size) & mask;
@@ -137,8 +140,15 @@ uintptr_t tls_build(char *limit, uint32_t id, char **low)
 	*low = (char *)tp - l->pthread_size;
 #endif
 	*low = (char *)((uintptr_t)*low & ~(uintptr_t)63);
-	if (!dl_allocate_tls((void *)tp))
+	node = pd_of(tp) + l->list_off;
+	((void **)(void *)node)[0] = ((void **)(void *)node)[1] = node;
+	if (listed)
+		listed_add(node);
+	if (!dl_allocate_tls((void *)tp)) {
+		if (listed)
+			listed_drop(node);
 		return 0;
+	}
 	fill_pthread(tp, id);
 	return tp;
 }
@@ -164,7 +174,7 @@ static char *make_block(struct uthread *ut, char *limit)
 
 	/* A module that comes now is in the block, or sees the flag. */
 	tls_modules_lock();
-	ut->tcb = tls_build(limit, ut->id, &low);
+	ut->tcb = tls_build(limit, ut->id, true, &low);
 	if (ut->tcb)
 		ut->flags |= UT_TLS_BLOCK;
 	tls_modules_unlock();
@@ -220,7 +230,7 @@ __attribute__((noinline)) static void begin_on(uintptr_t tp)
 uintptr_t tls_extra_new(char *limit, uint32_t id, char **low)
 {
 	tls_modules_lock();
-	extra.tcb = tls_build(limit, id, low);
+	extra.tcb = tls_build(limit, id, true, low);
 	extra.flags = extra.tcb ? UT_TLS_BLOCK : 0;
 	tls_modules_unlock();
 	if (extra.tcb)
@@ -230,6 +240,8 @@ uintptr_t tls_extra_new(char *limit, uint32_t id, char **low)
 
 void tls_extra_gone(void)
 {
+	if (extra.flags)
+		listed_drop(pd_of(extra.tcb) + tls_layout.list_off);
 	extra.flags = 0;
 }
 
@@ -396,6 +408,7 @@ static const char *prove_layout(void)
 	uintptr_t tp = arch_tp();
 	char *pd = pd_of(tp), *head = NULL;
 	const ptrdiff_t *rseq;
+	uint32_t *many;
 	void **node, **resp;
 	size_t len = 0;
 
@@ -430,7 +443,16 @@ static const char *prove_layout(void)
 	l->self_off = (ptrdiff_t)((uintptr_t)&uthread_here - tp);
 #if defined(__x86_64__)
 	memcpy(l->header, (char *)tp + 0x18, sizeof(l->header));
+	many = (uint32_t *)(void *)l->header;
+	many[1] = 0; /* a lookup in progress */
+#else
+	l->multiple = *(uint32_t *)pd;
+	many = &l->multiple;
 #endif
+	/* Without this the loader tells nobody of its lookups. */
+	if (*many > 1)
+		return "the word for more than one thread is not where it should be";
+	*many = 1;
 	return NULL;
 }
 
@@ -479,7 +501,7 @@ static const char *self_test(void)
 		return NULL;
 	if (tls_bytes() > sizeof(block))
 		return NULL; /* unusual size; the layout checks must do */
-	tp = tls_build(block + sizeof(block), 1u << 22, &low);
+	tp = tls_build(block + sizeof(block), 1u << 22, false, &low);
 	if (!tp)
 		return no_memory;
 	bad = try_block(tp);

@@ -24,6 +24,7 @@ struct tls_layout {
 	ptrdiff_t resp_off, rseq_off, errno_off, self_off;
 	uintptr_t futex_offset;
 	unsigned char header[0x50 - 0x18]; /* x86-64: equal in all threads */
+	uint32_t multiple; /* elsewhere: the first word of struct pthread */
 };
 
 extern struct tls_layout tls_layout;
@@ -55,12 +56,36 @@ uint64_t tls_count(void);
 /* Where a field is, by the symbols glibc has for debuggers. */
 bool tls_db_field(const char *name, size_t *off);
 /* Build the block that ends at or below `limit`; returns its thread pointer,
- * 0 when memory is short. */
-uintptr_t tls_build(char *limit, uint32_t id, char **low);
+ * 0 when memory is short. `listed`: for good, on the list of all blocks; not in
+ * a region. The memory is zero. */
+uintptr_t tls_build(char *limit, uint32_t id, bool listed, char **low);
+
+/* ---- listed.c ---- */
+/* The list node of a block, before the block has variables. Not in a region. */
+void listed_add(char *node);
+void listed_drop(char *node);
+/* Around a call that changes the loader's list of libraries; not in a region,
+ * with the modules' lock. False: glibc cannot be told of our blocks, and then
+ * there is no end. *one: nobody was at it already. */
+bool listed_begin(uint32_t *when, bool *one);
+/* With the lock. */
+void listed_end(uint32_t when);
+/* Is somebody at it? Racy. */
+bool listed_now(void);
+void listed_fork_lock(void);
+void listed_fork_unlock(void);
+void listed_forked(void);
 
 /* ---- modules.c ---- */
-/* Modules came or went: bring every block up to date. */
-void tls_refresh(void);
+/* Before a call that opens or closes libraries. False: glibc does not know our
+ * blocks, so no library may be closed. */
+struct tls_change {
+	bool listed;
+	uint32_t when;
+};
+bool tls_change_begin(struct tls_change *c);
+/* And after it: who may have come or gone is known everywhere. */
+void tls_change_end(const struct tls_change *c);
 /* NULL, or why not; `no_memory` if there is none. */
 const char *tls_modules_setup(const char *no_memory);
 /* Set the variables of all modules but libc back to what they start as. */
@@ -78,7 +103,7 @@ void tls_modules_unlock(void);
 struct tls_hooks {
 	void (*lock)(void);
 	void (*unlock)(void);
-	/* Libraries came or went. */
+	/* Libraries came or went; with the lock, so one at a time. */
 	void (*libraries_changed)(void);
 };
 

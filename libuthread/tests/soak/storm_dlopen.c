@@ -5,6 +5,10 @@
  * around. In every uthread a variable is either as new or what this uthread
  * left there, never another's. The gate (util.h) keeps glibc's own race out;
  * uthreads are stopped and moved on both of its sides.
+ *
+ * Beside that, without a gate: libraries without such variables, whose calls
+ * are bound one by one (a thousand lookups each time), and others that come and
+ * go in the list that these lookups walk.
  */
 #include "soak.h"
 
@@ -70,6 +74,33 @@ static void use(struct soak *s, void *handle, unsigned which)
 	gate_leave(&gate);
 }
 
+static void *opened(const char *kind, unsigned which, int how)
+{
+	char name[32];
+	void *handle;
+
+	snprintf(name, sizeof(name), "soak_%s%u.so", kind, which);
+	handle = dlopen(name, how);
+	if (!handle)
+		fprintf(stderr, "%s\n", dlerror());
+	CHECK(handle);
+	return handle;
+}
+
+static void bind_lazily(struct soak *s)
+{
+	void *handle, *filler;
+	int (*all)(void);
+
+	filler = opened("filler", soak_random(s, 4), RTLD_NOW | RTLD_GLOBAL);
+	handle = opened("lazy", soak_random(s, 4), RTLD_LAZY);
+	CHECK(!dlclose(filler));
+	*(void **)&all = dlsym(handle, "lazy_all");
+	CHECK(all);
+	CHECK_EQ(all(), 1000);
+	CHECK(!dlclose(handle));
+}
+
 static void round_of_dlopen(struct soak *s)
 {
 	unsigned which = soak_random(s, MODULES);
@@ -77,6 +108,10 @@ static void round_of_dlopen(struct soak *s)
 	void *handle, *again;
 	int n = 0;
 
+	if (soak_random(s, 4) == 0) {
+		bind_lazily(s);
+		return;
+	}
 	snprintf(name, sizeof(name), "soak_module%u.so", which);
 	gate_enter_alone(&gate);
 	handle = dlopen(name, soak_random(s, 2) ? RTLD_NOW : RTLD_LAZY);

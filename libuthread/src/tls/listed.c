@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * listed.c - TLS blocks are on glibc's list of threads while a library comes or
+ * goes.
+ *
+ * A lookup of a symbol, lazy binding above all, walks the list of libraries
+ * without a lock; it only sets a flag in its thread's TLS block. Who changes
+ * that list (dlclose(), and dlopen() where it replaces it) waits until no
+ * thread has the flag, and then frees what they may have walked. It looks at
+ * the threads on glibc's lists, so uthreads have to be there for that time:
+ * on that of threads with stacks of their own, `_dl_stack_user`. For the same
+ * time glibc does for them what else it does for its threads: a new library's
+ * static thread-local variables get their initial values before its
+ * constructors run.
+ *
+ * All blocks are chained to one another, always, in a ring through the list
+ * node of struct pthread. The ring is let into glibc's list, and taken out, as
+ * a whole: two pairs of pointers, however many uthreads there are. A block is
+ * in the ring before its variables have values, so that one that is made while
+ * a library comes gets that library's, from the one or from the other.
+ *
+ * Not for ever, because others walk the list too. What they see in such a time:
+ *
+ *   fork      the child's list is made anew by libc; listed_forked() closes
+ *             the ring
+ *   setuid()  and the like: signals each thread on the list; the kernel knows
+ *             none by a uthread's id, so those are passed over
+ *   gdb       shows uthreads as threads that it cannot attach to
+ *
+ * glibc's list is guarded by a lock of glibc's, dl_stack_cache_lock, for which
+ * there is no symbol. It is one of the words behind the list, and proved before
+ * it is used: a pthread_create() stands still while it is taken. Where it is
+ * not found blocks are never listed, and then dlclose() closes nothing: POSIX
+ * allows that, and nobody crashes. (A dlopen() that replaces the list of
+ * libraries keeps the old one in glibc up to 50 times before it frees any.)
+ *
+ * Locks: that on modules, glibc's, then `ring_lock`, a spin lock for the few
+ * instructions on the ring. A fork holds the first and the last, so the child's
+ * ring is whole. None is held across a dlopen() or dlclose().
+ *
+ * Rejected: looking at the flags ourselves before dlclose() (a lookup that
+ * begins afterwards still sees the old list); one lock around lookups (they
+ * are made by code that is not ours); permanent membership (see above).
+ */
+#include <dlfcn.h>
+#include <link.h>
+
+#include "base/clock.h"
+#include "tls/tls.h"
+
+#define FIND_TRIES 5
+
+struct node {
+	struct node *next, *prev;
+};
+
+/* Immutable once found. */
+static struct node *user; /* glibc's list */
+static uint32_t *list_lock; /* glibc's, a futex; NULL: not proved */
+
+/* Guarded by ring_lock; while openers > 0 changed under glibc's lock only. */
+static uint32_t ring_lock;
+static struct node *first, *last; /* NULL: no block */
+static uint32_t openers; /* dlopen() and dlclose() going on; others read it */
+static uint32_t forks; /* how often the process has forked */
+
+/* ---- glibc's lock ---- */
+
+/* 0 free, 1 taken, 2 and somebody sleeps for it. */
+static void list_lock_take(uint32_t *lock)
+{
+	uint32_t is = 0;
+
+	if (__atomic_compare_exchange_n(lock, &is, 1, false, __ATOMIC_ACQUIRE,
+					__ATOMIC_RELAXED))
+		return;
+	while (__atomic_exchange_n(lock, 2, __ATOMIC_ACQUIRE))
+		futex_wait(lock, 2, NO_DEADLINE);
+}
+
+static void list_lock_give(uint32_t *lock)
+{
+	if (__atomic_exchange_n(lock, 0, __ATOMIC_RELEASE) > 1)
+		futex_wake(lock, 1);
+}
+
+/* ---- the ring ---- */
+
+static void join_lists(struct node *a, struct node *b)
+{
+	b->prev = a;
+	store_release(&a->next, b); /* a debugger may look on */
+}
+
+/* Let the ring into glibc's list, behind its head. */
+static void splice_in(void)
+{
+	struct node *rest = user->next;
+
+	join_lists(last, rest);
+	join_lists(user, first);
+}
+
+static void splice_out(void)
+{
+	join_lists(first->prev, last->next);
+	join_lists(last, first);
+}
+
+static void add(struct node *n)
+{
+	if (!first) {
+		first = last = n->next = n->prev = n;
+		if (openers)
+			splice_in();
+		return;
+	}
+	n->next = first;
+	n->prev = first->prev;
+	first->prev = n;
+	store_release(&n->prev->next, n);
+	first = n;
+}
+
+static void drop(struct node *n)
+{
+	if (first == last) {
+		if (openers)
+			splice_out();
+		first = last = NULL;
+		return;
+	}
+	if (first == n)
+		first = n->next;
+	else if (last == n)
+		last = n->prev;
+	join_lists(n->prev, n->next);
+}
+
+static void change(void (*how)(struct node *), char *node)
+{
+	spin_lock_gated(&ring_lock);
+	if (likely(!openers)) {
+		how((struct node *)(void *)node);
+		spin_unlock(&ring_lock);
+		return;
+	}
+	spin_unlock(&ring_lock);
+	list_lock_take(list_lock);
+	spin_lock_gated(&ring_lock);
+	how((struct node *)(void *)node);
+	spin_unlock(&ring_lock);
+	list_lock_give(list_lock);
+}
+
+void listed_add(char *node)
+{
+	change(add, node);
+}
+
+void listed_drop(char *node)
+{
+	change(drop, node);
+}
+
+/* ---- finding and proving the lock ---- */
+
+struct proof {
+	uint32_t *word;
+	uint32_t go, done; /* futexes */
+};
+
+static void *nothing(void *arg)
+{
+	return arg;
+}
+
+static void *makes_a_thread(void *arg)
+{
+	struct proof *p = arg;
+	pthread_t t;
+
+	while (!load_acquire(&p->go))
+		futex_wait(&p->go, 0, NO_DEADLINE);
+	if (!pthread_create(&t, NULL, nothing, NULL))
+		pthread_join(t, NULL);
+	store_release(&p->done, 1);
+	futex_wake(&p->done, 1);
+	return NULL;
+}
+
+/* Does who makes a thread sleep for that word? */
+static bool stands_still(struct proof *p)
+{
+	const struct timespec moment = { .tv_nsec = 20000 };
+	uint32_t is = 0;
+	bool still;
+
+	if (!__atomic_compare_exchange_n(p->word, &is, 1, false,
+					 __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+		store_release(&p->go, 1);
+		futex_wake(&p->go, 1);
+		return false; /* another time */
+	}
+	store_release(&p->go, 1);
+	futex_wake(&p->go, 1);
+	do
+		nanosleep(&moment, NULL);
+	while (!(still = load_relaxed(p->word) == 2) &&
+	       !load_acquire(&p->done));
+	list_lock_give(p->word);
+	return still;
+}
+
+static bool prove(uint32_t *word)
+{
+	struct proof p = { .word = word };
+	sigset_t all, old;
+	pthread_t t;
+	bool still;
+	int err;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	err = pthread_create(&t, NULL, makes_a_thread, &p);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (err)
+		return false;
+	still = stands_still(&p);
+	pthread_join(t, NULL);
+	return still;
+}
+
+static bool is_list(const struct node *n)
+{
+	return n->next && n->prev && n->next->prev == n && n->prev->next == n;
+}
+
+/*
+ * Behind the list: that of cached stacks, the size of these, the one that is
+ * just being moved, the lock. A glibc may have more between, so the search goes
+ * on to the end of what the loader shows.
+ */
+static uint32_t *find_lock(void)
+{
+	const char *global = dlsym(RTLD_DEFAULT, "_rtld_global"), *end;
+	const ElfW(Sym) *sym;
+	struct node *cache;
+	uint32_t *word;
+	Dl_info info;
+	size_t off;
+
+	if (!global ||
+	    !tls_db_field("_thread_db_rtld_global__dl_stack_user", &off) ||
+	    !dladdr1(global, &info, (void **)&sym, RTLD_DL_SYMENT) || !sym)
+		return NULL;
+	end = global + sym->st_size;
+	user = (struct node *)((uintptr_t)global + off);
+	cache = user + 1;
+	if ((const char *)(cache + 2) >= end || !is_list(user) ||
+	    !is_list(cache))
+		return NULL;
+	for (word = (uint32_t *)(cache + 2); (const char *)(word + 1) <= end;
+	     word++)
+		if (prove(word))
+			return word;
+	return NULL;
+}
+
+/* When it is needed first: most programs open no library, and it takes two
+ * pthreads. Now and then there is none to be had, or the lock is taken. */
+static bool ready(void)
+{
+	static int tries;
+
+	if (unlikely(!list_lock) && tries < FIND_TRIES) {
+		list_lock = find_lock();
+		tries++;
+	}
+	return list_lock;
+}
+
+/* ---- around dlopen() and dlclose() ---- */
+
+bool listed_begin(uint32_t *when, bool *one)
+{
+	if (!ready())
+		return false;
+	list_lock_take(list_lock);
+	spin_lock_gated(&ring_lock);
+	*one = !openers++;
+	if (*one && first)
+		splice_in();
+	*when = forks;
+	spin_unlock(&ring_lock);
+	list_lock_give(list_lock);
+	return true;
+}
+
+void listed_end(uint32_t when)
+{
+	list_lock_take(list_lock);
+	spin_lock_gated(&ring_lock);
+	/* Not in the child of a fork in between. */
+	if (when == forks && !--openers && first)
+		splice_out();
+	spin_unlock(&ring_lock);
+	list_lock_give(list_lock);
+}
+
+bool listed_now(void)
+{
+	return load_relaxed(&openers);
+}
+
+void listed_fork_lock(void)
+{
+	spin_lock(&ring_lock);
+}
+
+void listed_fork_unlock(void)
+{
+	spin_unlock(&ring_lock);
+}
+
+/* libc has begun its list anew. */
+void listed_forked(void)
+{
+	if (openers && first)
+		join_lists(last, first);
+	openers = 0;
+	forks++;
+}
