@@ -49,6 +49,7 @@
 #include "tls/tls.h"
 
 #define FIND_TRIES 5
+#define MOMENT_NS 20000 /* between two looks at the lock */
 
 struct node {
 	struct node *next, *prev;
@@ -192,7 +193,6 @@ static void *makes_a_thread(void *arg)
 /* Does who makes a thread sleep for that word? */
 static bool stands_still(struct proof *p)
 {
-	const struct timespec moment = { .tv_nsec = 20000 };
 	uint32_t is = 0;
 	bool still;
 
@@ -204,10 +204,8 @@ static bool stands_still(struct proof *p)
 	}
 	store_release(&p->go, 1);
 	futex_wake(&p->go, 1);
-	do
-		nanosleep(&moment, NULL);
-	while (!(still = load_relaxed(p->word) == 2) &&
-	       !load_acquire(&p->done));
+	while (!(still = load_relaxed(p->word) == 2) && !load_acquire(&p->done))
+		futex_wait(&p->done, 0, now_ns() + MOMENT_NS);
 	list_lock_give(p->word);
 	return still;
 }
