@@ -4,21 +4,18 @@
  * through its procedure linkage table: a thousand lookups by the loader, each
  * through all libraries opened with RTLD_GLOBAL.
  */
-#define TEN(X, n) \
-	X(n##0)   \
-	X(n##1) X(n##2) X(n##3) X(n##4) X(n##5) X(n##6) X(n##7) X(n##8) X(n##9)
-#define HUNDRED(X, n)                                                    \
-	TEN(X, n##0)                                                     \
-	TEN(X, n##1)                                                     \
-	TEN(X, n##2)                                                     \
-	TEN(X, n##3) TEN(X, n##4) TEN(X, n##5) TEN(X, n##6) TEN(X, n##7) \
-		TEN(X, n##8) TEN(X, n##9)
-#define THOUSAND(X)                                                           \
-	HUNDRED(X, 0)                                                         \
-	HUNDRED(X, 1)                                                         \
-	HUNDRED(X, 2)                                                         \
-	HUNDRED(X, 3) HUNDRED(X, 4) HUNDRED(X, 5) HUNDRED(X, 6) HUNDRED(X, 7) \
-		HUNDRED(X, 8) HUNDRED(X, 9)
+#define FIVE(X, a, b, c, d, e) X(a) X(b) X(c) X(d) X(e)
+#define TEN(X, n)                             \
+	FIVE(X, n##0, n##1, n##2, n##3, n##4) \
+	FIVE(X, n##5, n##6, n##7, n##8, n##9)
+#define FIFTY(X, a, b, c, d, e) \
+	TEN(X, a) TEN(X, b) TEN(X, c) TEN(X, d) TEN(X, e)
+#define HUNDRED(X, n)                          \
+	FIFTY(X, n##0, n##1, n##2, n##3, n##4) \
+	FIFTY(X, n##5, n##6, n##7, n##8, n##9)
+#define HALF(X, a, b, c, d, e) \
+	HUNDRED(X, a) HUNDRED(X, b) HUNDRED(X, c) HUNDRED(X, d) HUNDRED(X, e)
+#define THOUSAND(X) HALF(X, 0, 1, 2, 3, 4) HALF(X, 5, 6, 7, 8, 9)
 
 #define DEFINE(n)                                    \
 	int lazy_##n(void);                          \
