@@ -24,7 +24,7 @@
  * business as ever. The same three also serve who calls glibc's fork() from
  * within (daemon(), forkpty()).
  *
- * The clone runs on the block that glibc knows for this kernel thread, because
+ * The clone runs on a block that is the kernel thread's and no uthread's, because
  * glibc's child makes that one the only member of its list of threads, gives
  * the kernel its robust list, and the kernel writes the new thread id there.
  *
@@ -100,38 +100,39 @@ static __attribute__((noinline)) void set_failed(int err)
 	failed = err;
 }
 
-static __attribute__((noinline)) struct uthread *here_self(struct uthread *self)
+static void borrow(struct libc_block *b, uintptr_t tp)
 {
-	struct here *h = here_now();
-	struct uthread *was = h->self;
-
-	barrier();
-	store_relaxed(&h->self, self);
-	return was;
+	b->mine = arch_tp();
+	b->away = b->mine != tp;
+	if (b->away)
+		arch_set_tp(tp);
 }
 
-/* No tick is taken there: nobody is `self` on that block meanwhile. Where it is
- * main's, main finds it as it left it. */
 void libc_block_enter(struct libc_block *b)
 {
 	const struct worker *w = worker_current();
 
-	b->mine = arch_tp();
-	b->away = w && w->libc_tp != b->mine;
-	if (!b->away)
-		return;
-	arch_set_tp(w->libc_tp);
-	b->self = here_self(NULL);
-	b->err = get_errno();
+	borrow(b, w ? w->libc_tp : arch_tp());
+}
+
+/*
+ * For the clone: the worker's own block, unless we are on the one that glibc
+ * knows. They are the same but for the worker that is main's kernel thread. There
+ * main may hold what fork() waits for, and go on elsewhere, on its block; and
+ * the one built for that worker is as good: glibc's child only unlinks it, links
+ * it into its list, and has the kernel write to it.
+ */
+static void fork_block_enter(struct libc_block *b)
+{
+	const struct worker *w = worker_current();
+
+	borrow(b, w && arch_tp() != w->libc_tp ? w->tp : arch_tp());
 }
 
 void libc_block_leave(const struct libc_block *b)
 {
-	if (!b->away)
-		return;
-	set_errno(b->err);
-	here_self(b->self);
-	arch_set_tp(b->mine);
+	if (b->away)
+		arch_set_tp(b->mine);
 }
 
 /* ---- around the clone ---- */
@@ -197,7 +198,7 @@ static void fork_prepare(void)
 	region_enter();
 	if (me)
 		uthread_become(me, UT_FORKING);
-	libc_block_enter(&block);
+	fork_block_enter(&block);
 	fork_lock();
 	set_forking(me);
 	if (block.away)
@@ -308,7 +309,7 @@ pid_t _Fork(void)
 	if (!next_bare_fork && (fork_setup() || !next_bare_fork))
 		return errno = ENOSYS, -1;
 	region_enter();
-	libc_block_enter(&b);
+	fork_block_enter(&b);
 	pid = next_bare_fork();
 	err = get_errno();
 	libc_block_leave(&b);

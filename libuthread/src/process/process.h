@@ -77,8 +77,6 @@ int fork_setup(void); /* EAGAIN: no memory */
  * or in a handler that no tick interrupts. */
 struct libc_block {
 	uintptr_t mine;
-	struct uthread *self; /* of that block, and its errno */
-	int err;
 	bool away; /* it is not the one we are on */
 };
 void libc_block_enter(struct libc_block *b);

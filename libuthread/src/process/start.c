@@ -565,6 +565,11 @@ void runtime_forked(struct uthread *me)
 			rt.policy->init(w->policy_queue);
 	}
 	w->tid = (pid_t)syscall(SYS_gettid);
+	/* The block on which it forked is the one glibc knows here. */
+	if (w->base_map && (!uthread_on_own_tls(me) || me->tcb != w->libc_tp)) {
+		w->libc_tp = w->tp;
+		tls_list_as_ours(w->tp);
+	}
 	if (me->bound >= 0)
 		me->bound = 0;
 	if (w->index < rt.capacity)

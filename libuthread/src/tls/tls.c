@@ -338,6 +338,26 @@ void tls_reset(struct uthread *ut)
 	}
 }
 
+void tls_list_as_ours(uintptr_t tp)
+{
+	void **node = (void **)(pd_of(tp) + tls_layout.list_off), **head;
+	char *global = dlsym(RTLD_DEFAULT, "_rtld_global");
+	size_t off;
+
+	/* {next, prev} */
+	((void **)node[0])[1] = node[1];
+	((void **)node[1])[0] = node[0];
+	node[0] = node[1] = node;
+	if (!global ||
+	    !tls_db_field("_thread_db_rtld_global__dl_stack_user", &off))
+		return;
+	head = (void **)(global + off);
+	node[0] = head[0];
+	node[1] = head;
+	((void **)head[0])[1] = node;
+	head[0] = node;
+}
+
 /* ---- finding and proving the layout ---- */
 
 /* {bits, elements, offset} of a field. */

@@ -53,6 +53,10 @@ void tls_end(void);
 void tls_reset(struct uthread *ut);
 uint64_t tls_count(void);
 
+/* In the child of a fork, on a block that we built: glibc has put it on its list
+ * of stacks that it made, and would give it to somebody once it is gone. */
+void tls_list_as_ours(uintptr_t tp);
+
 /* Where a field is, by the symbols glibc has for debuggers. */
 bool tls_db_field(const char *name, size_t *off);
 /* Build the block that ends at or below `limit`; returns its thread pointer,
