@@ -52,6 +52,7 @@ TREES = (
             ("tls",),
             ("sched",),
             ("preempt",),
+            ("signals",),
             ("sync",),
             ("process",),
             ("thread",),

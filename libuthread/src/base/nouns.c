@@ -14,8 +14,14 @@ __attribute__((constructor)) static void remember_main(void)
 __thread struct here uthread_here
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));
 
-static void nothing(void)
+void (*region_posts)(void);
+
+/* Before the runtime has started: plain pthreads have semaphores, too. */
+static void only_posts(void)
 {
+	store_relaxed(&here_now()->pending, 0);
+	if (region_posts)
+		region_posts();
 }
 
-void (*region_pending)(void) = nothing;
+void (*region_pending)(void) = only_posts;

@@ -51,6 +51,8 @@ enum {
 	UT_OWN_TLS = 1, /* runs with a TLS block of its own */
 	UT_TLS_BLOCK = 2, /* its slot holds one */
 	UT_MAIN = 4, /* the process's first thread; in no slot */
+	UT_MASK_UNSURE = 8, /* the kernel may know another mask (signals/) */
+	UT_TICK_BLOCKED = 16, /* it believes so, of the tick's signal */
 };
 
 struct waiter;
@@ -67,8 +69,8 @@ struct uthread {
 	int32_t bound; /* worker index, or UTHREAD_WORKER_ANY */
 	uint32_t flags;
 	uint32_t preempt_off; /* uthread_preempt_disable() calls; its own */
-	uint32_t preempt_pending; /* a tick came meanwhile; its handler's */
 	uint32_t state; /* enum uthread_state */
+	uint64_t mask; /* its signal mask, as the kernel has it (signals/) */
 
 	/* Zone 2: life and death. */
 	void *san_fake; /* ASan's fake stack while parked */
@@ -86,6 +88,10 @@ struct uthread {
 	bool in_libc; /* that tick came while it was there */
 	const void *san_low; /* the stack it is on, for ASan and ticks: its */
 	size_t san_size; /* own, or that of a coroutine in it */
+	uint32_t preempt_pending; /* a tick came while it was off; its handler's */
+	stack_t alt; /* its alternate signal stack; ss_size 0: none */
+	uint64_t raised; /* signals it sent to itself while they are blocked */
+	uintptr_t handler_sp; /* where its outermost handler interrupted it */
 
 	/* For policies other than first in, first out. */
 	int32_t priority, boost; /* boost: inherited by way of a mutex */
@@ -158,7 +164,9 @@ enum worker_kind {
 struct worker {
 	/* Private to the worker. */
 	struct context base;
-	void *altstack; /* offset known to preempt.S */
+	void *altstack; /* offsets of these three known to preempt.S */
+	uint64_t mask; /* what the kernel thread has, or `poison` (signals/) */
+	uint64_t poison; /* a bit that no mask has: signals wait */
 	uintptr_t tp; /* the base context's thread pointer */
 	uintptr_t libc_tp; /* of the block that libc knows for its kernel
 			    * thread: the same but where main is */
@@ -205,8 +213,13 @@ struct worker {
 	pthread_t pthread;
 	size_t altstack_size;
 	timer_t timer;
-	sigset_t sigmask; /* while nothing of the program's is blocked */
 	enum worker_kind kind;
+
+	/* Signals that wait for the end of a region; its handlers'. */
+	uint64_t deferred; /* which */
+	uint64_t mask_kept; /* the mask without these blocked */
+	void *posts; /* semaphores posted there (sync/sem.c) */
+	siginfo_t deferred_info[64];
 };
 
 enum started {
@@ -230,6 +243,8 @@ struct runtime {
 	size_t stack_slot;
 	enum uthread_tls tls; /* never DEFAULT */
 	uint8_t default_class[2]; /* stack_class(0, own) */
+
+	uint64_t mask; /* of a worker that has nothing to run (signals/) */
 
 	int nworkers; /* atomic: workers proper in force; workers.c */
 	int existing; /* atomic: workers so far, spares included */

@@ -36,18 +36,36 @@ struct here {
 	struct uthread *self;
 	struct worker *worker;
 	uint32_t off; /* depth of regions; written by who runs here only */
-	uint32_t pending; /* a tick waits; written by the handler, too */
+	uint32_t pending; /* PENDING_*; written by handlers, too */
 };
 
 extern __thread struct here uthread_here
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));
 
-/* Hook, set by preempt_setup(): take the tick that waited. */
+/* Why something waits for the end of a region. */
+enum {
+	PENDING_TICK = 1,
+	PENDING_OTHER = 2, /* a signal of the program, a semaphore's post */
+};
+
+/* Hook, set by preempt_setup(): do what waited. */
 extern void (*region_pending)(void);
+/* Hook, set by sync/sem.c: post what handlers could not. */
+extern void (*region_posts)(void);
 
 static inline struct here *here_now(void)
 {
 	return ARCH_TLS_ADDR(uthread_here);
+}
+
+/* From a handler: something waits for the end of this region. A tick that
+ * does is told apart, and stays. */
+static inline void region_wait(struct here *h)
+{
+	uint32_t none = 0;
+
+	__atomic_compare_exchange_n(&h->pending, &none, PENDING_OTHER, 0,
+				    __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
 static inline void region_enter(void)

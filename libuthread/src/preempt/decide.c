@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * decide.c - eight reasons not to stop a uthread where its tick found it, one
+ * decide.c - seven reasons not to stop a uthread where its tick found it, one
  * a line. A function of what was found and of nothing else; what follows from
  * each answer is done in preempt.c.
  *
@@ -31,10 +31,6 @@ int decide(const struct found *f)
 	 * the time are often found. */
 	if (!f->on_stack)
 		return f->young ? UTHREAD_DEFER_YOUNG : UTHREAD_DEFER_STACK;
-	/* In a signal handler of the program, or where it blocked signals:
-	 * the mask is the kernel thread's and would stay behind. */
-	if (f->masked)
-		return UTHREAD_DEFER_SIGNALS;
 	if (f->young && !f->asleep)
 		return UTHREAD_DEFER_YOUNG;
 	/* It said so. Before the next: what waits for the end of a region is

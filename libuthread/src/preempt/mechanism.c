@@ -25,7 +25,8 @@
 
 #include "preempt/preempt_asm.h"
 
-extern const char preempt_frame[], preempt_frame_end[];
+extern const char preempt_frame[], preempt_frame_back[], preempt_frame_end[];
+extern const char signal_return_back[], signal_return_end[];
 #if defined(__x86_64__)
 extern const char preempt_call[], preempt_call_end[];
 #endif
@@ -177,17 +178,31 @@ static size_t frame_bytes(const struct worker *w, const siginfo_t *si,
 			frame_of(si, uc));
 }
 
-static void leave_by_frame(struct worker *w, const siginfo_t *si,
-			   ucontext_t *uc)
+char *mechanism_copy_frame(const struct worker *w, const siginfo_t *si,
+			   const ucontext_t *uc, uintptr_t top)
 {
 	char *frame = frame_of(si, uc), *copy;
 	size_t bytes = frame_bytes(w, si, uc);
 
 	/* The FP area keeps its alignment when the distance is a multiple. */
-	copy = (char *)((((uintptr_t)UC_SP(uc) - RED_ZONE - bytes) & ~63ul) -
-			64 + ((uintptr_t)frame & 63));
+	copy = (char *)(((top - bytes) & ~63ul) - 64 + ((uintptr_t)frame & 63));
 	memcpy(copy, frame, bytes);
 	relocate(copy, copy - frame);
+	return copy;
+}
+
+ptrdiff_t mechanism_frame_moved(const char *copy, const siginfo_t *si,
+				const ucontext_t *uc)
+{
+	return copy - frame_of(si, uc);
+}
+
+static void leave_by_frame(struct worker *w, const siginfo_t *si,
+			   ucontext_t *uc)
+{
+	char *copy = mechanism_copy_frame(w, si, uc,
+					  (uintptr_t)UC_SP(uc) - RED_ZONE);
+
 	UC_SP(uc) = (__typeof__(UC_SP(uc)))(uintptr_t)copy;
 	UC_PC(uc) = (__typeof__(UC_PC(uc)))(uintptr_t)preempt_frame;
 }
@@ -195,8 +210,13 @@ static void leave_by_frame(struct worker *w, const siginfo_t *si,
 _Static_assert(offsetof(struct here, worker) == HERE_WORKER, "asm offset");
 _Static_assert(offsetof(struct worker, altstack) == WORKER_ALTSTACK,
 	       "asm offset");
+_Static_assert(offsetof(struct here, self) == HERE_SELF, "asm offset");
+_Static_assert(offsetof(struct worker, mask) == WORKER_MASK, "asm offset");
+_Static_assert(offsetof(struct worker, poison) == WORKER_POISON, "asm offset");
+_Static_assert(offsetof(struct uthread, mask) == UTHREAD_MASK, "asm offset");
 _Static_assert(offsetof(ucontext_t, uc_stack.ss_sp) == UC_ALTSTACK,
 	       "asm offset");
+_Static_assert(offsetof(ucontext_t, uc_sigmask) == UC_SIGMASK, "asm offset");
 
 size_t mechanism_bytes(const struct worker *w, const siginfo_t *si,
 		       const ucontext_t *uc)
@@ -210,8 +230,24 @@ bool mechanism_at_work(uintptr_t pc)
 	if (pc >= (uintptr_t)preempt_call && pc < (uintptr_t)preempt_call_end)
 		return true;
 #endif
-	return pc >= (uintptr_t)preempt_frame &&
-	       pc < (uintptr_t)preempt_frame_end;
+	if (pc >= (uintptr_t)preempt_frame && pc < (uintptr_t)preempt_frame_end)
+		return true;
+	return pc >= (uintptr_t)signal_return_back &&
+	       pc < (uintptr_t)signal_return_end;
+}
+
+void mechanism_rewind(ucontext_t *uc)
+{
+	const uintptr_t pc = (uintptr_t)UC_PC(uc);
+
+	if (pc >= (uintptr_t)preempt_frame_back &&
+	    pc < (uintptr_t)preempt_frame_end)
+		UC_PC(uc) =
+			(__typeof__(UC_PC(uc)))(uintptr_t)preempt_frame_back;
+	else if (pc >= (uintptr_t)signal_return_back &&
+		 pc < (uintptr_t)signal_return_end)
+		UC_PC(uc) =
+			(__typeof__(UC_PC(uc)))(uintptr_t)signal_return_back;
 }
 
 void mechanism_leave(struct worker *w, const siginfo_t *si, ucontext_t *uc)

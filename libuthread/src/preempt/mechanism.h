@@ -26,6 +26,14 @@ size_t mechanism_bytes(const struct worker *w, const siginfo_t *si,
 		       const ucontext_t *uc);
 /* Is that code of ours which saves or restores such a state? */
 bool mechanism_at_work(uintptr_t pc);
+/* A handler of the program's interrupted the last steps to a sigreturn: they
+ * are begun again, for they know the worker. */
+void mechanism_rewind(ucontext_t *uc);
+/* The kernel's frame on the worker's alternate stack, copied to below `top`. */
+char *mechanism_copy_frame(const struct worker *w, const siginfo_t *si,
+			   const ucontext_t *uc, uintptr_t top);
+ptrdiff_t mechanism_frame_moved(const char *copy, const siginfo_t *si,
+				const ucontext_t *uc);
 /* The handler's return goes to preempt_now(), on the uthread's stack. */
 void mechanism_leave(struct worker *w, const siginfo_t *si, ucontext_t *uc);
 

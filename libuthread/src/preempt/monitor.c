@@ -21,6 +21,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/ksignal.h"
 #include "preempt/preempt.h"
 #include "sched/waiter.h"
 
@@ -188,19 +189,19 @@ static void *monitor_main(void *arg)
 /* A detached pthread of the runtime's, to which no signal goes. */
 static int thread_start(void *(*fn)(void *), const char *name)
 {
-	sigset_t all, old;
+	const uint64_t all = ~KSIG_LIBC;
+	uint64_t old;
 	pthread_attr_t attr;
 	pthread_t t;
 	int err;
 
-	sigfillset(&all);
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	/* They need little; where TLS is large the default has to do. */
 	pthread_attr_setstacksize(&attr, STACK_BYTES);
-	pthread_sigmask(SIG_BLOCK, &all, &old);
+	ksig_mask(SIG_SETMASK, &all, &old);
 	err = pthread_create(&t, &attr, fn, NULL);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	ksig_mask(SIG_SETMASK, &old, NULL);
 	pthread_attr_destroy(&attr);
 	if (!err)
 		pthread_setname_np(t, name);

@@ -16,6 +16,7 @@
 
 #include <string.h>
 
+#include "base/ksignal.h"
 #include "preempt/decide.h"
 #include "preempt/eintr.h"
 #include "preempt/mechanism.h"
@@ -40,13 +41,24 @@ void preempt_now(void)
 	uthread_current()->in_libc = false;
 }
 
+void (*preempt_signals)(void);
+
 static void take_pending(void)
 {
+	struct here *h = here_now();
+	const bool tick = h->pending == PENDING_TICK;
 	int saved = errno;
 
-	here_now()->pending = 0;
-	if (uthread_current())
-		sched_preempt();
+	store_relaxed(&h->pending, 0);
+	if (region_posts)
+		region_posts();
+	errno = saved;
+	if (preempt_signals)
+		preempt_signals(); /* a handler's errno is the program's */
+	if (!tick || !uthread_current())
+		return;
+	saved = errno;
+	sched_preempt();
 	errno = saved;
 }
 
@@ -83,21 +95,36 @@ static bool is_young(const struct worker *w)
 	       !is_guest(w);
 }
 
+/* The lowest address of the stack it is on: its own, that of a coroutine in it,
+ * or its alternate one. 0: none of these. */
+static uintptr_t stack_below(const struct uthread *me, uintptr_t sp)
+{
+	const uintptr_t low = (uintptr_t)me->san_low;
+	const uintptr_t alt = (uintptr_t)me->alt.ss_sp;
+
+	if (sp > low && sp <= low + me->san_size)
+		return low;
+	return sp > alt && sp <= alt + me->alt.ss_size ? alt : 0;
+}
+
 static void look(struct found *f, const struct worker *w, const struct here *h,
 		 const siginfo_t *si, const ucontext_t *uc)
 {
 	const uintptr_t pc = (uintptr_t)UC_PC(uc), sp = (uintptr_t)UC_SP(uc);
 	const struct uthread *me = h->self;
-	const uintptr_t low = (uintptr_t)me->san_low;
+	const uintptr_t low = stack_below(me, sp);
 	const size_t need = RED_ZONE + C_ROOM + 64 + mechanism_bytes(w, si, uc);
 
 	f->own_tls = me->flags & UT_OWN_TLS;
-	f->on_stack = sp > low && sp <= low + me->san_size;
-	f->masked = memcmp(&uc->uc_sigmask, &w->sigmask, 8) != 0;
+	f->on_stack = low;
 	f->asleep = false;
 	f->young = is_young(w);
 	f->disabled = me->preempt_off;
-	f->in_region = h->off;
+	/* Or just out of one, with signals that waited for that: the mask is
+	 * ours, not its. */
+	f->in_region = h->off ||
+		       (w->deferred &&
+			(ksig_word(&uc->uc_sigmask) ^ w->mask) & ~KSIG_POISON);
 	f->taking = me->taking || mechanism_at_work(pc);
 	f->room = sp - low >= need;
 	f->in_libc = preempt_in_libc(pc, !f->own_tls);
@@ -128,8 +155,7 @@ static struct call *call_of(const struct uthread *me, const ucontext_t *uc)
 static bool stands_in(struct found *f, struct worker *w,
 		      const struct uthread *me, ucontext_t *uc)
 {
-	const bool held = f->in_region || f->disabled || f->masked ||
-			  !f->own_tls;
+	const bool held = f->in_region || f->disabled || !f->own_tls;
 	struct call *call = f->in_libc ? call_of(me, uc) : NULL;
 	long nr = call ? call->nr : -1;
 
@@ -193,6 +219,10 @@ static void take(struct worker *w, struct uthread *me, const struct found *f,
 	/* Or on its way back there. */
 	me->in_libc = f->in_libc || pc - (uintptr_t)preempt_now < BACK_BYTES;
 	me->taking = true;
+	/* What the kernel has: libc changes it at times without us, as
+	 * siglongjmp() does. */
+	me->mask = ksig_word(&uc->uc_sigmask);
+	w->mask = me->mask | w->poison;
 	STAT_INC(w->stats.preempted);
 	mechanism_leave(w, si, uc);
 }
@@ -202,7 +232,7 @@ static void defer(struct worker *w, struct here *h, int why)
 	STAT_INC(w->stats.deferred[why]);
 	switch ((enum uthread_defer)why) {
 	case UTHREAD_DEFER_RUNTIME:
-		store_relaxed(&h->pending, 1);
+		store_relaxed(&h->pending, PENDING_TICK);
 		return;
 	case UTHREAD_DEFER_DISABLED:
 		store_relaxed(&h->self->preempt_pending, 1);
@@ -281,7 +311,7 @@ HANDLER void preempt_on_tick(int sig, siginfo_t *si, void *ucp)
 	if (stands_in(&f, w, h->self, uc)) {
 		/* In a region what comes next is ours and soon done. */
 		if (f.in_region)
-			store_relaxed(&h->pending, 1);
+			store_relaxed(&h->pending, PENDING_TICK);
 		else
 			tick_stop(w);
 		goto out;
@@ -301,20 +331,11 @@ out:
 
 /* ---- the program's own say ---- */
 
-/* It may have been changed since the tick came. */
-static bool mask_is_usual(const struct uthread *me)
-{
-	sigset_t now;
-
-	return !pthread_sigmask(SIG_SETMASK, NULL, &now) &&
-	       !memcmp(&now, &me->worker->sigmask, 8);
-}
-
 void preempt_late(void)
 {
 	struct uthread *me = uthread_current();
 
-	if (!me->preempt_off && !here_now()->off && mask_is_usual(me))
+	if (!me->preempt_off && !here_now()->off)
 		preempt_now();
 }
 
@@ -342,8 +363,7 @@ int uthread_preempt_enable(void)
 	barrier();
 	if (!me->preempt_off && load_relaxed(&me->preempt_pending)) {
 		store_relaxed(&me->preempt_pending, 0);
-		if (mask_is_usual(me))
-			preempt_now();
+		preempt_now();
 	}
 	return 0;
 }

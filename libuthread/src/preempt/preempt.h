@@ -39,7 +39,8 @@ void tick_forked(struct worker *w);
 void tick_regain(struct worker *w);
 /* The worker whose tick this signal is, NULL: it is somebody else's. */
 struct worker *tick_of(const siginfo_t *si);
-/* What the program had for this signal before. */
+/* Hook, set by signals/: that is a matter of the program. */
+extern bool (*tick_foreign)(int sig, siginfo_t *si, void *uc);
 void tick_not_ours(int sig, siginfo_t *si, void *uc);
 
 /* ---- monitor.c ---- */
@@ -114,6 +115,8 @@ struct call {
 
 /* Take the tick that could not be taken inside a call of libc's. */
 void preempt_late(void);
+/* Hook, set by signals/: what waited for the end of a region. */
+extern void (*preempt_signals)(void);
 
 int preempt_setup(const struct config *c);
 void preempt_on_tick(int sig, siginfo_t *si, void *uc);

@@ -4,7 +4,16 @@
 #define UTHREAD_PREEMPT_ASM_H
 
 #define HERE_WORKER 8 /* struct here: worker */
+#define HERE_SELF 0 /* struct here: self */
 #define WORKER_ALTSTACK 24 /* struct worker: altstack */
+#define WORKER_MASK 32 /* struct worker: mask */
+#define WORKER_POISON 40 /* struct worker: poison */
+#define UTHREAD_MASK 56 /* struct uthread: mask */
 #define UC_ALTSTACK 16 /* ucontext_t: uc_stack.ss_sp */
+#if defined(__x86_64__)
+#define UC_SIGMASK 296 /* ucontext_t: uc_sigmask */
+#else
+#define UC_SIGMASK 40
+#endif
 
 #endif

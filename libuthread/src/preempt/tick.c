@@ -35,6 +35,7 @@
 #include <unistd.h>
 
 #include "preempt/preempt.h"
+#include "base/ksignal.h"
 #include "base/san.h"
 #include "sched/waiter.h"
 
@@ -45,7 +46,6 @@
 #define sigev_notify_thread_id _sigev_un._tid
 #endif
 
-static struct sigaction previous;
 static timer_t process_timer;
 static bool process_timer_made;
 static uint32_t process_running; /* atomic */
@@ -67,13 +67,12 @@ struct worker *tick_of(const siginfo_t *si)
 	return rt.workers[index];
 }
 
+bool (*tick_foreign)(int sig, siginfo_t *si, void *uc);
+
 void tick_not_ours(int sig, siginfo_t *si, void *uc)
 {
-	if (previous.sa_flags & SA_SIGINFO)
-		previous.sa_sigaction(sig, si, uc);
-	else if (previous.sa_handler != SIG_DFL &&
-		 previous.sa_handler != SIG_IGN)
-		previous.sa_handler(sig);
+	if (tick_foreign)
+		tick_foreign(sig, si, uc);
 }
 
 /* ---- timers ---- */
@@ -274,26 +273,26 @@ int tick_setup(const struct config *c)
 {
 	struct sigaction sa = { .sa_sigaction = preempt_on_tick,
 				.sa_flags = SA_SIGINFO | SA_ONSTACK |
-					    SA_RESTART };
+					    SA_RESTART },
+			 previous;
 
 	rt.tick_ns = c->tick_ns;
 	rt.tick_signal = c->tick_signal;
 	rt.tick_source = c->tick_source;
 	if (!rt.tick_ns)
 		return 0;
-	if (sigaction(rt.tick_signal, NULL, &previous))
+	if (__sigaction(rt.tick_signal, NULL, &previous))
 		return EINVAL;
 	if (previous.sa_flags & SA_SIGINFO &&
-	    previous.sa_sigaction == preempt_on_tick) {
-		/* The child of a fork starts afresh; it has our handler. */
-		memset(&previous, 0, sizeof(previous));
-		return 0;
-	}
+	    previous.sa_sigaction == preempt_on_tick)
+		return 0; /* the child of a fork starts afresh */
 	if ((previous.sa_flags & SA_SIGINFO) ||
 	    (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN))
 		return EBUSY;
-	sigemptyset(&sa.sa_mask);
-	return sigaction(rt.tick_signal, &sa, NULL) ? EINVAL : 0;
+	/* On the worker's stack: a handler of the program's that began there
+	 * and waited would be overwritten by the next tick. */
+	ksig_set(&sa.sa_mask, ~KSIG_FAULTS);
+	return __sigaction(rt.tick_signal, &sa, NULL) ? EINVAL : 0;
 }
 
 static int make_timers(struct worker *w)
@@ -315,7 +314,7 @@ static int make_timers(struct worker *w)
 
 int tick_worker_setup(struct worker *w)
 {
-	sigset_t set;
+	const uint64_t mine = KSIG_BIT(rt.tick_signal);
 	int err;
 
 	w->ticking = 1; /* nobody arms it */
@@ -324,10 +323,7 @@ int tick_worker_setup(struct worker *w)
 	err = make_timers(w);
 	if (err)
 		return err;
-	sigemptyset(&set);
-	sigaddset(&set, rt.tick_signal);
-	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
-	pthread_sigmask(SIG_SETMASK, NULL, &w->sigmask);
+	ksig_mask(SIG_UNBLOCK, &mine, NULL);
 	w->ticking = 0;
 	return 0;
 }

@@ -100,18 +100,18 @@ static void preemption_from_environment(struct config *c)
 	unsigned long long n;
 	const char *s;
 
-	s = getenv("UTHREAD_TICK");
+	s = secure_getenv("UTHREAD_TICK");
 	if (s && !tick(s, c))
 		ut_warn("UTHREAD_TICK=%s: not off, nor worker:, process: or monitor: and a time from 100us to 1s; using worker:1ms",
 			s);
-	s = getenv("UTHREAD_POLICY");
+	s = secure_getenv("UTHREAD_POLICY");
 	if (s) {
 		c->policy = uthread_policy(s);
 		if (!c->policy && strcmp(s, "fifo"))
 			ut_warn("UTHREAD_POLICY=%s: neither fifo nor priority nor fair; using fifo",
 				s);
 	}
-	s = getenv("UTHREAD_PREEMPT");
+	s = secure_getenv("UTHREAD_PREEMPT");
 	if (s && !strcmp(s, "call"))
 		c->mechanism = UTHREAD_PREEMPT_CALL;
 	else if (s && !strcmp(s, "frame"))
@@ -119,7 +119,7 @@ static void preemption_from_environment(struct config *c)
 	else if (s)
 		ut_warn("UTHREAD_PREEMPT=%s: neither call nor frame; using the better one",
 			s);
-	s = getenv("UTHREAD_SIGNAL");
+	s = secure_getenv("UTHREAD_SIGNAL");
 	if (s) {
 		if (number(s, false, &n) && n >= 1 && n <= (unsigned)SIGRTMAX)
 			c->tick_signal = (int)n;
@@ -127,7 +127,7 @@ static void preemption_from_environment(struct config *c)
 			ut_warn("UTHREAD_SIGNAL=%s: not a signal's number; using SIGURG",
 				s);
 	}
-	s = getenv("UTHREAD_SPARES");
+	s = secure_getenv("UTHREAD_SPARES");
 	if (s) {
 		if (number(s, false, &n) && n <= SPARES_MAX)
 			c->spares = (int)n;
@@ -143,7 +143,7 @@ static void from_environment(struct config *c)
 	const char *s;
 
 	preemption_from_environment(c);
-	s = getenv("UTHREAD_WORKERS");
+	s = secure_getenv("UTHREAD_WORKERS");
 	if (s) {
 		c->fixed = number(s, false, &n) && n >= 1 && n <= WORKERS_MAX;
 		if (c->fixed)
@@ -152,7 +152,7 @@ static void from_environment(struct config *c)
 			ut_warn("UTHREAD_WORKERS=%s: not a number from 1 to %d; using %d",
 				s, WORKERS_MAX, c->workers);
 	}
-	s = getenv("UTHREAD_STACK_SIZE");
+	s = secure_getenv("UTHREAD_STACK_SIZE");
 	if (s) {
 		if (number(s, true, &n) && n >= UTHREAD_STACK_MIN &&
 		    n <= UTHREAD_STACK_LIMIT)
@@ -161,7 +161,7 @@ static void from_environment(struct config *c)
 			ut_warn("UTHREAD_STACK_SIZE=%s: not a size from 16K to 1G; using 256K",
 				s);
 	}
-	s = getenv("UTHREAD_TLS");
+	s = secure_getenv("UTHREAD_TLS");
 	if (s) {
 		if (!strcmp(s, "own"))
 			c->tls = UTHREAD_TLS_OWN;
@@ -171,7 +171,7 @@ static void from_environment(struct config *c)
 			ut_warn("UTHREAD_TLS=%s: neither own nor shared; using own where possible",
 				s);
 	}
-	s = getenv("UTHREAD_MAIN");
+	s = secure_getenv("UTHREAD_MAIN");
 	if (s) {
 		if (number(s, false, &n) && n <= 1)
 			c->main = n ? UTHREAD_MAIN_UTHREAD :
@@ -180,7 +180,7 @@ static void from_environment(struct config *c)
 			ut_warn("UTHREAD_MAIN=%s: neither 0 nor 1; using 1 where it can be",
 				s);
 	}
-	s = getenv("UTHREAD_PIN");
+	s = secure_getenv("UTHREAD_PIN");
 	if (s) {
 		if (number(s, false, &n) && n <= 1)
 			c->pin = (int)n;

@@ -40,6 +40,9 @@ static void wrap_signal(int sig)
 		return;
 	*(void **)&glibc_handler[sig - SIG_FIRST] = sa.handler;
 	*(void (**)(int, siginfo_t *, void *))&sa.handler = on_carrier;
+	/* On that block a handler of the program's would not find its uthread. */
+	if (sig != SIG_FIRST)
+		sa.mask = ~0ul;
 	if (syscall(SYS_rt_sigaction, sig, &sa, NULL, sizeof(sa.mask)))
 		ut_warn("signal %d of libc cannot be handled: setuid() and the like may hang",
 			sig);

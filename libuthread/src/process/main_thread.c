@@ -117,8 +117,13 @@ unmap:
 int main_thread_prepare(struct worker *w)
 {
 	struct uthread *me = &main_uthread;
+	stack_t alt;
 
 	memset(me, 0, sizeof(*me));
+	/* Its own from now on; the kernel thread gets the worker's. */
+	if (!syscall(SYS_sigaltstack, NULL, &alt) &&
+	    !(alt.ss_flags & SS_DISABLE))
+		me->alt = alt;
 	if (!find_stack(me) || !tls_is_ours())
 		return ENOTSUP;
 	me->worker = w;
@@ -147,6 +152,7 @@ void main_thread_adopt(struct worker *w)
 	struct here *h = here_now();
 
 	keys_adopt(&main_uthread);
+	main_uthread.mask = w->mask; /* what it had, but for the tick's */
 	store_relaxed(&w->running, &main_uthread);
 	h->off = h->pending = 0;
 	h->worker = w;

@@ -17,6 +17,7 @@
 #include "preempt/preempt.h"
 #include "process/process.h"
 #include "sched/sched.h"
+#include "signals/signals.h"
 #include "stack/stack.h"
 #include "tls/tls.h"
 
@@ -39,6 +40,7 @@ static int setup(struct worker *w)
 		return err;
 	err = tick_worker_setup(w);
 	if (!err) {
+		signals_worker_setup(w);
 		err = policy_worker_setup(w);
 		if (err)
 			tick_worker_end(w);
@@ -399,6 +401,7 @@ static int start_locked(const struct uthread_config *user)
 				       "cannot be handled");
 		rt.tick_ns = 0;
 	}
+	signals_setup();
 	err = prove_tls();
 	if (err)
 		goto out;
@@ -519,6 +522,7 @@ void runtime_forked(struct uthread *me)
 
 	rt.generation += 2; /* waiter.h */
 	locks_forked();
+	signals_forked(me);
 	timer_forked();
 	stack_each(is_gone, me);
 	for (i = 0; i < rt.existing; i++) {

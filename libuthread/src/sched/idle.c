@@ -105,7 +105,10 @@ void go_idle(struct worker *w)
 	spin_unlock(&rt.idle_lock);
 
 	bias_heavy_fence(); /* pairs with poke(): now look once more */
-	if (anything_left(w)) {
+	if (unlikely(load_relaxed(&w->mask) != rt.mask) &&
+	    sched_hooks.base_mask)
+		sched_hooks.base_mask(w, false);
+	if (anything_left(w) || load_relaxed(&w->poison)) {
 		spin_lock(&rt.idle_lock);
 		idle_remove(w);
 		spin_unlock(&rt.idle_lock);

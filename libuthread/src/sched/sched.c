@@ -92,6 +92,8 @@ static inline void exchange_base(struct worker *w, struct uthread *me)
 static inline void leave(struct worker *w, struct uthread *me,
 			 struct uthread *next)
 {
+	if (unlikely(me->flags & UT_MASK_UNSURE))
+		sched_hooks.mask_out(w, me);
 	if (likely(next && !load_acquire(&next->ctx.busy))) {
 		adopt(w, next);
 		exchange(me, next);
@@ -127,7 +129,7 @@ static bool look(struct worker *w)
 		}
 		if (!found && active)
 			nap(w, NAP_NS);
-	} while (!found && active);
+	} while (!found && active && !load_relaxed(&w->poison));
 	/*
 	 * The last one to stop looking may have been the reason why nobody
 	 * was woken: if there is more, pass it on.
@@ -166,6 +168,8 @@ static void retire(struct worker *w)
 	if (load_relaxed(&w->count))
 		return;
 	hand_over();
+	if (sched_hooks.base_mask)
+		sched_hooks.base_mask(w, true);
 	if (w->kind == WORKER_PROPER)
 		sched_rest(w);
 	else
@@ -188,6 +192,8 @@ static struct uthread *find_work(struct worker *w)
 	struct uthread *ut;
 
 	for (;;) {
+		if (unlikely(load_relaxed(&w->poison)))
+			sched_hooks.base_signals(w);
 		if (unlikely(worker_is_stuck(w)))
 			sched_hooks.unstuck(w);
 		if (unlikely(worker_is_leaving(w)))
@@ -220,6 +226,8 @@ void sched_loop(struct worker *w)
 	else
 		sched_hooks.spare_begin(w);
 	for (;;) {
+		if (unlikely(load_relaxed(&w->poison)))
+			sched_hooks.base_signals(w);
 		next = w->handoff;
 		w->handoff = NULL;
 		if (!next)
@@ -264,8 +272,12 @@ static inline void switch_leave(uint32_t off, bool switched)
 {
 	struct here *h = here_now();
 
-	if (switched)
+	if (switched) {
 		store_relaxed(&h->pending, 0);
+		barrier(); /* a signal that waits poisons the mask */
+		if (unlikely(load_relaxed(&h->worker->mask) != h->self->mask))
+			sched_hooks.mask_in(h);
+	}
 	barrier(); /* pairs: the handler, same CPU */
 	store_relaxed(&h->off, off);
 	barrier();
@@ -444,6 +456,33 @@ void sched_preempt(void)
 	}
 	me->bound = bound;
 	switch_leave(off, switched);
+}
+
+void sched_give_base(void)
+{
+	struct uthread *me;
+	struct worker *w;
+	struct here *h;
+	int32_t bound;
+	uint32_t off;
+
+	h = switch_enter(&off);
+	me = h->self;
+	w = h->worker;
+	bound = me->bound;
+	if (!(me->flags & UT_OWN_TLS))
+		me->bound = w->index; /* as in sched_preempt() */
+	me->why = UTHREAD_READY_YIELDED;
+	if (unlikely(rt.policy))
+		policy_charge(me);
+	uthread_become(me, UT_READY);
+	if (me->bound >= 0)
+		inbox_push(rt.workers[me->bound], me);
+	else
+		global_push(me);
+	leave(w, me, NULL);
+	me->bound = bound;
+	switch_leave(off, true);
 }
 
 int uthread_yield(void)

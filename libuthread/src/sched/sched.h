@@ -21,6 +21,16 @@ struct sched_hooks {
 	void (*spare_begin)(struct worker *w);
 	/* ... and one that is not needed any more until it is again. */
 	void (*spare_park)(struct worker *w);
+	/* signals/: a uthread whose mask may be another than we know leaves
+	 * its worker, */
+	void (*mask_out)(struct worker *w, struct uthread *me);
+	/* one has come whose worker has another mask than it, or signals that
+	 * wait, */
+	void (*mask_in)(struct here *h);
+	/* the base context is where signals may be let in, */
+	void (*base_signals)(struct worker *w);
+	/* and has nothing to run; or parks, and lets none in. */
+	void (*base_mask)(struct worker *w, bool parks);
 };
 
 extern struct sched_hooks sched_hooks;
@@ -50,6 +60,9 @@ void sched_requeue(struct uthread *ut);
 void sched_exit(struct uthread *me) __attribute__((noreturn));
 /* The running uthread's time is up. */
 void sched_preempt(void);
+/* Let the base context have the worker: signals wait there. Its next turn
+ * comes at once, here or elsewhere. */
+void sched_give_base(void);
 
 /* ---- share.c ---- */
 /* Make a parked or new uthread ready. Called once per park, in a region. */

@@ -19,6 +19,7 @@
 #include <sys/mman.h>
 #include <ucontext.h>
 
+#include "base/ksignal.h"
 #include "base/san.h"
 #include "stack/stack.h"
 
@@ -28,6 +29,7 @@ static struct sigaction previous;
 static uint32_t installed;
 
 bool (*overflow_of_coroutine)(const char *addr, void **fn, size_t *usable);
+bool (*overflow_fault)(int sig, siginfo_t *si, void *uc);
 
 static void name_entry(char *buf, size_t room, void *fn)
 {
@@ -62,8 +64,11 @@ static void report_coroutine(void *fn, size_t usable, const void *addr)
 		entry, addr, usable >> 10);
 }
 
+/* The action is the program's, and it may have changed it since. */
 static void pass_on(int sig, siginfo_t *si, void *uc)
 {
+	if (overflow_fault && overflow_fault(sig, si, uc))
+		return;
 	if (previous.sa_flags & SA_SIGINFO) {
 		previous.sa_sigaction(sig, si, uc);
 	} else if (previous.sa_handler != SIG_DFL &&
@@ -71,9 +76,9 @@ static void pass_on(int sig, siginfo_t *si, void *uc)
 		previous.sa_handler(sig);
 	} else {
 		/* Returning repeats the fault, now with the default action. */
-		signal(sig, SIG_DFL);
-		if (si->si_code <= 0)
-			raise(sig); /* sent by kill(): it does not repeat */
+		ksig_default(sig);
+		if (si->si_code <= 0) /* sent by kill(): it does not repeat */
+			syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), sig);
 	}
 }
 
@@ -98,12 +103,12 @@ HANDLER static void on_segv(int sig, siginfo_t *si, void *uc)
 	if (si->si_code > 0 && overflow_of_coroutine &&
 	    overflow_of_coroutine(addr, &fn, &usable)) {
 		report_coroutine(fn, usable, addr);
-		signal(sig, SIG_DFL);
+		ksig_default(sig);
 		return;
 	}
 	if (ut && si->si_code > 0 && addr >= ut->slot && addr < ut->stack_low) {
 		report(ut, addr);
-		signal(sig, SIG_DFL);
+		ksig_default(sig);
 		return;
 	}
 	/* Code on a stack: its own fault, so it holds no lock of the loader's
@@ -123,9 +128,25 @@ void overflow_setup(void)
 	if (UTHREAD_ASAN ||
 	    __atomic_exchange_n(&installed, 1, __ATOMIC_ACQ_REL))
 		return;
-	sigemptyset(&sa.sa_mask);
-	if (sigaction(SIGSEGV, &sa, &previous))
+	/* A handler on the worker's stack for them is interrupted by none. */
+	ksig_set(&sa.sa_mask, ~KSIG_FAULTS);
+	if (__sigaction(SIGSEGV, &sa, &previous))
 		store_release(&installed, 0);
+}
+
+bool overflow_is_ours(const struct sigaction *sa)
+{
+	return sa->sa_flags & SA_SIGINFO && sa->sa_sigaction == on_segv;
+}
+
+const struct sigaction *overflow_previous(void)
+{
+	return &previous;
+}
+
+static int set_altstack(const stack_t *ss, stack_t *old)
+{
+	return (int)syscall(SYS_sigaltstack, ss, old);
 }
 
 /* NULL: no memory. Handlers run on it from now on, in this kernel thread. */
@@ -143,7 +164,7 @@ static void *altstack_new(size_t *room)
 		return NULL;
 	ss.ss_sp = p;
 	ss.ss_size = bytes;
-	if (sigaltstack(&ss, NULL)) {
+	if (set_altstack(&ss, NULL)) {
 		munmap(p, bytes);
 		return NULL;
 	}
@@ -165,7 +186,7 @@ void overflow_worker_end(struct worker *w)
 
 	if (!w->altstack)
 		return;
-	sigaltstack(&none, NULL);
+	set_altstack(&none, NULL);
 	overflow_worker_forked(w);
 }
 
@@ -191,7 +212,7 @@ void overflow_pthread_get(void)
 	if (UTHREAD_ASAN || uthread_current() || plain.users++)
 		return;
 	/* Without one an overflow is a SIGSEGV all the same, only silent. */
-	if (!sigaltstack(NULL, &now) && now.ss_flags & SS_DISABLE)
+	if (!set_altstack(NULL, &now) && now.ss_flags & SS_DISABLE)
 		plain.altstack = altstack_new(&plain.bytes);
 }
 
@@ -203,8 +224,8 @@ void overflow_pthread_put(void)
 	    !plain.altstack)
 		return;
 	/* Somebody may have put another in its place. */
-	if (!sigaltstack(NULL, &now) && now.ss_sp == plain.altstack)
-		sigaltstack(&none, NULL);
+	if (!set_altstack(NULL, &now) && now.ss_sp == plain.altstack)
+		set_altstack(&none, NULL);
 	munmap(plain.altstack, plain.bytes);
 	plain.altstack = NULL;
 }

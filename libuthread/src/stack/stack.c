@@ -124,7 +124,7 @@ static uint64_t read_max_map_count(void)
 
 int stack_setup(void)
 {
-	const char *s = getenv("UTHREAD_GUARD");
+	const char *s = secure_getenv("UTHREAD_GUARD");
 
 	page = (size_t)sysconf(_SC_PAGESIZE);
 	/* Half of the mappings, two a slot, are left to the program. */

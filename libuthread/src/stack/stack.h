@@ -64,6 +64,12 @@ void overflow_setup(void);
 int overflow_worker_setup(struct worker *w);
 void overflow_worker_end(struct worker *w); /* on that worker */
 void overflow_worker_forked(struct worker *w); /* one that is gone */
+/* Is that our handler, and what had the program before? */
+bool overflow_is_ours(const struct sigaction *sa);
+const struct sigaction *overflow_previous(void);
+/* Hook, set by signals/: a fault that is not an overflow; false: nobody has
+ * anything to do with it. On the worker's alternate stack, or in a pthread. */
+extern bool (*overflow_fault)(int sig, siginfo_t *si, void *uc);
 /* A plain pthread gets, or loses, one more coroutine scheduler. */
 void overflow_pthread_get(void);
 void overflow_pthread_put(void);

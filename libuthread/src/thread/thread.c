@@ -24,6 +24,7 @@
 #include "process/process.h"
 #include "sched/sched.h"
 #include "sched/waiter.h"
+#include "signals/signals.h"
 #include "stack/stack.h"
 #include "sync/sync.h"
 #include "thread/attr.h"
@@ -91,6 +92,8 @@ static void uthread_main(void *arg)
 	/* As it was made, or left by who ran here before: in a region. */
 	store_relaxed(&here_now()->off, 1);
 	store_relaxed(&here_now()->pending, 0);
+	if (unlikely(load_relaxed(&me->worker->mask) != me->mask))
+		sched_hooks.mask_in(here_now());
 	region_leave();
 	me->value = me->fn(me->arg);
 	ut_assert(!here_now()->off);
@@ -166,6 +169,9 @@ int uthread_create(uthread_t *thread, const uthread_attr_t *attr,
 					  UTHREAD_WORKER_ANY;
 	ut->join = a && a->detached ? JOIN_DETACHED : JOIN_NONE;
 	ut->flags = (ut->flags & UT_TLS_BLOCK) | (own ? UT_OWN_TLS : 0);
+	mask_inherit(ut, me);
+	ut->alt.ss_size = 0;
+	ut->raised = 0;
 	ut->ctx.tp = own ? ut->tcb : 0;
 	if (a)
 		memcpy(ut->name, a->name, sizeof(ut->name));

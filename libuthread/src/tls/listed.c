@@ -45,6 +45,7 @@
 #include <dlfcn.h>
 #include <link.h>
 
+#include "base/ksignal.h"
 #include "base/clock.h"
 #include "tls/tls.h"
 
@@ -213,15 +214,15 @@ static bool stands_still(struct proof *p)
 static bool prove(uint32_t *word)
 {
 	struct proof p = { .word = word };
-	sigset_t all, old;
+	const uint64_t all = ~KSIG_LIBC;
 	pthread_t t;
+	uint64_t old;
 	bool still;
 	int err;
 
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
+	ksig_mask(SIG_SETMASK, &all, &old);
 	err = pthread_create(&t, NULL, makes_a_thread, &p);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	ksig_mask(SIG_SETMASK, &old, NULL);
 	if (err)
 		return false;
 	still = stands_still(&p);

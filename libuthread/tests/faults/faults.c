@@ -248,16 +248,14 @@ int fault_sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t *set)
 
 /* ---- signals, timers ---- */
 
-int fault_sigaction(int sig, const struct sigaction *new, struct sigaction *old)
+/* libc's name for it that nobody stands before. */
+int __sigaction(int sig, const struct sigaction *new, struct sigaction *old);
+
+int fault___sigaction(int sig, const struct sigaction *new,
+		      struct sigaction *old)
 {
 	FAIL_ERRNO("sigaction", EINVAL);
-	return sigaction(sig, new, old);
-}
-
-int fault_sigaltstack(const stack_t *new, stack_t *old)
-{
-	FAIL_ERRNO("sigaltstack", ENOMEM);
-	return sigaltstack(new, old);
+	return __sigaction(sig, new, old);
 }
 
 int fault_timer_create(clockid_t clock, struct sigevent *ev, timer_t *timer)
@@ -343,6 +341,9 @@ long fault_syscall(long nr, ...)
 		break;
 	case SYS_rt_sigaction:
 		FAIL_ERRNO("rt_sigaction", EINVAL);
+		break;
+	case SYS_sigaltstack:
+		FAIL_ERRNO("sigaltstack", ENOMEM);
 		break;
 	case SYS_get_robust_list:
 		FAIL_ERRNO("get_robust_list", ENOSYS);

@@ -26,8 +26,12 @@ preempt_frame:
 	/*
 	 * sigreturn installs the alternate stack named in the frame: it must
 	 * be that of the worker we are on now. No tick is taken between here
-	 * and there (refuse() knows these addresses).
+	 * and there, and a handler of the program that comes here returns to
+	 * the label (mechanism_at_work(), mechanism_rewind()).
 	 */
+	.globl	preempt_frame_back
+	.hidden	preempt_frame_back
+preempt_frame_back:
 	adrp	x1, :gottprel:uthread_here
 	ldr	x1, [x1, :gottprel_lo12:uthread_here]
 	mrs	x0, tpidr_el0
@@ -44,6 +48,96 @@ preempt_frame:
 	.globl	preempt_frame_end
 	.hidden	preempt_frame_end
 preempt_frame_end:
+
+/*
+ * signal_return(uc): the end of a handler of the program's. The kernel gets
+ * back what is in the frame, but for the alternate stack, which is that of the
+ * worker we are on now; and the uthread and its worker know the mask. As above:
+ * begun again when it is interrupted.
+ */
+	.globl	signal_return
+	.hidden	signal_return
+	.type	signal_return, %function
+	.p2align 4
+signal_return:
+	.cfi_startproc
+	.cfi_undefined x30
+	hint	#34 /* bti c */
+	mov	x19, x0
+	.globl	signal_return_back
+	.hidden	signal_return_back
+signal_return_back:
+	adrp	x1, :gottprel:uthread_here
+	ldr	x1, [x1, :gottprel_lo12:uthread_here]
+	mrs	x0, tpidr_el0
+	add	x0, x0, x1
+	ldr	x2, [x0, #HERE_SELF]
+	ldr	x0, [x0, #HERE_WORKER]
+	ldr	x1, [x0, #WORKER_ALTSTACK]
+	str	x1, [x19, #UC_ALTSTACK]
+	ldr	x1, [x19, #UC_SIGMASK]
+	str	x1, [x2, #UTHREAD_MASK]
+	ldr	x3, [x0, #WORKER_POISON]
+	orr	x1, x1, x3
+	str	x1, [x0, #WORKER_MASK]
+	sub	x1, x19, #128 /* siginfo is in front of it */
+	mov	sp, x1
+	mov	x8, #SYS_rt_sigreturn
+	svc	#0
+	brk	#1
+	.cfi_endproc
+	.size	signal_return, .-signal_return
+	.globl	signal_return_end
+	.hidden	signal_return_end
+signal_return_end:
+
+/*
+ * signal_go(sig, si, uc, frame, fn): fn(sig, si, uc) as if the kernel had
+ * delivered the signal where `frame` is.
+ */
+	.globl	signal_go
+	.hidden	signal_go
+	.type	signal_go, %function
+	.p2align 4
+signal_go:
+	.cfi_startproc
+	.cfi_undefined x30
+	hint	#34 /* bti c */
+	mov	sp, x3
+	mov	x29, xzr
+	mov	x30, xzr
+	mov	x16, x4
+	br	x16
+	.cfi_endproc
+	.size	signal_go, .-signal_go
+
+/*
+ * signal_call(sig, si, uc, top, fn): call fn(sig, si, uc) on the stack that
+ * ends at `top`, and come back.
+ */
+	.globl	signal_call
+	.hidden	signal_call
+	.type	signal_call, %function
+	.p2align 4
+signal_call:
+	.cfi_startproc
+	hint	#34 /* bti c */
+	stp	x29, x30, [sp, #-16]!
+	.cfi_def_cfa_offset 16
+	.cfi_offset 29, -16
+	.cfi_offset 30, -8
+	mov	x29, sp
+	.cfi_def_cfa_register 29
+	and	x3, x3, #-16
+	mov	sp, x3
+	blr	x4
+	mov	sp, x29
+	.cfi_def_cfa_register 31
+	ldp	x29, x30, [sp], #16
+	.cfi_def_cfa_offset 0
+	ret
+	.cfi_endproc
+	.size	signal_call, .-signal_call
 
 	.section .note.GNU-stack, "", %progbits
 

@@ -116,8 +116,12 @@ preempt_frame:
 	/*
 	 * sigreturn installs the alternate stack named in the frame: it must
 	 * be that of the worker we are on now. No tick is taken between here
-	 * and there (refuse() knows these addresses).
+	 * and there, and a handler of the program that comes here returns to
+	 * the label (mechanism_at_work(), mechanism_rewind()).
 	 */
+	.globl	preempt_frame_back
+	.hidden	preempt_frame_back
+preempt_frame_back:
 	movq	uthread_here@gottpoff(%rip), %rax
 	movq	%fs:HERE_WORKER(%rax), %rax
 	movq	WORKER_ALTSTACK(%rax), %rax
@@ -132,6 +136,84 @@ preempt_frame:
 	.globl	preempt_frame_end
 	.hidden	preempt_frame_end
 preempt_frame_end:
+
+/*
+ * signal_return(uc): the end of a handler of the program's. The kernel gets
+ * back what is in the frame, but for the alternate stack, which is that of the
+ * worker we are on now; and the uthread and its worker know the mask. As above:
+ * begun again when it is interrupted.
+ */
+	.globl	signal_return
+	.hidden	signal_return
+	.type	signal_return, @function
+	.p2align 4
+signal_return:
+	.cfi_startproc
+	.cfi_undefined rip
+	movq	%rdi, %rbx
+	.globl	signal_return_back
+	.hidden	signal_return_back
+signal_return_back:
+	movq	uthread_here@gottpoff(%rip), %rdx
+	movq	%fs:HERE_SELF(%rdx), %rcx
+	movq	%fs:HERE_WORKER(%rdx), %rax
+	movq	WORKER_ALTSTACK(%rax), %rdx
+	movq	%rdx, UC_ALTSTACK(%rbx)
+	movq	UC_SIGMASK(%rbx), %rdx
+	movq	%rdx, UTHREAD_MASK(%rcx)
+	orq	WORKER_POISON(%rax), %rdx
+	movq	%rdx, WORKER_MASK(%rax)
+	movq	%rbx, %rsp
+	movl	$SYS_rt_sigreturn, %eax
+	syscall
+	ud2
+	.cfi_endproc
+	.size	signal_return, .-signal_return
+	.globl	signal_return_end
+	.hidden	signal_return_end
+signal_return_end:
+
+/*
+ * signal_go(sig, si, uc, frame, fn): fn(sig, si, uc) as if the kernel had
+ * delivered the signal where `frame` is.
+ */
+	.globl	signal_go
+	.hidden	signal_go
+	.type	signal_go, @function
+	.p2align 4
+signal_go:
+	.cfi_startproc
+	.cfi_undefined rip
+	movq	%rcx, %rsp
+	xorl	%ebp, %ebp
+	jmp	*%r8
+	.cfi_endproc
+	.size	signal_go, .-signal_go
+
+/*
+ * signal_call(sig, si, uc, top, fn): call fn(sig, si, uc) on the stack that
+ * ends at `top`, and come back.
+ */
+	.globl	signal_call
+	.hidden	signal_call
+	.type	signal_call, @function
+	.p2align 4
+signal_call:
+	.cfi_startproc
+	pushq	%rbp
+	.cfi_adjust_cfa_offset 8
+	.cfi_rel_offset %rbp, 0
+	movq	%rsp, %rbp
+	.cfi_def_cfa_register %rbp
+	andq	$-16, %rcx
+	movq	%rcx, %rsp
+	callq	*%r8
+	movq	%rbp, %rsp
+	popq	%rbp
+	.cfi_def_cfa rsp, 8
+	ret
+	.cfi_endproc
+	.size	signal_call, .-signal_call
 
 	.section .note.GNU-stack, "", @progbits
 

@@ -1,0 +1,460 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * handler.c - the program's signal handlers, in uthreads.
+ *
+ * The kernel calls handler_entry() for all of them (action.c). In a plain
+ * pthread that only passes the call on. In a worker a handler is code of the
+ * uthread that runs there, on its stack and its TLS block: it may yield, wait,
+ * be stopped by a tick, go on with another worker, and leave by siglongjmp().
+ * Three things make that possible.
+ *
+ * Not inside the runtime. A signal that comes in a region (`here.off`), between
+ * two stacks or in the base context is kept in the worker and everything else
+ * is blocked until the end of the region, which runs the handler as a function
+ * (kept(), from region_leave()). If who runs by then blocks it, the base
+ * context runs it, uthread_self() being NULL there, as in a plain pthread.
+ * A fault, raised by the instruction itself, is never kept. Rejected: sending
+ * the signal to ourselves again and letting the kernel deliver it: of two with
+ * a real-time number the first would come last.
+ *
+ * Not on the worker's alternate stack. There a handler that is switched away
+ * from would be overwritten by the next tick. The kernel must enter handlers
+ * with SA_ONSTACK there, so with all signals blocked the frame is copied to the
+ * uthread's own alternate stack, or below what it interrupted if it has none,
+ * and the handler runs there as if the kernel had come there itself.
+ *
+ * Back to the worker we are on by then. sigreturn installs the alternate stack
+ * named in the frame; signal_return (preempt.S) puts the right one in last, and
+ * tells uthread and worker which mask comes back. A tick waits there, and
+ * another handler that comes just there lets these steps begin again.
+ */
+#include "base/interpose.h"
+#include "base/san.h"
+#include "preempt/mechanism.h"
+#include "preempt/preempt.h"
+#include "sched/sched.h"
+#include "signals/signals.h"
+#include "tls/tls.h"
+
+#if !UTHREAD_SAN
+
+#ifndef SS_AUTODISARM
+#define SS_AUTODISARM (1u << 31) /* Linux 4.7; libc does not say it */
+#endif
+#define CALL_ROOM 2048 /* on an alternate stack, beside the frame */
+
+typedef void handler_fn(int sig, siginfo_t *si, void *uc);
+
+/* preempt.S */
+__attribute__((noreturn, visibility("hidden"))) void
+signal_return(ucontext_t *uc);
+__attribute__((noreturn, visibility("hidden"))) void
+signal_go(int sig, siginfo_t *si, void *uc, char *frame, handler_fn *fn);
+__attribute__((visibility("hidden"))) void
+signal_call(int sig, siginfo_t *si, void *uc, char *top, handler_fn *fn);
+
+static inline bool within(const void *p, const void *low, size_t size)
+{
+	return (uintptr_t)p - (uintptr_t)low < size;
+}
+
+static handler_fn *function_of(const struct action *a)
+{
+	return *(handler_fn *const *)&a->handler;
+}
+
+/* What a handler has blocked where the mask was `mask`. */
+static uint64_t mask_in_handler(const struct action *a, int sig, uint64_t mask)
+{
+	return mask | a->mask | (a->flags & SA_NODEFER ? 0 : KSIG_BIT(sig));
+}
+
+/* It was a handler's when the signal came, and is not any more. */
+static bool is_gone(const struct action *a, int sig)
+{
+	if (a->handler == (void *)SIG_DFL)
+		syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), sig);
+	return a->handler == (void *)SIG_DFL || a->handler == (void *)SIG_IGN;
+}
+
+/* ---- where the kernel came to ---- */
+
+/* In a plain pthread, or the base context. */
+static void in_place(int sig, siginfo_t *si, ucontext_t *uc)
+{
+	const struct action a = action_take(sig);
+	uint64_t mask;
+
+	if (is_gone(&a, sig))
+		return;
+	if ((a.flags & (int)(SA_ONSTACK | SA_NODEFER)) || sig == SIGSEGV ||
+	    sig == rt.tick_signal) {
+		mask = mask_in_handler(&a, sig, ksig_word(&uc->uc_sigmask));
+		ksig_mask(SIG_SETMASK, &mask, NULL);
+	}
+	function_of (&a)(sig, si, uc);
+}
+
+/* The outermost counts, but not one that was left by a jump. */
+static void note_handler(struct uthread *me, uintptr_t sp)
+{
+	if (!(me->flags & UT_MASK_UNSURE) || sp > me->handler_sp)
+		me->handler_sp = sp;
+}
+
+/* In a uthread, on a stack of its own. */
+static __attribute__((noreturn)) void run(int sig, siginfo_t *si,
+					  ucontext_t *uc, bool set_mask)
+{
+	struct uthread *me = uthread_current();
+	const bool sure = !(me->flags & UT_MASK_UNSURE), taking = me->taking;
+	const struct action a = action_take(sig);
+	const stack_t alt = me->alt;
+	uint64_t mask;
+
+	if (!is_gone(&a, sig)) {
+		note_handler(me, (uintptr_t)UC_SP(uc));
+		me->flags |= UT_MASK_UNSURE;
+		me->taking = false; /* it may be left by a jump */
+		me->handled++;
+		if (alt.ss_flags & (int)SS_AUTODISARM &&
+		    within(&mask, alt.ss_sp, alt.ss_size))
+			me->alt.ss_size = 0;
+		if (set_mask || a.flags & SA_NODEFER) {
+			mask = mask_in_handler(&a, sig,
+					       ksig_word(&uc->uc_sigmask));
+			mask = mask_usable(mask);
+			ksig_mask(SIG_SETMASK, &mask, NULL);
+		}
+		function_of (&a)(sig, si, uc);
+		if (alt.ss_flags & (int)SS_AUTODISARM)
+			me->alt = alt;
+		me->taking = taking;
+	}
+	mask = mask_usable(ksig_word(&uc->uc_sigmask));
+	ksig_set(&uc->uc_sigmask, mask);
+	mechanism_rewind(uc);
+	if (unlikely(me->raised & ~mask)) {
+		/* They come here, as they would on the way back. */
+		region_enter();
+		me->mask = mask;
+		mask_install(worker_current(), mask);
+		region_leave();
+		mask_send_raised(me, mask);
+	}
+	if (sure)
+		me->flags &= ~(uint32_t)UT_MASK_UNSURE;
+	signal_return(uc);
+}
+
+static void run_moved(int sig, siginfo_t *si, void *uc)
+{
+	run(sig, si, uc, true);
+}
+
+/* From the worker's alternate stack to where the uthread wants it. */
+static __attribute__((noreturn)) void move(struct worker *w, struct uthread *me,
+					   int sig, siginfo_t *si,
+					   ucontext_t *uc)
+{
+	const struct action a = action_get(sig);
+	const uintptr_t sp = (uintptr_t)UC_SP(uc);
+	const size_t need =
+		(size_t)((char *)w->altstack + w->altstack_size - (char *)uc) +
+		CALL_ROOM;
+	uintptr_t top = sp - RED_ZONE;
+	ptrdiff_t by;
+	char *copy;
+
+	if (a.flags & SA_ONSTACK && me->alt.ss_size >= need &&
+	    !within((void *)sp, me->alt.ss_sp, me->alt.ss_size))
+		top = (uintptr_t)me->alt.ss_sp + me->alt.ss_size;
+	copy = mechanism_copy_frame(w, si, uc, top);
+	by = mechanism_frame_moved(copy, si, uc);
+	signal_go(sig, (siginfo_t *)(void *)((char *)si + by), (char *)uc + by,
+		  copy, run_moved);
+}
+
+/* ---- signals that wait ---- */
+
+/* More may have come meanwhile. */
+static void unpoison(struct worker *w)
+{
+	store_relaxed(&w->poison, 0);
+	barrier();
+	if (load_relaxed(&w->deferred) || load_relaxed(&w->posts))
+		store_relaxed(&w->poison, KSIG_POISON);
+}
+
+static void keep(struct worker *w, struct here *h, int sig, const siginfo_t *si,
+		 ucontext_t *uc)
+{
+	const uint64_t mask = ksig_word(&uc->uc_sigmask);
+	const struct uthread *ut = load_relaxed(&w->running);
+
+	/* A handler that came upon this one has seen a little more blocked. */
+	w->mask_kept = mask_usable(
+		load_relaxed(&w->deferred) ? mask & w->mask_kept : mask);
+	w->deferred_info[sig - 1] = *si;
+	__atomic_fetch_or(&w->deferred, KSIG_BIT(sig), __ATOMIC_RELAXED);
+	store_relaxed(&w->poison, KSIG_POISON);
+	store_relaxed(&w->mask, w->mask | KSIG_POISON);
+	ksig_set(&uc->uc_sigmask, mask | mask_usable(~KSIG_FAULTS));
+	/* Whoever's region ends first: the block may be that of libc just now,
+	 * or of who goes. */
+	region_wait(h);
+	if (uthread_on_own_tls(ut))
+		region_wait(tls_of(ut));
+	store_release(&w->wake, 1); /* if it sleeps: it does not any more */
+}
+
+static int take_kept(struct worker *w, uint64_t some, siginfo_t *si)
+{
+	const int sig = __builtin_ctzll(some) + 1;
+
+	*si = w->deferred_info[sig - 1];
+	barrier();
+	__atomic_fetch_and(&w->deferred, ~KSIG_BIT(sig), __ATOMIC_RELAXED);
+	unpoison(w);
+	return sig;
+}
+
+/* Begun and ended in a region; the handler is outside of it. */
+static __attribute__((noinline)) void run_kept(struct uthread *me, int sig,
+					       siginfo_t *si)
+{
+	const bool sure = !(me->flags & UT_MASK_UNSURE);
+	const struct action a = action_take(sig);
+	struct worker *w = worker_current();
+	int saved = errno;
+	ucontext_t uc;
+
+	if (a.handler == (void *)SIG_IGN)
+		return;
+	getcontext(&uc);
+	ksig_set(&uc.uc_sigmask, me->mask);
+	uc.uc_stack = me->alt;
+	if (a.handler != (void *)SIG_DFL) {
+		/* The others wait for their turn. */
+		me->mask = mask_usable(
+			mask_in_handler(&a, sig, me->mask | w->deferred));
+		note_handler(me, (uintptr_t)(&uc + 1));
+		me->flags |= UT_MASK_UNSURE;
+		me->handled++;
+	}
+	w->mask_kept = me->mask;
+	mask_install(w, me->mask);
+	region_leave();
+	errno = saved;
+	if (is_gone(&a, sig))
+		;
+	else if (a.flags & SA_ONSTACK && me->alt.ss_size &&
+		 !within(&uc, me->alt.ss_sp, me->alt.ss_size))
+		signal_call(sig, si, &uc,
+			    (char *)me->alt.ss_sp + me->alt.ss_size,
+			    function_of(&a));
+	else
+		function_of (&a)(sig, si, &uc);
+	/* What it left in errno stays, as when the kernel calls it. */
+	region_enter();
+	w = worker_current();
+	me->mask = mask_usable(ksig_word(&uc.uc_sigmask));
+	w->mask_kept = me->mask;
+	if (sure)
+		me->flags &= ~(uint32_t)UT_MASK_UNSURE;
+}
+
+/* A region has ended: what waited for that? */
+static void kept(void)
+{
+	struct uthread *me = uthread_current();
+	bool ran = false;
+	struct worker *w;
+	uint64_t some;
+	siginfo_t si;
+
+	if (!me)
+		return;
+	region_enter();
+	while ((w = worker_current())->deferred) {
+		me->mask = w->mask_kept;
+		some = w->deferred & ~me->mask;
+		if (some) {
+			run_kept(me, take_kept(w, some, &si), &si);
+			ran = true;
+			continue;
+		}
+		/* Not for this one. */
+		region_leave();
+		if (me->preempt_off)
+			return; /* at its next switch */
+		sched_give_base();
+		region_enter();
+		ran = !(me->flags & UT_MASK_UNSURE);
+	}
+	unpoison(w);
+	/* In a handler the kernel knows better, but where we changed it. */
+	if (w->mask != me->mask && (ran || !(me->flags & UT_MASK_UNSURE)))
+		mask_install(w, me->mask);
+	region_leave();
+	mask_send_raised(me, me->mask);
+}
+
+/* In the base context, where nothing is held. */
+static void in_base(struct worker *w)
+{
+	struct here *h = here_now();
+	struct action a;
+	ucontext_t uc;
+	siginfo_t si;
+	int sig;
+
+	store_relaxed(&h->pending, 0);
+	if (region_posts)
+		region_posts();
+	while (w->deferred) {
+		sig = take_kept(w, w->deferred, &si);
+		a = action_take(sig);
+		if (a.handler == (void *)SIG_IGN)
+			continue;
+		mask_install(w, mask_usable(rt.mask | w->deferred) &
+					~KSIG_BIT(sig));
+		if (is_gone(&a, sig))
+			continue;
+		getcontext(&uc);
+		mask_install(w, mask_usable(mask_in_handler(
+					&a, sig, rt.mask | w->deferred)));
+		store_relaxed(&h->off, 0);
+		function_of (&a)(sig, &si, &uc);
+		store_relaxed(&h->off, 1);
+	}
+	unpoison(w);
+	mask_install(w, rt.mask);
+}
+
+/* ---- the entry ---- */
+
+void handler_entry(int sig, siginfo_t *si, void *uc)
+{
+	const bool fault = KSIG_BIT(sig) & KSIG_FAULTS && si->si_code > 0;
+	struct here *h = here_now();
+	struct worker *w = h->worker;
+
+	if (w && h->off && !fault) {
+		keep(w, h, sig, si, uc);
+		return;
+	}
+	if (!w || !h->self) {
+		in_place(sig, si, uc);
+		return;
+	}
+	if (within(&h, w->altstack, w->altstack_size))
+		move(w, h->self, sig, si, uc);
+	run(sig, si, uc, false);
+}
+
+/* ---- alternate stacks ---- */
+
+static int altstack_error(const stack_t *ss, bool on)
+{
+	const int mode = ss->ss_flags & ~(int)SS_AUTODISARM;
+
+	if (on)
+		return EPERM;
+	if (mode == SS_DISABLE)
+		return 0;
+	if (mode && mode != SS_ONSTACK)
+		return EINVAL;
+	return ss->ss_size < (size_t)MINSIGSTKSZ ? ENOMEM : 0;
+}
+
+/* The worker's stays where it is: ticks need it. */
+WEAK int sigaltstack(const stack_t *ss, stack_t *old)
+{
+	struct uthread *me = uthread_current();
+	stack_t was;
+	bool on;
+
+	if (!me)
+		return (int)syscall(SYS_sigaltstack, ss, old);
+	was = me->alt;
+	on = within(&was, was.ss_sp, was.ss_size);
+	if (ss && altstack_error(ss, on)) {
+		errno = altstack_error(ss, on);
+		return -1;
+	}
+	if (ss && ss->ss_flags & SS_DISABLE)
+		me->alt = (stack_t){ 0 };
+	else if (ss)
+		me->alt = *ss;
+	if (old) {
+		*old = was;
+		old->ss_flags &= (int)SS_AUTODISARM;
+		old->ss_flags |= on ? SS_ONSTACK : was.ss_size ? 0 : SS_DISABLE;
+	}
+	return 0;
+}
+
+/* ---- set-up ---- */
+
+void signals_setup(void)
+{
+	rt.mask = mask_usable(mask_now());
+	preempt_signals = kept;
+	sched_hooks.mask_out = mask_out;
+	sched_hooks.mask_in = mask_in;
+	sched_hooks.base_signals = in_base;
+	sched_hooks.base_mask = mask_base;
+	actions_setup();
+}
+
+void signals_worker_setup(struct worker *w)
+{
+	w->mask = mask_usable(mask_now());
+}
+
+void signals_forked(struct uthread *me)
+{
+	struct worker *w = me ? me->worker : NULL;
+
+	actions_forked();
+	if (!w)
+		return;
+	/* They were the parent's. */
+	me->raised = 0;
+	w->posts = NULL;
+	w->poison = 0;
+	if (w->deferred) {
+		w->deferred = 0;
+		me->mask = w->mask_kept;
+		mask_install(w, me->mask);
+	}
+}
+
+#else
+
+/* The sanitizers stand before the functions themselves: masks are as they were
+ * made, and no tick and no handler needs to know. */
+uint32_t actions_ours;
+
+void signals_setup(void)
+{
+}
+
+void signals_worker_setup(struct worker *w)
+{
+	(void)w;
+}
+
+void signals_forked(struct uthread *me)
+{
+	(void)me;
+}
+
+void mask_inherit(struct uthread *ut, const struct uthread *me)
+{
+	(void)me;
+	ut->mask = 0;
+}
+
+#endif

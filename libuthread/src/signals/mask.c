@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * mask.c - the signal mask belongs to the uthread.
+ *
+ * A kernel thread has one mask; a worker's is that of the uthread it runs. A
+ * uthread's is in struct uthread, inherited from who created it and changed by
+ * the functions below, which stand before libc's. A switch compares two words
+ * (`worker->mask`, what the kernel thread has, and the mask of who has come)
+ * and asks the kernel only where they differ. So a switch inside a handler
+ * takes the handler's mask along, and a uthread that waits for SIGUSR1 with all
+ * else blocked costs two system calls a turn, it alone.
+ *
+ * The kernel's mask also changes without us: in a handler, at its end, in
+ * siglongjmp(), and in libc's own calls. The truth is then in the frame of the
+ * next tick, which takes it from there. Before a switch by itself a uthread
+ * whose mask may be another than we know (UT_MASK_UNSURE: a handler runs or
+ * was left by siglongjmp()) reads it back; nobody else pays for that.
+ * Rejected: that flag for everybody who once changed its mask, instead of
+ * standing before siglongjmp(): a thread that blocks what it does not handle
+ * would pay a system call at each switch for ever. setcontext() is not seen;
+ * the next tick mends it.
+ *
+ * The tick's signal is never blocked in a worker. A program that blocks it is
+ * told that it did.
+ *
+ * The base context keeps the mask of who ran last, so that going there costs
+ * nothing; before it sleeps, that of who started the runtime, so that a signal
+ * that a single uthread blocks does not stay outside with it.
+ *
+ * A blocked signal that a uthread sends to itself would wait at the kernel
+ * thread and come to somebody else; it is kept in `raised` until the uthread
+ * lets it in or waits for it.
+ */
+#include <setjmp.h>
+
+#include "base/interpose.h"
+#include "base/san.h"
+#include "preempt/mechanism.h"
+#include "sched/sched.h"
+#include "signals/signals.h"
+
+#if !UTHREAD_SAN
+
+uint64_t mask_now(void)
+{
+	uint64_t now = 0;
+
+	ksig_mask(SIG_BLOCK, NULL, &now);
+	return now;
+}
+
+void mask_install(struct worker *w, uint64_t mask)
+{
+	/* Before the kernel: what is let in may poison it at once. */
+	w->mask = mask | w->poison;
+	barrier();
+	ksig_mask(SIG_SETMASK, &mask, NULL);
+}
+
+/* ---- the switches' ---- */
+
+/* Has the outermost handler been left by a jump? */
+static bool has_left_handler(const struct uthread *me)
+{
+	const uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+	const uintptr_t low = (uintptr_t)me->san_low;
+
+	return here > low && here <= low + me->san_size &&
+	       me->handler_sp > low && me->handler_sp <= low + me->san_size &&
+	       here >= me->handler_sp;
+}
+
+void mask_out(struct worker *w, struct uthread *me)
+{
+	uint64_t now = mask_now();
+
+	barrier();
+	/* One that waits for the end of the region blocks all the others. */
+	if (w->deferred)
+		now = w->mask_kept;
+	me->mask = mask_usable(now);
+	w->mask = now | w->poison;
+	if (has_left_handler(me))
+		me->flags &= ~(uint32_t)UT_MASK_UNSURE;
+}
+
+void mask_in(struct here *h)
+{
+	struct worker *w = h->worker;
+
+	if (w->deferred)
+		w->mask_kept = h->self->mask;
+	else
+		mask_install(w, h->self->mask);
+	if (w->poison)
+		region_wait(h);
+}
+
+void mask_base(struct worker *w, bool parks)
+{
+	if (!parks) {
+		if (!w->deferred)
+			mask_install(w, rt.mask);
+		return;
+	}
+	for (;;) {
+		mask_install(w, mask_usable(~KSIG_FAULTS));
+		if (!w->poison)
+			return;
+		sched_hooks.base_signals(w);
+	}
+}
+
+void mask_inherit(struct uthread *ut, const struct uthread *me)
+{
+	const bool sure = me && !(me->flags & UT_MASK_UNSURE);
+	const uint64_t mask = sure ? me->mask : mask_now();
+
+	ut->mask = mask_usable(mask);
+	if (me ? me->flags & UT_TICK_BLOCKED :
+		 rt.tick_ns && mask & KSIG_BIT(rt.tick_signal))
+		ut->flags |= UT_TICK_BLOCKED;
+}
+
+/* ---- signals to oneself ---- */
+
+static int send_self(int sig)
+{
+	return (int)syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), sig);
+}
+
+void mask_send_raised(struct uthread *me, uint64_t mask)
+{
+	uint64_t some;
+
+	while (unlikely(some = me->raised & ~mask)) {
+		/* On this worker until it has come. */
+		region_enter();
+		some &= -some;
+		me->raised &= ~some;
+		send_self(__builtin_ctzll(some) + 1);
+		region_leave();
+	}
+}
+
+static uint64_t mask_of(const struct uthread *me)
+{
+	return me->flags & UT_MASK_UNSURE ? mask_usable(mask_now()) : me->mask;
+}
+
+/* An error number. */
+static int to_oneself(struct uthread *me, int sig)
+{
+	int err = 0;
+
+	if (sig < 0 || sig >= _NSIG)
+		return EINVAL;
+	if (!sig)
+		return 0;
+	if (KSIG_BIT(sig) & mask_of(me)) {
+		me->raised |= KSIG_BIT(sig);
+		return 0;
+	}
+	region_enter(); /* who asks for its number and is moved hits another */
+	if (send_self(sig))
+		err = errno;
+	region_leave();
+	return err;
+}
+
+static int (*next_kill)(pthread_t, int);
+
+WEAK int pthread_kill(pthread_t thread, int sig)
+{
+	struct uthread *me = uthread_current();
+
+	if (me && pthread_equal(thread, pthread_self()))
+		return to_oneself(me, sig);
+	return next_kill(thread, sig);
+}
+
+WEAK int raise(int sig)
+{
+	int err = pthread_kill(pthread_self(), sig);
+
+	if (err)
+		errno = err;
+	return err ? -1 : 0;
+}
+
+WEAK int gsignal(int sig) __attribute__((alias("raise")));
+
+/* ---- the mask ---- */
+
+static bool apply(int how, uint64_t set, uint64_t *mask)
+{
+	switch (how) {
+	case SIG_BLOCK:
+		*mask |= set;
+		return true;
+	case SIG_UNBLOCK:
+		*mask &= ~set;
+		return true;
+	case SIG_SETMASK:
+		*mask = set;
+		return true;
+	default:
+		return false;
+	}
+}
+
+uint64_t mask_set(struct uthread *me, uint64_t mask)
+{
+	const uint64_t was = mask_of(me);
+	struct worker *w;
+
+	region_enter();
+	w = worker_current();
+	me->mask = mask;
+	if (w->deferred) {
+		w->mask_kept = mask; /* what waits is let in by its end */
+		region_wait(here_now());
+	} else {
+		mask_install(w, mask);
+	}
+	region_leave();
+	return was;
+}
+
+static int change(struct uthread *me, int how, const sigset_t *set,
+		  sigset_t *old)
+{
+	const uint64_t tick = rt.tick_ns ? KSIG_BIT(rt.tick_signal) : 0;
+	const bool sure = !(me->flags & UT_MASK_UNSURE);
+	uint64_t was = mask_of(me), mask;
+
+	if (me->flags & UT_TICK_BLOCKED)
+		was |= tick;
+	mask = was;
+	if (set && !apply(how, ksig_word(set), &mask))
+		return EINVAL;
+	if (old)
+		ksig_set(old, was);
+	if (!set)
+		return 0;
+	if (mask & tick)
+		me->flags |= UT_TICK_BLOCKED;
+	else
+		me->flags &= ~(uint32_t)UT_TICK_BLOCKED;
+	mask = mask_usable(mask);
+	if (sure && mask == me->mask)
+		return 0;
+	mask_set(me, mask);
+	mask_send_raised(me, mask);
+	return 0;
+}
+
+WEAK int pthread_sigmask(int how, const sigset_t *set, sigset_t *old)
+{
+	struct uthread *me = uthread_current();
+	const int saved = errno;
+	uint64_t word, was;
+	int err = 0;
+
+	/* In a region only the handler of a fault can be that asks. */
+	if (me && !here_now()->off)
+		return change(me, how, set, old);
+	if (set)
+		word = ksig_word(set) & ~KSIG_LIBC;
+	if (worker_current() && set)
+		word = mask_usable(word);
+	if (ksig_mask(how, set ? &word : NULL, &was))
+		err = errno;
+	else if (old)
+		ksig_set(old, was);
+	errno = saved;
+	return err;
+}
+
+static int as_errno(int err)
+{
+	if (err)
+		errno = err;
+	return err ? -1 : 0;
+}
+
+WEAK int sigprocmask(int how, const sigset_t *set, sigset_t *old)
+{
+	return as_errno(pthread_sigmask(how, set, old));
+}
+
+static int change_word(int how, int word)
+{
+	sigset_t set, old;
+
+	ksig_set(&set, (uint32_t)word);
+	return sigprocmask(how, &set, &old) ? -1 : (int)ksig_word(&old);
+}
+
+WEAK int sigblock(int mask)
+{
+	return change_word(SIG_BLOCK, mask);
+}
+
+WEAK int sigsetmask(int mask)
+{
+	return change_word(SIG_SETMASK, mask);
+}
+
+static int change_one(int how, int sig)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	return sigaddset(&set, sig) ? -1 : sigprocmask(how, &set, NULL);
+}
+
+WEAK int sighold(int sig)
+{
+	return change_one(SIG_BLOCK, sig);
+}
+
+WEAK int sigrelse(int sig)
+{
+	return change_one(SIG_UNBLOCK, sig);
+}
+
+WEAK int sigpending(sigset_t *set)
+{
+	struct uthread *me = uthread_current();
+	uint64_t pending;
+
+	if (syscall(SYS_rt_sigpending, &pending, sizeof(pending)))
+		return -1;
+	if (me)
+		pending = (pending & me->mask) | me->raised;
+	ksig_set(set, pending);
+	return 0;
+}
+
+/* ---- jumps that bring a mask ---- */
+
+static void (*next_jump)(struct __jmp_buf_tag *env, int value);
+static void (*next_jump_checked)(struct __jmp_buf_tag *env, int value);
+
+/* The mask that comes back is the buffer's, and libc sets it by itself. */
+static void unsure_of(const struct __jmp_buf_tag *env)
+{
+	struct uthread *me = uthread_current();
+
+	if (!me || !env->__mask_was_saved || me->flags & UT_MASK_UNSURE)
+		return;
+	me->flags |= UT_MASK_UNSURE;
+	me->handler_sp = (uintptr_t)__builtin_frame_address(0);
+}
+
+WEAK void siglongjmp(struct __jmp_buf_tag env[1], int value)
+{
+	unsure_of(env);
+	next_jump(env, value);
+	__builtin_unreachable();
+}
+
+WEAK __typeof__(siglongjmp) longjmp __attribute__((alias("siglongjmp")));
+
+WEAK __typeof__(siglongjmp) __longjmp_chk;
+
+WEAK void __longjmp_chk(struct __jmp_buf_tag env[1], int value)
+{
+	unsure_of(env);
+	next_jump_checked(env, value);
+	__builtin_unreachable();
+}
+
+/* libc's own, found before they may be wanted in a handler. */
+__attribute__((constructor)) static void find_next(void)
+{
+	NEXT(next_kill, "pthread_kill");
+	NEXT(next_jump, "siglongjmp");
+	NEXT(next_jump_checked, "__longjmp_chk");
+}
+
+#endif

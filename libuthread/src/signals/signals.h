@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * signals.h - whose masks, alternate stacks and handlers these are; the essays
+ * are in mask.c and handler.c.
+ */
+#ifndef UTHREAD_SIGNALS_SIGNALS_H
+#define UTHREAD_SIGNALS_SIGNALS_H
+
+#include <signal.h>
+#include <ucontext.h>
+
+#include "base/interpose.h"
+#include "base/ksignal.h"
+#include "base/nouns.h"
+
+/* What stands before libc's: a program that is linked with the archive may have
+ * its own. */
+#define WEAK EXPORT __attribute__((weak))
+
+/* ---- handler.c ---- */
+
+/* Before the workers start, the tick's handler being there. */
+void signals_setup(void);
+/* On the worker, before it runs anything. */
+void signals_worker_setup(struct worker *w);
+/* In the child of a fork; `me`: the uthread that did it, or NULL. */
+void signals_forked(struct uthread *me);
+
+/* ---- action.c ---- */
+
+struct action {
+	void *handler; /* of either kind, SIG_DFL or SIG_IGN */
+	int flags;
+	uint64_t mask;
+};
+
+/* Do programs' handlers go through ours? From the start of the runtime on. */
+extern uint32_t actions_ours;
+
+void actions_setup(void);
+void actions_forked(void);
+struct action action_get(int sig);
+/* Its handler begins; one with SA_RESETHAND is the last. */
+struct action action_take(int sig);
+
+/* What the kernel calls for a signal that the program handles (handler.c). */
+void handler_entry(int sig, siginfo_t *si, void *uc);
+
+/* ---- mask.c ---- */
+
+/* Of a thread's mask, what is blocked while it runs as a uthread: never the
+ * tick's signal. */
+static inline uint64_t mask_usable(uint64_t mask)
+{
+	return mask & ~(KSIG_NEVER | KSIG_LIBC |
+			(rt.tick_ns ? KSIG_BIT(rt.tick_signal) : 0));
+}
+
+/* In a region: what the calling uthread's worker blocks from now on. */
+void mask_install(struct worker *w, uint64_t mask);
+/* The kernel thread's, now. */
+uint64_t mask_now(void);
+/* The calling uthread's is another from now on; it was that. */
+uint64_t mask_set(struct uthread *me, uint64_t mask);
+/* A new uthread of the caller's has that. */
+void mask_inherit(struct uthread *ut, const struct uthread *me);
+/* The switches' (sched.h). */
+void mask_out(struct worker *w, struct uthread *me);
+void mask_in(struct here *h);
+void mask_base(struct worker *w, bool parks);
+/* Signals that it sent to itself and that are not blocked any more come now. */
+void mask_send_raised(struct uthread *me, uint64_t mask);
+
+#endif

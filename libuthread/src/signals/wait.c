@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * wait.c - waiting for a signal. A tick ends these calls as any signal does;
+ * they are begun again unless a handler of the program has run, and never
+ * return the tick's signal.
+ */
+#include "base/clock.h"
+#include "base/interpose.h"
+#include "base/san.h"
+#include "signals/signals.h"
+
+#if !UTHREAD_SAN
+
+static bool take_raised(struct uthread *me, uint64_t set, siginfo_t *si,
+			int *sig)
+{
+	const uint64_t some = me->raised & set;
+
+	if (!some)
+		return false;
+	*sig = __builtin_ctzll(some) + 1;
+	me->raised &= ~KSIG_BIT(*sig);
+	if (si) {
+		memset(si, 0, sizeof(*si));
+		si->si_signo = *sig;
+		si->si_code = SI_TKILL;
+		si->si_pid = getpid();
+		si->si_uid = getuid();
+	}
+	return true;
+}
+
+/* The signal, or -1 and errno. */
+static int wait_for(struct uthread *me, const sigset_t *which, siginfo_t *si,
+		    uint64_t deadline)
+{
+	const uint64_t set = mask_usable(ksig_word(which));
+	const uint32_t handled = me->handled;
+	struct timespec left;
+	uint64_t now;
+	int sig;
+
+	for (;;) {
+		if (take_raised(me, set, si, &sig))
+			return sig;
+		now = deadline == NO_DEADLINE ? 0 : now_ns();
+		now = now < deadline ? deadline - now : 0;
+		left.tv_sec = (time_t)(now / 1000000000u);
+		left.tv_nsec = (long)(now % 1000000000u);
+		sig = (int)syscall(SYS_rt_sigtimedwait, &set, si,
+				   deadline == NO_DEADLINE ? NULL : &left,
+				   sizeof(set));
+		if (sig > 0 || errno != EINTR || me->handled != handled)
+			return sig;
+	}
+}
+
+static int (*next_sigwaitinfo)(const sigset_t *, siginfo_t *);
+
+WEAK int sigwaitinfo(const sigset_t *set, siginfo_t *si)
+{
+	struct uthread *me = uthread_current();
+
+	if (me)
+		return wait_for(me, set, si, NO_DEADLINE);
+	return next_sigwaitinfo(set, si);
+}
+
+static int (*next_sigtimedwait)(const sigset_t *, siginfo_t *,
+				const struct timespec *);
+
+WEAK int sigtimedwait(const sigset_t *set, siginfo_t *si,
+		      const struct timespec *timeout)
+{
+	struct uthread *me = uthread_current();
+	uint64_t ns;
+
+	if (me && !timeout)
+		return wait_for(me, set, si, NO_DEADLINE);
+	if (me && timeout->tv_sec >= 0 && timeout->tv_nsec >= 0 &&
+	    timeout->tv_nsec < 1000000000) {
+		ns = (uint64_t)timeout->tv_sec < UINT32_MAX ?
+			     (uint64_t)timeout->tv_sec * 1000000000u :
+			     UINT32_MAX * 1000000000ull;
+		return wait_for(me, set, si,
+				now_ns() + ns + (uint64_t)timeout->tv_nsec);
+	}
+	return next_sigtimedwait(set, si, timeout);
+}
+
+static int (*next_sigwait)(const sigset_t *, int *);
+
+WEAK int sigwait(const sigset_t *set, int *sig)
+{
+	struct uthread *me = uthread_current();
+
+	if (me) {
+		do
+			*sig = wait_for(me, set, NULL, NO_DEADLINE);
+		while (*sig < 0 && errno == EINTR);
+		return *sig < 0 ? errno : 0;
+	}
+	return next_sigwait(set, sig);
+}
+
+static int (*next_sigsuspend)(const sigset_t *);
+
+WEAK int sigsuspend(const sigset_t *set)
+{
+	struct uthread *me = uthread_current();
+	uint64_t mask, was;
+	uint32_t handled;
+
+	if (!me)
+		return next_sigsuspend(set);
+	mask = mask_usable(ksig_word(set));
+	handled = me->handled;
+	if (me->raised & ~mask) {
+		/* What it sent to itself comes with that mask. */
+		was = mask_set(me, mask);
+		mask_send_raised(me, mask);
+		mask_set(me, was);
+	}
+	while (me->handled == handled)
+		syscall(SYS_rt_sigsuspend, &mask, sizeof(mask));
+	errno = EINTR;
+	return -1;
+}
+
+int __sigpause(int sig_or_mask, int is_sig);
+int __xpg_sigpause(int sig);
+
+WEAK int __sigpause(int sig_or_mask, int is_sig)
+{
+	sigset_t set;
+
+	if (!is_sig) {
+		ksig_set(&set, (uint32_t)sig_or_mask);
+	} else if (sigprocmask(SIG_BLOCK, NULL, &set) ||
+		   sigdelset(&set, sig_or_mask)) {
+		return -1;
+	}
+	return sigsuspend(&set);
+}
+
+WEAK int __xpg_sigpause(int sig)
+{
+	return __sigpause(sig, 1);
+}
+
+/* libc's own, found before they may be wanted in a handler. */
+__attribute__((constructor)) static void find_next(void)
+{
+	NEXT(next_sigwaitinfo, "sigwaitinfo");
+	NEXT(next_sigtimedwait, "sigtimedwait");
+	NEXT(next_sigwait, "sigwait");
+	NEXT(next_sigsuspend, "sigsuspend");
+}
+
+#endif
