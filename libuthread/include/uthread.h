@@ -282,7 +282,7 @@ enum uthread_defer {
 	UTHREAD_DEFER_DISABLED = 1, /* uthread_preempt_disable() */
 	UTHREAD_DEFER_LIBC = 2, /* inside libc or the dynamic loader */
 	UTHREAD_DEFER_STACK = 3, /* on a stack that is not the uthread's */
-	UTHREAD_DEFER_SIGNALS = 4, /* in a signal handler, or signals blocked */
+	UTHREAD_DEFER_SIGNALS = 4, /* not any more: masks are uthreads' */
 	UTHREAD_DEFER_ROOM = 5, /* too little stack left */
 	UTHREAD_DEFER_TAKING = 6, /* another tick is just being taken */
 	UTHREAD_DEFER_YOUNG = 7, /* it began since the last tick */
@@ -478,7 +478,8 @@ int uthread_sem_wait(uthread_sem_t *sem);
 /* EAGAIN: the value is 0. */
 int uthread_sem_trywait(uthread_sem_t *sem);
 int uthread_sem_timedwait(uthread_sem_t *sem, const struct timespec *deadline);
-/* EOVERFLOW: the value is at its maximum. First come, first served. */
+/* EOVERFLOW: the value is at its maximum. First come, first served. May be
+ * called in a signal handler. */
 int uthread_sem_post(uthread_sem_t *sem);
 int uthread_sem_getvalue(uthread_sem_t *sem, int *value);
 
