@@ -47,7 +47,9 @@ enum coroutine_state {
 #define COROUTINE_STACK_MIN 8192u /* bytes */
 #define COROUTINE_STACK_DEFAULT 65536u
 
-/* Zero means default in every field; size is sizeof this struct. */
+/* Zero means default in every field; size is sizeof this struct. That of an
+ * older version will do, and a newer one's if what it has more is zero
+ * (else E2BIG). */
 struct coroutine_config {
 	size_t size;
 	enum coroutine_backend backend;

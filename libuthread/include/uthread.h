@@ -185,7 +185,7 @@ enum uthread_ready {
  * else ends the process.
  */
 struct uthread_policy {
-	size_t size; /* sizeof(struct uthread_policy) */
+	size_t size; /* sizeof(struct uthread_policy), for growth */
 	const char *name;
 	int wants_time;
 	size_t queue_size; /* bytes, at most UTHREAD_POLICY_QUEUE_MAX */
@@ -246,11 +246,14 @@ struct uthread_config {
 };
 
 /* Optional. Start the workers with this configuration (NULL: environment
- * and defaults; a zero field means the same). EBUSY once they run, or if the
- * program handles the tick's signal. EINVAL: a field makes no sense, or the
- * signal cannot be handled. ENOTSUP: see `preempt`. EAGAIN: no memory, or no
- * thread or timer for the first worker. A later call may succeed. If only
- * some of the workers can be had, they must do, and one line says so. */
+ * and defaults; a zero field means the same). A struct of another version's
+ * `size` will do: what an older one lacks is zero, and what a newer one has
+ * more must be zero (E2BIG). The same holds for struct uthread_policy.
+ * EBUSY once they run, or if the program handles the tick's signal. EINVAL: a
+ * field makes no sense, or the signal cannot be handled. ENOTSUP: see
+ * `preempt`. EAGAIN: no memory, or no thread or timer for the first worker. A
+ * later call may succeed. If only some of the workers can be had, they must
+ * do, and one line says so. */
 int uthread_init(const struct uthread_config *config);
 /* How many workers run (starts them when none does), or -1: cannot start. */
 int uthread_workers(void);

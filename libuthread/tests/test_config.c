@@ -296,6 +296,46 @@ TEST(init_refuses_bad_values_and_can_be_called_again)
 	CHECK_EQ(uthread_init(NULL), 0);
 }
 
+/* A later version's; all that we do not know is at its end. */
+struct later {
+	struct uthread_config known;
+	uint64_t more[4];
+};
+
+TEST(init_takes_a_larger_struct_if_the_rest_is_zero)
+{
+	struct later l = { .known = { .size = sizeof(l), .workers = 2 } };
+
+	l.more[3] = 1ull << 63;
+	CHECK_EQ(uthread_init(&l.known), E2BIG);
+	l.more[3] = 0;
+	l.known.size = (size_t)1 << 40;
+	CHECK_EQ(uthread_init(&l.known), E2BIG);
+	l.known.size = sizeof(l);
+	CHECK_EQ(uthread_init(&l.known), 0);
+	CHECK_EQ(uthread_workers(), 2);
+}
+
+TEST(init_takes_the_struct_of_the_first_version)
+{
+	struct first { /* as it was */
+		size_t size;
+		int workers, pin;
+		const int *cpus;
+		int ncpus;
+		size_t stack_size;
+		enum uthread_tls tls;
+	} *c = calloc(1, sizeof(*c)); /* a read behind it is ASan's to find */
+
+	c->size = sizeof(*c) - 1;
+	CHECK_EQ(uthread_init((struct uthread_config *)c), EINVAL);
+	c->size = sizeof(*c);
+	c->workers = 3;
+	CHECK_EQ(uthread_init((struct uthread_config *)c), 0);
+	CHECK_EQ(uthread_workers(), 3);
+	free(c);
+}
+
 TEST(init_is_EBUSY_once_the_workers_run)
 {
 	struct uthread_config c = config();

@@ -146,6 +146,35 @@ TEST(init_with_senseless_fields_is_EINVAL)
 	CHECK_EQ(coroutine_scheduler_destroy(s), 0);
 }
 
+/* Of a later version. */
+TEST(larger_structs_will_do_if_the_rest_is_zero)
+{
+	struct {
+		struct coroutine_config known;
+		long more;
+	} c = { .known = { .size = sizeof(c) } };
+	struct {
+		struct coroutine_attr known;
+		long more;
+	} a = { .known = { .size = sizeof(a) } };
+	struct {
+		struct coroutine_stats known;
+		long more;
+	} st = { .more = 1 };
+
+	c.more = a.more = 1;
+	CHECK_EQ(coroutine_scheduler_init(&sched, &c.known), E2BIG);
+	c.more = 0;
+	CHECK_EQ(coroutine_scheduler_init(&sched, &c.known), 0);
+	CHECK_EQ(coroutine_create(sched, NULL, &a.known, nothing, NULL), E2BIG);
+	a.more = 0;
+	CHECK_EQ(coroutine_create(sched, NULL, &a.known, nothing, NULL), 0);
+	CHECK_EQ(coroutine_stats(sched, &st.known, sizeof(st)), 0);
+	CHECK_EQ(st.known.created, 1);
+	CHECK_EQ(st.more, 0);
+	finish();
+}
+
 TEST(create_with_senseless_attributes_is_EINVAL)
 {
 	struct coroutine_attr a = { .size = sizeof(a) };

@@ -413,6 +413,22 @@ TEST(half_a_policy_is_refused)
 	CHECK_EQ(uthread_init(&c), 0);
 }
 
+TEST(a_policy_of_a_later_version)
+{
+	struct {
+		struct uthread_policy known;
+		void (*more)(void);
+	} p = { .known = last_first };
+	struct uthread_config c = config(1, &p.known);
+
+	p.known.size = sizeof(p);
+	p.more = abort;
+	CHECK_EQ(uthread_init(&c), E2BIG);
+	p.more = NULL;
+	CHECK_EQ(uthread_init(&c), 0);
+	in_uthread(makes_four, NULL);
+}
+
 TEST(values_out_of_range_are_refused)
 {
 	uthread_attr_t a;

@@ -38,6 +38,7 @@
 
 #include "base/nouns.h"
 #include "base/san.h"
+#include "base/sized.h"
 #include "stack/stack.h"
 
 #define POOL_DEFAULT 64
@@ -328,6 +329,11 @@ static bool overflowed(const char *addr, void **fn, size_t *usable)
 	return true;
 }
 
+/* The sizes of the first version; none is smaller. */
+#define CONFIG_FIRST 32
+#define ATTR_FIRST 24
+#define STATS_FIRST 48
+
 int coroutine_scheduler_init(coroutine_scheduler_t **scheduler,
 			     const struct coroutine_config *config)
 {
@@ -338,9 +344,10 @@ int coroutine_scheduler_init(coroutine_scheduler_t **scheduler,
 	if (!scheduler)
 		return EINVAL;
 	if (config) {
-		if (config->size != sizeof(c))
-			return EINVAL;
-		c = *config;
+		int err = sized_load(&c, sizeof(c), config, CONFIG_FIRST);
+
+		if (err)
+			return err;
 	}
 	if ((unsigned)c.backend > COROUTINE_UCONTEXT ||
 	    (unsigned)c.order > COROUTINE_TIME_SLICE ||
@@ -448,17 +455,20 @@ int coroutine_create(coroutine_scheduler_t *scheduler, coroutine_t **coroutine,
 		     const struct coroutine_attr *attr, void (*fn)(void *),
 		     void *arg)
 {
-	static const struct coroutine_attr defaults = { .size = sizeof(*attr) };
+	struct coroutine_attr a = { 0 };
 	int saved = errno, err;
 
-	if (!attr)
-		attr = &defaults;
-	if (!scheduler || !fn || attr->size != sizeof(*attr) ||
-	    (attr->stack_size && attr->stack_size < COROUTINE_STACK_MIN))
+	if (attr) {
+		err = sized_load(&a, sizeof(a), attr, ATTR_FIRST);
+		if (err)
+			return err;
+	}
+	if (!scheduler || !fn ||
+	    (a.stack_size && a.stack_size < COROUTINE_STACK_MIN))
 		return EINVAL;
 	if (!owned(scheduler))
 		return EPERM;
-	err = create(scheduler, coroutine, attr, fn, arg);
+	err = create(scheduler, coroutine, &a, fn, arg);
 	errno = saved;
 	return err;
 }
@@ -478,8 +488,11 @@ enum coroutine_state coroutine_state(const coroutine_t *coroutine)
 int coroutine_stats(const coroutine_scheduler_t *scheduler,
 		    struct coroutine_stats *stats, size_t size)
 {
-	if (!scheduler || !stats || size != sizeof(*stats))
+	if (!scheduler || !stats || size < STATS_FIRST)
 		return EINVAL;
-	*stats = scheduler->stats;
+	/* A caller of another version gets what both know. */
+	memset(stats, 0, size);
+	memcpy(stats, &scheduler->stats,
+	       size < sizeof(*stats) ? size : sizeof(*stats));
 	return 0;
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/san.h"
+#include "base/sized.h"
 #include "base/valgrind.h"
 #include "process/process.h"
 #include "stack/stack.h"
@@ -189,10 +190,16 @@ static void from_environment(struct config *c)
 	}
 }
 
-static int from_caller(struct config *c, const struct uthread_config *u)
+#define FIRST_SIZE offsetof(struct uthread_config, tick_ns)
+
+static int from_caller(struct config *c, const struct uthread_config *user)
 {
-	if (u->size != sizeof(*u))
-		return EINVAL;
+	struct uthread_config known;
+	const struct uthread_config *u = &known;
+	int err = sized_load(&known, sizeof(known), user, FIRST_SIZE);
+
+	if (err)
+		return err;
 	if (u->workers < 0 || u->workers > WORKERS_MAX || u->ncpus < 0 ||
 	    u->ncpus > CPUS_MAX || (u->ncpus && !u->cpus) || u->pin < 0 ||
 	    u->pin > 1 || (unsigned)u->tls > UTHREAD_TLS_SHARED)

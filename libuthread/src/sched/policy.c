@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sized.h"
 #include "sched/runq.h"
 
 _Static_assert(sizeof(((struct uthread *)0)->policy_data) >=
@@ -20,12 +21,23 @@ const struct uthread_policy *uthread_policy(const char *name)
 	return NULL;
 }
 
+#define FIRST_SIZE sizeof(struct uthread_policy)
+
 int policy_setup(const struct uthread_policy *p)
 {
-	if (p && (p->size != sizeof(*p) || !p->name || !p->put || !p->take ||
-		  p->queue_size > UTHREAD_POLICY_QUEUE_MAX))
-		return EINVAL;
-	rt.policy = p;
+	static struct uthread_policy known;
+	int err;
+
+	if (p) {
+		err = sized_load(&known, sizeof(known), p, FIRST_SIZE);
+		if (err)
+			return err;
+		if (!known.name || !known.put || !known.take ||
+		    known.queue_size > UTHREAD_POLICY_QUEUE_MAX)
+			return EINVAL;
+	}
+	/* An older one ends before what we look for. */
+	rt.policy = p && p->size < sizeof(*p) ? &known : p;
 	return 0;
 }
 
