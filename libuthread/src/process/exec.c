@@ -129,14 +129,15 @@ static void return_to_worker(struct leave l)
 }
 
 /* Calls what comes after us, `name`, so. Found beforehand: a child that comes
- * by here may not ask the loader. */
+ * by here may not ask the loader. Weak: a program that is linked with the
+ * archive may have its own. */
 #define AS_NOBODY(type, name, proto, args)                              \
 	static type(*next_##name) proto;                                \
 	__attribute__((constructor(101))) static void find_##name(void) \
 	{                                                               \
 		NEXT(next_##name, #name);                               \
 	}                                                               \
-	EXPORT type name proto                                          \
+	EXPORT __attribute__((weak)) type name proto                    \
 	{                                                               \
 		struct leave l;                                         \
 		type r;                                                 \
