@@ -69,6 +69,7 @@ static struct {
 	uint32_t lock;
 	uint32_t made; /* spares, or just being made: */
 	bool making;
+	bool at_it; /* somebody is in make_spares() */
 	uint32_t active; /* of these, at work */
 	uint32_t limit; /* stand-ins for who could be stopped */
 	uint32_t most; /* spares there may ever be */
@@ -361,14 +362,22 @@ static struct worker *relieve(void)
 	return parked ? s : NULL;
 }
 
+/* The maker, and who starts the runtime while the maker begins: by one of them,
+ * who does not leave before all is made. */
 static void make_spares(void)
 {
 	struct worker *w, *up;
+	bool mine = false;
 	int what;
 
 	for (;;) {
 		spin_lock(&sp.lock);
+		if (sp.at_it && !mine) {
+			spin_unlock(&sp.lock);
+			return;
+		}
 		what = to_make();
+		sp.at_it = mine = what != NOTHING;
 		if (what == SPARE) {
 			sp.wanted = false;
 			sp.made++;
@@ -504,7 +513,8 @@ void spare_setup(int limit, struct worker *(*make)(bool rescuer))
 void spare_forked(void)
 {
 	sp.lock = rt.nstuck = sp.made = sp.active = 0;
-	sp.making = sp.forking = sp.wanted = sp.said = sp.to_say = false;
+	sp.at_it = sp.making = sp.forking = sp.wanted = false;
+	sp.said = sp.to_say = false;
 	sp.rescuer = NULL;
 	sp.rescuing = sp.no_rescuer = false;
 }
