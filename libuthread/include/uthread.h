@@ -124,7 +124,9 @@ int uthread_tryjoin(uthread_t thread, void **value);
 /* EINVAL: already detached or being joined. ESRCH: as join. */
 int uthread_detach(uthread_t thread);
 /* End the calling uthread. C++ destructors of its frames, then key
- * destructors and TLS destructors run. Outside a uthread: abort. */
+ * destructors and TLS destructors run. Outside a uthread: abort. The process
+ * ends with its last thread, if main has left so or by pthread_exit(), or in
+ * the child of a fork by another than main: status 0. */
 void uthread_exit(void *value) __attribute__((__noreturn__));
 /* The calling uthread, NULL in a plain pthread: in main too, until it has
  * started the workers. */

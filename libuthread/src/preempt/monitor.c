@@ -236,6 +236,11 @@ bool monitor_runs(void)
 	return mon.started;
 }
 
+int monitor_threads(void)
+{
+	return mon.started + mon.maker;
+}
+
 void monitor_forked(void)
 {
 	mon.resting = 0;

@@ -56,6 +56,8 @@ extern void (*monitor_second)(void);
 void monitor_wake(void);
 /* Somebody waits for some worker: look from time to time. */
 void monitor_hint(void);
+/* How many threads of the runtime's there are that are no workers. */
+int monitor_threads(void);
 void monitor_forked(void);
 
 /* ---- spare.c ---- */

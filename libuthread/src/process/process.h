@@ -70,6 +70,22 @@ void main_thread_unprepare(struct worker *w);
 /* The caller is a uthread from here on. */
 void main_thread_adopt(struct worker *w);
 
+/* ---- last.c ---- */
+/* Who is left when main is gone ends the process. */
+enum {
+	LAST_LEAVING = 1, /* main, a uthread, is at its destructors */
+	LAST_GONE = 2,
+};
+extern uint32_t last_alone; /* 0: main runs, and its end is exit() */
+/* Main ends (NULL: as a plain pthread), or somebody while it is alone. */
+void last_begins(struct uthread *me);
+/* Counted as ended, while main is alone; or main is. In a region. */
+void last_ended(struct uthread *me);
+/* Uthreads that have not ended, main not counted. */
+uint64_t last_live(void);
+/* In the child of a fork: is it main? */
+void last_forked(bool main);
+
 /* ---- fork.c ---- */
 int fork_setup(void); /* EAGAIN: no memory */
 

@@ -533,6 +533,7 @@ void runtime_forked(struct uthread *me)
 		worker_free(rt.workers[i]);
 		rt.workers[i] = NULL;
 	}
+	last_forked(me ? me->flags & UT_MAIN : arch_tp() == main_tp);
 	rt.pthread_created = 0;
 	rt.global_lock = rt.idle_lock = 0;
 	rt.global.head = NULL;
@@ -556,7 +557,8 @@ void runtime_forked(struct uthread *me)
 		me->join = JOIN_NONE;
 	me->lenders = 0;
 	me->boost = 0;
-	w->stats.created = w->stats.ended + 1; /* the caller */
+	/* The caller; main is not counted. */
+	w->stats.created = w->stats.ended + !(me->flags & UT_MAIN);
 	w->bias.owner = w->bias.remote = 0;
 	w->rq.head = NULL;
 	w->count = w->bound_count = 0;

@@ -8,6 +8,7 @@
  */
 #include "base/interpose.h"
 #include "base/san.h"
+#include "process/process.h"
 #include "stack/stack.h"
 #include "tls/tls.h"
 
@@ -64,6 +65,8 @@ EXPORT void pthread_exit(void *value)
 
 	if (uthread_current())
 		uthread_exit(value);
+	if (arch_tp() == main_tp)
+		last_begins(NULL);
 	if (!next)
 		NEXT(next, "pthread_exit");
 	next(value);

@@ -43,6 +43,8 @@ static __attribute__((noreturn)) void finish(struct uthread *me)
 	struct worker *w;
 	uintptr_t old, gone;
 
+	if (unlikely(load_relaxed(&last_alone) || me->flags & UT_MAIN))
+		last_begins(me);
 	if (unlikely(me->onces))
 		once_abandon(me);
 	keys_end(me);
@@ -53,8 +55,12 @@ static __attribute__((noreturn)) void finish(struct uthread *me)
 		tls_reset(me);
 	w = me->worker;
 	uthread_become(me, UT_ENDED);
+	/* release: after its create, for who counts (last.c). */
 	if (!(me->flags & UT_MAIN))
-		STAT_INC(w->stats.ended);
+		store_release(&w->stats.ended, w->stats.ended + 1);
+	bias_light_fence(); /* pairs: the heavy one in last_begins() */
+	if (unlikely(load_relaxed(&last_alone)))
+		last_ended(me);
 	/* release: the joiner sees `value`; acquire: we see the waiter. */
 	old = load_relaxed(&me->join);
 	do {
