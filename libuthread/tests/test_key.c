@@ -280,6 +280,93 @@ TEST(destructors_may_wait)
 	CHECK_EQ(calls, 20);
 }
 
+/* ---- those of other kinds ---- */
+
+/* What compilers call for a C++ thread_local with a destructor. */
+int __cxa_thread_atexit_impl(void (*fn)(void *), void *arg, void *dso);
+extern char __dso_handle[] __attribute__((visibility("hidden")));
+
+static pthread_key_t pkey;
+static int again;
+
+static void at_thread_end(void (*fn)(void *), void *arg)
+{
+	CHECK(!__cxa_thread_atexit_impl(fn, arg, __dso_handle));
+}
+
+static void *ends_with_variable(void *arg)
+{
+	CHECK(!uthread_getspecific(key));
+	at_thread_end(pass_on, arg);
+	return NULL;
+}
+
+static void *ends_with_pthread_key(void *arg)
+{
+	CHECK(!uthread_getspecific(key));
+	CHECK(!pthread_setspecific(pkey, arg));
+	return NULL;
+}
+
+TEST(values_set_by_libcs_destructors_are_destroyed_too)
+{
+	make(count_plain);
+	target = key;
+	start_workers(1);
+	need_own_tls();
+	CHECK(!pthread_key_create(&pkey, pass_on));
+	for (int i = 1; i < 10; i++) { /* one after the other on one stack */
+		in_uthread(ends_with_variable, &calls);
+		CHECK_EQ(calls, 2 * i - 1);
+		in_uthread(ends_with_pthread_key, &calls);
+		CHECK_EQ(calls, 2 * i);
+	}
+}
+
+/* Everybody sets everything, for ever. */
+static void sets_all(void *value)
+{
+	add(&calls, 1);
+	set(key, value);
+	CHECK(!pthread_setspecific(pkey, value));
+	if (++again % 3 == 0)
+		at_thread_end(sets_all, value);
+}
+
+static void *starts_with_none(void *arg)
+{
+	CHECK(!uthread_getspecific(key));
+	CHECK(!pthread_getspecific(pkey));
+	CHECK_EQ(calls, 0);
+	sets_all(arg);
+	uthread_yield();
+	return NULL;
+}
+
+static void *looks(void *arg)
+{
+	CHECK(!uthread_getspecific(key));
+	CHECK(!pthread_getspecific(pkey));
+	return arg;
+}
+
+TEST(what_the_last_round_sets_is_not_in_the_next_uthread)
+{
+	make(sets_all);
+	start_workers(1);
+	need_own_tls();
+	CHECK(!pthread_key_create(&pkey, sets_all));
+	for (int i = 0; i < 20; i++) {
+		calls = 0;
+		again = i;
+		in_uthread(starts_with_none, &calls);
+		CHECK(calls >= 2 * UTHREAD_DESTRUCTOR_ITERATIONS);
+		calls = 0;
+		in_uthread(looks, NULL);
+		CHECK_EQ(calls, 0);
+	}
+}
+
 /* ---- memory ---- */
 
 static void *set_every_tenth(void *arg)

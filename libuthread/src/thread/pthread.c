@@ -4,8 +4,11 @@
  *
  * pthread_getattr_np    the uthread's stack, not the carrier's
  * pthread_exit          is uthread_exit() in a uthread
+ * thrd_exit             the same
  * pthread_cancel        of a uthread or worker is refused: ESRCH
  */
+#include <threads.h>
+
 #include "base/interpose.h"
 #include "base/san.h"
 #include "process/process.h"
@@ -70,6 +73,11 @@ EXPORT void pthread_exit(void *value)
 	if (!next)
 		NEXT(next, "pthread_exit");
 	next(value);
+}
+
+EXPORT void thrd_exit(int result)
+{
+	pthread_exit((void *)(intptr_t)result);
 }
 
 static bool is_ours(pthread_t thread)

@@ -37,6 +37,29 @@ extern _Unwind_Reason_Code _Unwind_ForcedUnwind(struct _Unwind_Exception *,
 						_Unwind_Stop_Fn, void *)
 	__attribute__((weak));
 
+/*
+ * Uthread keys, thread_local variables and pthread keys, in that order, as
+ * often as one sets what another destroys. What is left is dropped: it would
+ * be there in the next uthread of this slot.
+ */
+static void run_destructors(struct uthread *me)
+{
+	const bool own = me->flags & UT_OWN_TLS;
+	bool again;
+	int round;
+
+	for (round = 0; round < UTHREAD_DESTRUCTOR_ITERATIONS; round++) {
+		again = keys_round(me);
+		if (own && tls_round(me))
+			again = true;
+		if (likely(!again))
+			return;
+	}
+	if (own)
+		tls_last_round();
+	keys_drop(me);
+}
+
 /* Everything after the user's function. Never returns. */
 static __attribute__((noreturn)) void finish(struct uthread *me)
 {
@@ -47,7 +70,7 @@ static __attribute__((noreturn)) void finish(struct uthread *me)
 		last_begins(me);
 	if (unlikely(me->onces))
 		once_abandon(me);
-	keys_end(me);
+	run_destructors(me);
 	if (me->flags & UT_OWN_TLS)
 		tls_end();
 	region_enter(); /* for good */

@@ -188,17 +188,22 @@ static bool run_destructors(struct keyblock **blocks)
 	return ran;
 }
 
-void keys_end(struct uthread *ut)
+void keys_drop(struct uthread *ut)
 {
-	int round = 0;
-
 	if (likely(!ut->keys))
 		return;
-	while (round++ < UTHREAD_DESTRUCTOR_ITERATIONS &&
-	       run_destructors(ut->keys))
-		;
 	free_blocks(ut->keys);
 	ut->keys = NULL;
+}
+
+bool keys_round(struct uthread *ut)
+{
+	if (likely(!ut->keys))
+		return false;
+	if (run_destructors(ut->keys))
+		return true;
+	keys_drop(ut);
+	return false;
 }
 
 void keys_adopt(struct uthread *ut)

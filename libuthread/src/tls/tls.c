@@ -12,6 +12,7 @@
  *   _thread_db_*             where struct pthread keeps its fields (these
  *                            symbols exist for debuggers)
  *   __call_tls_dtors         C++ thread_local destructors
+ *   __pthread_keys           those of pthread keys (pthread_keys.c)
  *
  * They are private, so they are looked up at run time, never linked, and
  * what they say is proved on a real pthread (the first worker) before it is
@@ -295,6 +296,21 @@ static void robust_end(struct uthread *me)
 	head[0] = head[-1] = (uintptr_t)head;
 }
 
+bool tls_round(struct uthread *me)
+{
+	char *pd = pd_of(me->tcb);
+	bool ran;
+
+	call_tls_dtors();
+	ran = pthread_keys_round(pd);
+	return ran || pthread_keys_set(pd) || me->keys;
+}
+
+void tls_last_round(void)
+{
+	call_tls_dtors();
+}
+
 /* Runs on the uthread's own TLS. */
 void tls_end(void)
 {
@@ -303,8 +319,6 @@ void tls_end(void)
 	const char *pd = pd_of(me->tcb);
 
 	tls_modules_end();
-	call_tls_dtors();
-	pthread_keys_end();
 	if (robust && *(const char *const *)(pd + robust) != pd + robust)
 		robust_end(me);
 	if (uselocale((locale_t)0) != LC_GLOBAL_LOCALE)
@@ -317,25 +331,13 @@ void tls_end(void)
 void tls_reset(struct uthread *ut)
 {
 	const struct tls_layout *l = &tls_layout;
-	char *pd = pd_of(ut->tcb);
-	size_t i;
 
 	if (unlikely(ut->flags & UT_MAIN))
 		return; /* nobody uses its block again */
 	tls_modules_reset(ut);
 	own_here(ut);
 	*(int *)(ut->tcb + (uintptr_t)l->errno_off) = 0;
-	/* Values of keys without a destructor would shine through. */
-	if (l->specific_off && pd[l->specific_off + SPECIFIC_USED]) {
-		void ***level1 = (void ***)(pd + l->specific_off);
-
-		memset(pd + l->specific_off - SPECIFIC_1STBLOCK, 0,
-		       SPECIFIC_1STBLOCK);
-		for (i = 1; i < SPECIFIC_LEVEL1; i++)
-			if (level1[i])
-				memset(level1[i], 0, SPECIFIC_1STBLOCK);
-		pd[l->specific_off + SPECIFIC_USED] = 0;
-	}
+	pthread_keys_drop(pd_of(ut->tcb));
 }
 
 void tls_list_as_ours(uintptr_t tp)
@@ -543,6 +545,8 @@ int tls_setup(void)
 		bad = find_symbols();
 	if (!bad)
 		bad = prove_layout();
+	if (!bad)
+		bad = pthread_keys_setup(pd_of(arch_tp()));
 	if (!bad)
 		bad = tls_modules_setup(no_memory);
 	if (!bad)

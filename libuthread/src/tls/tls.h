@@ -12,7 +12,8 @@
 /* Of struct pthread: 32 key_data of two words lie before specific[32], and
  * the flag specific_used behind it. */
 #define SPECIFIC_LEVEL1 32
-#define SPECIFIC_1STBLOCK (32 * 2 * sizeof(void *))
+#define SPECIFIC_LEVEL2 32
+#define SPECIFIC_1STBLOCK (SPECIFIC_LEVEL2 * 2 * sizeof(void *))
 #define SPECIFIC_USED (SPECIFIC_LEVEL1 * sizeof(void *))
 
 struct tls_layout {
@@ -46,9 +47,14 @@ void tls_extra_gone(void);
 /* Call fn for every uthread with a block, and for the extra one. */
 void tls_each(void (*fn)(struct uthread *ut, void *arg), void *arg);
 /* First and last thing on the uthread's own TLS: what libc does at the start
- * of a thread, and the destructors it runs at the end. */
+ * of a thread and at its end. */
 void tls_begin(void);
 void tls_end(void);
+/* At the end: destructors of thread_local variables, then one round of those of
+ * pthread keys. False: there was nothing for them, nor is now. */
+bool tls_round(struct uthread *me);
+/* Those of thread_local variables alone. */
+void tls_last_round(void);
 /* Bring a used block back to the state of a new thread's. */
 void tls_reset(struct uthread *ut);
 uint64_t tls_count(void);
@@ -114,11 +120,19 @@ struct tls_hooks {
 extern struct tls_hooks tls_hooks;
 
 /* ---- pthread_keys.c ---- */
-/* The destructors of pthread keys, on the uthread's own TLS. */
-void pthread_keys_end(void);
+/* `pd`: a struct pthread. Find the table; on that thread. NULL, or why not. */
+const char *pthread_keys_setup(char *pd);
+/* One round of destructors, on the uthread's own TLS; false: no value was set. */
+bool pthread_keys_round(char *pd);
+bool pthread_keys_set(const char *pd);
+/* Forget what values there are. */
+void pthread_keys_drop(char *pd);
 
 /* ---- key.c ---- */
-void keys_end(struct uthread *ut);
+/* One round of destructors; false: there was nothing for one. */
+bool keys_round(struct uthread *ut);
+/* Forget what values there are. */
+void keys_drop(struct uthread *ut);
 /* What the pthread that the caller was has set, the uthread has. */
 void keys_adopt(struct uthread *ut);
 void keys_fork_lock(void);

@@ -184,12 +184,24 @@ static void *fault_allocate_tls(void *tp)
 	return FAILS("_dl_allocate_tls") ? NULL : real_allocate_tls(tp);
 }
 
-static int (*real_key_create)(pthread_key_t *, void (*)(void *));
+static int (*real_create)(pthread_t *, const pthread_attr_t *,
+			  void *(*)(void *), void *);
 
-static int fault_key_create(pthread_key_t *key, void (*destructor)(void *))
+static int fault_create(pthread_t *t, const pthread_attr_t *attr,
+			void *(*fn)(void *), void *arg)
 {
-	FAIL_NUMBER("pthread_key_create", EAGAIN);
-	return real_key_create(key, destructor);
+	FAIL_NUMBER("pthread_create", EAGAIN);
+	return real_create(t, attr, fn, arg);
+}
+
+int libc_pthread_create(pthread_t *t, const pthread_attr_t *attr,
+			void *(*fn)(void *), void *arg)
+{
+	int (*next)(pthread_t *, const pthread_attr_t *, void *(*)(void *),
+		    void *);
+
+	*(void **)&next = dlsym(RTLD_NEXT, "pthread_create");
+	return next(t, attr, fn, arg);
 }
 
 /* A libc without that symbol; the next definition there always is. */
@@ -203,21 +215,20 @@ void *fault_dlsym(void *handle, const char *name)
 	if (p && !strcmp(name, "_dl_allocate_tls")) {
 		*(void **)&real_allocate_tls = p;
 		*(void *(**)(void *)) & p = fault_allocate_tls;
-	} else if (p && !strcmp(name, "pthread_key_create")) {
-		*(void **)&real_key_create = p;
-		*(int (**)(pthread_key_t *, void (*)(void *)))&p =
-			fault_key_create;
+	} else if (p && !strcmp(name, "pthread_create")) {
+		*(void **)&real_create = p;
+		*(int (**)(pthread_t *, const pthread_attr_t *,
+			   void *(*)(void *), void *))&p = fault_create;
 	}
 	return p;
 }
 
 /* ---- threads ---- */
 
-int fault_pthread_create(pthread_t *t, const pthread_attr_t *attr,
-			 void *(*fn)(void *), void *arg)
+int fault_pthread_key_create(pthread_key_t *key, void (*destructor)(void *))
 {
-	FAIL_NUMBER("pthread_create", EAGAIN);
-	return pthread_create(t, attr, fn, arg);
+	FAIL_NUMBER("pthread_key_create", EAGAIN);
+	return pthread_key_create(key, destructor);
 }
 
 int fault_pthread_setspecific(pthread_key_t key, const void *value)
