@@ -15,7 +15,7 @@ from swtch.engines.native import find_probe
 SCRIPT = Path(__file__).parents[1] / "peers" / "perf_pipe.py"
 
 
-def run(path: Path, perf: str | None) -> subprocess.CompletedProcess[str]:
+def run(path: Path, perf: str | None, **environment: str) -> subprocess.CompletedProcess[str]:
     """The script with this perf alone on its path."""
     if perf is not None:
         program = path / "perf"
@@ -26,15 +26,17 @@ def run(path: Path, perf: str | None) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         timeout=120,
-        env={**os.environ, "PATH": f"{path}"},
+        env={**os.environ, "PATH": f"{path}", **environment},
     )
 
 
 @pytest.mark.parametrize("seconds", ["0.000001", "1000"])
 def test_what_is_far_apart_is_said(tmp_path: Path, seconds: str) -> None:
     """No machine makes 200 round trips in a microsecond, or takes a quarter of an hour."""
-    find_probe()
-    done = run(tmp_path, f'echo "$@" >> {tmp_path}/asked; echo {seconds}')
+    # The script imports the package of this tree, which has no programs in it.
+    probes = str(find_probe().parent)
+    perf = f'echo "$@" >> {tmp_path}/asked; echo {seconds}'
+    done = run(tmp_path, perf, SWTCH_PROBE_DIR=probes)
     assert done.returncode == 1, done.stderr
     assert "more than 10 % apart" in done.stdout
     asked = (tmp_path / "asked").read_text().splitlines()
