@@ -195,7 +195,8 @@ struct uthread_policy {
 	void (*put)(void *queue, uthread_t thread, enum uthread_ready why,
 		    uint64_t ran_ns);
 	uthread_t (*take)(void *queue);
-	/* NULL: not needed. Its priority was raised while it is in the queue. */
+	/* NULL: not needed. A mutex raised its priority, or no longer does,
+	 * while it is in the queue. */
 	void (*requeue)(void *queue, uthread_t thread);
 };
 
@@ -204,7 +205,8 @@ struct uthread_policy {
 const struct uthread_policy *uthread_policy(const char *name);
 /* UTHREAD_POLICY_DATA bytes, zero in a new uthread. */
 void *uthread_policy_data(uthread_t thread);
-/* EINVAL: out of range. What is in a queue keeps its place there. */
+/* EINVAL: out of range. What is in a queue keeps its place there; what waits
+ * for a mutex that inherits lends the new one. */
 int uthread_setpriority(uthread_t thread, int priority);
 /* The one that counts now: an inherited one, if that is higher. */
 int uthread_getpriority(uthread_t thread, int *priority);
@@ -345,8 +347,9 @@ enum {
 };
 
 /* Priority inheritance: while a uthread of higher priority waits for the
- * mutex, its holder has that priority (with the policy "priority"; not passed
- * on along chains of mutexes), and the highest waiter gets it next. */
+ * mutex, its holder has that priority (with the policy "priority"; passed on
+ * along chains: to the holder of what the holder waits for, and so on), and
+ * the highest waiter gets it next. */
 enum {
 	UTHREAD_PRIO_NONE = 0,
 	UTHREAD_PRIO_INHERIT = 1,
@@ -357,7 +360,8 @@ typedef struct uthread_mutexattr {
 } uthread_mutexattr_t;
 
 typedef struct uthread_mutex {
-	uint32_t _state; /* 0 free, 1 held, 2 held and somebody may wait */
+	uint32_t _state; /* 0 free, 1 held, 2 held and somebody may wait;
+			  * 3 see _owner: it inherits */
 	uint32_t _kind;
 	uint32_t _lock;
 	uint32_t _depth;

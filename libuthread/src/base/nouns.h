@@ -95,7 +95,7 @@ struct uthread {
 
 	/* For policies other than first in, first out. */
 	int32_t priority, boost; /* boost: inherited by way of a mutex */
-	uint32_t lenders; /* mutexes it holds for which it is boosted */
+	uthread_mutex_t *pi_held, *pi_waits; /* sync/mutex_pi.c */
 	uint32_t weight;
 	uint32_t why; /* enum uthread_ready, of the queue it is in */
 	uint64_t stint,

@@ -507,6 +507,10 @@ static void is_gone(struct uthread *ut, void *me)
 		store_relaxed(&ut->ctx.busy, 0);
 	if (load_relaxed(&ut->queued))
 		store_relaxed(&ut->queued, NULL);
+	if (load_relaxed(&ut->pi_held))
+		store_relaxed(&ut->pi_held, NULL);
+	if (load_relaxed(&ut->pi_waits))
+		store_relaxed(&ut->pi_waits, NULL);
 }
 
 /*
@@ -525,6 +529,7 @@ void runtime_forked(struct uthread *me)
 	signals_forked(me);
 	timer_forked();
 	stack_each(is_gone, me);
+	is_gone(&main_uthread, me);
 	for (i = 0; i < rt.existing; i++) {
 		if (rt.workers[i] == w)
 			continue;
@@ -555,7 +560,7 @@ void runtime_forked(struct uthread *me)
 	/* Nobody waits for its end, nor for what it holds. */
 	if (me->join > JOIN_GONE)
 		me->join = JOIN_NONE;
-	me->lenders = 0;
+	me->pi_held = me->pi_waits = NULL;
 	me->boost = 0;
 	/* The caller; main is not counted. */
 	w->stats.created = w->stats.ended + !(me->flags & UT_MAIN);

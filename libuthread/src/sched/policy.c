@@ -12,6 +12,8 @@ _Static_assert(sizeof(((struct uthread *)0)->policy_data) >=
 		       UTHREAD_POLICY_DATA,
 	       "uthread.h promises so many bytes");
 
+void (*sched_priority_changed)(struct uthread *ut);
+
 const struct uthread_policy *uthread_policy(const char *name)
 {
 	if (name && !strcmp(name, policy_priority.name))
@@ -82,7 +84,8 @@ void policy_put(struct worker *w, struct uthread *ut)
 	const uint64_t ran = ut->ran;
 
 	ut->ran = 0;
-	ut->queued = w;
+	store_relaxed(&ut->queued, w);
+	bias_light_fence(); /* pairs: sched_requeue() */
 	rt.policy->put(w->policy_queue, ut, (enum uthread_ready)ut->why, ran);
 }
 
@@ -153,6 +156,12 @@ int uthread_setpriority(uthread_t thread, int priority)
 		return EINVAL;
 	/* In a queue it stays where it is until it is put there anew. */
 	store_relaxed(&thread->priority, priority);
+	/* A policy asks for those in queues, and holds their locks: no further
+	 * lock but for who waits. */
+	full_fence(); /* pairs: who begins to wait sees it, or we see that */
+	if (unlikely(load_relaxed(&thread->pi_waits)) &&
+	    load_relaxed(&thread->state) == UT_WAITING)
+		sched_priority_changed(thread);
 	return 0;
 }
 

@@ -320,22 +320,46 @@ static struct uthread *local_pop_this(struct worker *w, struct uthread *heir)
 	return ut;
 }
 
+/*
+ * Who holds a queue's lock is just taking from it, or was preempted by the
+ * kernel there; it is short, but what waits in the wrong place may wait for
+ * ever. The bound is for who stays away: then it is late, not lost, as the
+ * next change of its priority finds it there again.
+ */
+#define REQUEUE_TRIES 1000
+
+static void requeue_there(struct worker *w, struct uthread *ut)
+{
+	if (ut->queued == w)
+		rt.policy->requeue(w->policy_queue, ut);
+}
+
 void sched_requeue(struct uthread *ut)
 {
-	struct worker *w = load_relaxed(&ut->queued);
+	struct worker *w;
+	int tries;
 
-	if (!rt.policy || !rt.policy->requeue || !w)
+	if (!rt.policy || !rt.policy->requeue || ut == uthread_current())
 		return;
-	/* One try: whoever holds it is just taking from that queue. */
-	if (w == worker_current()) {
-		bias_lock(&w->bias);
-		if (ut->queued == w)
-			rt.policy->requeue(w->policy_queue, ut);
-		bias_unlock(&w->bias);
-	} else if (bias_remote_trylock(&w->bias)) {
-		if (ut->queued == w)
-			rt.policy->requeue(w->policy_queue, ut);
-		bias_remote_unlock(&w->bias);
+	/* Who puts it into a queue just now sees the new priority, or we see
+	 * the queue (policy_put()). */
+	bias_heavy_fence();
+	for (tries = 0; tries < REQUEUE_TRIES; tries++) {
+		w = load_relaxed(&ut->queued);
+		if (!w)
+			return; /* wherever it is put next: by what it has */
+		if (w == worker_current()) {
+			bias_lock(&w->bias);
+			requeue_there(w, ut);
+			bias_unlock(&w->bias);
+			return;
+		}
+		if (bias_remote_trylock(&w->bias)) {
+			requeue_there(w, ut);
+			bias_remote_unlock(&w->bias);
+			return;
+		}
+		sched_yield();
 	}
 }
 

@@ -54,7 +54,7 @@ void sched_loop(struct worker *w) __attribute__((noreturn));
 /* Leave the processor; the caller is (or will be) in some waker's hands. If
  * `heir` waits for this worker, it is the next, whoever else waits. */
 void sched_park(struct uthread *me, bool timed, struct uthread *heir);
-/* Its priority was raised: let it have the place in its queue. */
+/* Its priority is another now: let it have the place in its queue. */
 void sched_requeue(struct uthread *ut);
 /* Leave it for good: me->join says who frees it. */
 void sched_exit(struct uthread *me) __attribute__((noreturn));
@@ -92,6 +92,9 @@ void sched_rest_first(struct worker *w);
 void sched_unrest(struct worker *w);
 
 /* ---- policy.c ---- */
+/* Hook, set by the first mutex that inherits: the own priority of one that waits
+ * for such a mutex has changed. Mutexes may be there before the runtime starts. */
+extern void (*sched_priority_changed)(struct uthread *ut);
 /* EINVAL for one that lacks something. NULL: first in, first out. */
 int policy_setup(const struct uthread_policy *policy);
 int policy_worker_setup(struct worker *w);

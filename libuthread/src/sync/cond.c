@@ -8,7 +8,7 @@
  * who timed out if it was taken out of the queue (waiter.h), so a destroy right
  * after a broadcast is right.
  */
-#include "sched/waiter.h"
+#include "sync/mutex.h"
 
 WAITQ_ASSERT(uthread_cond_t);
 
@@ -37,7 +37,7 @@ static int wait_until(uthread_cond_t *c, uthread_mutex_t *m, uint64_t deadline)
 	waiter_init_on(&wt, WAITS_COND, c);
 	/* Look before touching it: its owner may be counting. */
 	if (m->_kind != UTHREAD_MUTEX_NORMAL &&
-	    load_relaxed(&m->_owner) != waiter_id(&wt))
+	    mutex_owner(m) != waiter_id(&wt))
 		return EPERM;
 	OBJECT_LOCK(c);
 	/* A recursive mutex is released however deep it is held. */

@@ -13,7 +13,8 @@
  * soon be done: spin for a moment, as long as nobody waits already. One that
  * was stopped by its tick and waits for this very worker gets it at once: the
  * waiter's turn becomes the holder's, and nobody spins for somebody who
- * cannot run. Priority inheritance, if the mutex has it, is in mutex_pi.c.
+ * cannot run. Mutexes with priority inheritance are in mutex_pi.c; to the fast
+ * paths here they are never free, nor held.
  */
 #include "sync/mutex.h"
 
@@ -70,12 +71,15 @@ int uthread_mutex_init(uthread_mutex_t *mutex, const uthread_mutexattr_t *attr)
 	*mutex = fresh;
 	if (attr)
 		mutex->_kind = (uint32_t)attr->_kind;
+	if (mutex_inherits(mutex))
+		pi_init(mutex);
 	return 0;
 }
 
 int uthread_mutex_destroy(uthread_mutex_t *mutex)
 {
-	if (load_acquire(&mutex->_state) != FREE)
+	if (mutex_inherits(mutex) ? load_acquire(&mutex->_owner) != NULL :
+				    load_acquire(&mutex->_state) != FREE)
 		return EBUSY;
 	/* Who freed it may still hold _lock (release_slow()), and the caller
 	 * is about to give the memory away. */
@@ -113,7 +117,7 @@ static bool spin_for(uthread_mutex_t *m, void *self)
 	return false;
 }
 
-static int lock_slow(uthread_mutex_t *m, void *self, uint64_t deadline)
+static int lock_held(uthread_mutex_t *m, void *self, uint64_t deadline)
 {
 	REGION;
 	struct waitq *q = WAITQ(m);
@@ -122,13 +126,13 @@ static int lock_slow(uthread_mutex_t *m, void *self, uint64_t deadline)
 
 	if (m->_kind != UTHREAD_MUTEX_NORMAL &&
 	    load_relaxed(&m->_owner) == self) {
-		if ((m->_kind & KIND_MASK) == UTHREAD_MUTEX_RECURSIVE) {
+		if (m->_kind == UTHREAD_MUTEX_RECURSIVE) {
 			if (m->_depth == UINT32_MAX)
 				return EAGAIN;
 			m->_depth++;
 			return 0;
 		}
-		return EDEADLK; /* for ever: errorcheck, or inheriting */
+		return EDEADLK;
 	}
 	if (rt.nworkers > 1 && spin_for(m, self))
 		return 0;
@@ -142,8 +146,6 @@ static int lock_slow(uthread_mutex_t *m, void *self, uint64_t deadline)
 		return 0;
 	}
 	waitq_push(q, &wt);
-	if (mutex_inherits(m))
-		pi_lend(m, &wt);
 	holder = uthread_of_id(load_relaxed(&m->_owner));
 	OBJECT_UNLOCK(m);
 	if (waiter_wait_for(&wt, deadline, holder) == ETIMEDOUT) {
@@ -151,13 +153,18 @@ static int lock_slow(uthread_mutex_t *m, void *self, uint64_t deadline)
 			return ETIMEDOUT;
 		OBJECT_LOCK(m);
 		waitq_remove(q, &wt);
-		if (mutex_inherits(m) && !q->head)
-			pi_return(uthread_of_id(load_relaxed(&m->_owner)));
 		OBJECT_UNLOCK(m);
 		return ETIMEDOUT;
 	}
 	/* Handed over, _owner included. */
 	return 0;
+}
+
+static int lock_slow(uthread_mutex_t *m, void *self, uint64_t deadline)
+{
+	if (mutex_inherits(m))
+		return pi_lock(m, deadline);
+	return lock_held(m, self, deadline);
 }
 
 static int lock_until(uthread_mutex_t *m, uint64_t deadline)
@@ -187,6 +194,8 @@ int uthread_mutex_timedlock(uthread_mutex_t *mutex,
 		store_relaxed(&mutex->_owner, self_id());
 		return 0;
 	}
+	if (mutex_inherits(mutex) && !pi_trylock(mutex))
+		return 0;
 	err = deadline_ns(deadline, &ns);
 	return err ? err : lock_slow(mutex, self_id(), ns);
 }
@@ -199,7 +208,9 @@ int uthread_mutex_trylock(uthread_mutex_t *mutex)
 		store_relaxed(&mutex->_owner, self);
 		return 0;
 	}
-	if ((mutex->_kind & KIND_MASK) == UTHREAD_MUTEX_RECURSIVE &&
+	if (mutex_inherits(mutex))
+		return pi_trylock(mutex);
+	if (mutex->_kind == UTHREAD_MUTEX_RECURSIVE &&
 	    load_relaxed(&mutex->_owner) == self) {
 		if (mutex->_depth == UINT32_MAX)
 			return EAGAIN;
@@ -213,18 +224,12 @@ int uthread_mutex_trylock(uthread_mutex_t *mutex)
 static void release_slow(uthread_mutex_t *m)
 {
 	struct waitq *q = WAITQ(m);
-	struct uthread *heir;
 	struct waiter *wt;
 
 	OBJECT_LOCK(m);
-	if (mutex_inherits(m))
-		pi_return(uthread_current());
-	while ((wt = mutex_inherits(m) ? pi_best(q) : waitq_first(q))) {
-		heir = wt->ut;
+	while ((wt = waitq_first(q))) {
 		store_relaxed(&m->_owner, waiter_id(wt));
 		if (waitq_wake(q, wt)) {
-			if (mutex_inherits(m))
-				pi_inherit(heir, q);
 			OBJECT_UNLOCK(m);
 			return;
 		}
@@ -252,6 +257,8 @@ static inline void release(uthread_mutex_t *m)
 int uthread_mutex_unlock(uthread_mutex_t *mutex)
 {
 	if (mutex->_kind != UTHREAD_MUTEX_NORMAL) {
+		if (mutex_inherits(mutex))
+			return pi_unlock(mutex);
 		if (load_relaxed(&mutex->_owner) != self_id())
 			return EPERM;
 		if (mutex->_depth) {

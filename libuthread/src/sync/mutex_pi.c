@@ -1,20 +1,59 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mutex_pi.c - priority inheritance.
+ * mutex_pi.c - mutexes with priority inheritance.
  *
- * A uthread has a priority of its own and a boost; the larger counts. Whoever
- * queues for a mutex raises its holder's boost to its own priority, and if
- * the holder waits for a CPU it moves up in that queue. `lenders` counts the
- * mutexes held for which somebody higher waits; with the last of them the
- * boost ends. With several at once it is the highest until then, which is
- * higher than need be for a while, and never too low.
+ * A uthread has a priority of its own and a boost; the larger counts. The boost
+ * is the highest priority among those who wait for any inheriting mutex it
+ * holds, and they may be boosted themselves. Nobody keeps a count of loans: when
+ * a waiter comes or goes, or its priority changes, the boost of the holder is
+ * computed anew from who waits now; and if that changes its priority and it
+ * waits in turn, so is that of the holder of what it waits for, and so on.
  *
- * Not passed on: a holder that itself waits for another mutex does not boost
- * that one's holder. Rejected: the kernel's full chain walk, whose locking
- * order (every mutex and every queue on the way) would be most of the code.
+ *	uthread.pi_held   the mutexes it holds for which others wait, linked
+ *			  through _reserved
+ *	uthread.pi_waits  the one it waits for
+ *
+ * Free to taken and back without a waiter is one compare-and-swap on _owner, so
+ * there is no moment in which somebody has it and nobody knows who. The first
+ * to wait sets OWNER_CONTENDED, and unlock has to come the slow way.
+ *
+ * The queue has its object lock as any other has. One more lock, taken inside
+ * of it, guards those two words and the boosts of all uthreads, and the queues
+ * too, since a walk along a chain looks at many. It is taken only where somebody
+ * has to wait for such a mutex, or is woken.
+ *
+ * A walk ends where a priority stays as it is: in a circle, too, where everybody
+ * waits for ever, because a maximum goes round it once. A plain pthread has no
+ * priority: it lends nothing, gets nothing, and passes nothing on.
+ *
+ * Rejected: the kernel's walk, with the lock of every mutex and every queue on
+ * the way, whose order would be most of the code; a count of loans, as there
+ * once was here (who gave up and who unlocked returned the same one twice); the
+ * taker's name stored after the compare-and-swap on _state, as in mutex.c (one
+ * that was stopped in between was boosted by nobody).
  */
 #include "sync/mutex.h"
-#include "sched/policy.h"
+
+#include "sched/sched.h"
+#include "sync/sync.h"
+
+#define SPINS 100 /* a microsecond or two */
+
+static uint32_t boosts; /* the one more lock, as that of an object */
+
+static void lock_boosts(void)
+{
+	/* In the child of a fork nothing is left to forget: runtime_forked() */
+	object_lock(&boosts);
+	full_fence(); /* pairs: uthread_setpriority() */
+}
+
+static void unlock_boosts(void)
+{
+	object_unlock(&boosts);
+}
+
+/* ---- boosts: all under that lock ---- */
 
 static int priority_of(const struct waiter *wt)
 {
@@ -25,50 +64,299 @@ static int priority_of(const struct waiter *wt)
 	return p;
 }
 
-static void raise_to(struct uthread *ut, int priority)
+/* The waiter that shall have it next. */
+static struct waiter *best(const struct waitq *q)
 {
-	if (priority <= load_relaxed(&ut->boost))
-		return;
-	store_relaxed(&ut->boost, priority);
-	sched_requeue(ut);
-}
-
-void pi_lend(uthread_mutex_t *m, const struct waiter *wt)
-{
-	struct uthread *holder = uthread_of_id(load_relaxed(&m->_owner));
-
-	if (!holder)
-		return; /* a plain pthread, or not yet known: mutex.c */
-	if (WAITQ(m)->head == wt)
-		__atomic_fetch_add(&holder->lenders, 1, __ATOMIC_RELAXED);
-	raise_to(holder, priority_of(wt));
-}
-
-void pi_return(struct uthread *holder)
-{
-	if (holder && load_relaxed(&holder->lenders) &&
-	    !__atomic_sub_fetch(&holder->lenders, 1, __ATOMIC_RELAXED))
-		store_relaxed(&holder->boost, 0);
-}
-
-struct waiter *pi_best(struct waitq *q)
-{
-	struct waiter *wt, *best = NULL;
+	struct waiter *wt, *found = NULL;
 
 	for (wt = q->head; wt; wt = wt->next)
 		if (load_relaxed(&wt->state) == WAITER_WAITING &&
-		    (!best || priority_of(wt) > priority_of(best)))
-			best = wt;
-	return best;
+		    (!found || priority_of(wt) > priority_of(found)))
+			found = wt;
+	return found;
 }
 
-void pi_inherit(struct uthread *ut, const struct waitq *q)
+static void hold(struct uthread *ut, uthread_mutex_t *m)
 {
-	const struct waiter *wt;
+	const uthread_mutex_t *at;
 
-	if (!ut || !q->head)
+	for (at = ut->pi_held; at; at = at->_reserved)
+		if (at == m)
+			return;
+	m->_reserved = ut->pi_held;
+	store_relaxed(&ut->pi_held, m);
+}
+
+static void drop(struct uthread *ut, const uthread_mutex_t *m)
+{
+	uthread_mutex_t *at, *prev = NULL;
+
+	for (at = ut->pi_held; at && at != m; at = at->_reserved)
+		prev = at;
+	if (!at)
 		return;
-	__atomic_fetch_add(&ut->lenders, 1, __ATOMIC_RELAXED);
-	for (wt = q->head; wt; wt = wt->next)
-		raise_to(ut, priority_of(wt));
+	if (prev)
+		prev->_reserved = at->_reserved;
+	else
+		store_relaxed(&ut->pi_held, at->_reserved);
+}
+
+static int lent_to(const struct uthread *ut)
+{
+	uthread_mutex_t *m;
+	struct waiter *wt;
+	int most = 0;
+
+	for (m = ut->pi_held; m; m = m->_reserved) {
+		wt = best(WAITQ(m));
+		if (wt && priority_of(wt) > most)
+			most = priority_of(wt);
+	}
+	return most;
+}
+
+/* Who waits for what `ut` holds has changed; along the chain. */
+static void boost(struct uthread *ut)
+{
+	const uthread_mutex_t *m;
+	int before, now;
+
+	while (ut) {
+		uthread_getpriority(ut, &before);
+		store_relaxed(&ut->boost, lent_to(ut));
+		uthread_getpriority(ut, &now);
+		if (now == before)
+			return;
+		sched_requeue(ut);
+		m = ut->pi_waits;
+		ut = m ? uthread_of_id(mutex_owner(m)) : NULL;
+	}
+}
+
+/* Hook: its own priority has changed, and it waits. */
+static void priority_changed(struct uthread *ut)
+{
+	const uthread_mutex_t *m;
+
+	lock_boosts();
+	m = ut->pi_waits;
+	if (m)
+		boost(uthread_of_id(mutex_owner(m)));
+	unlock_boosts();
+}
+
+void pi_abandon(struct uthread *me)
+{
+	lock_boosts();
+	store_relaxed(&me->pi_held, NULL);
+	unlock_boosts();
+}
+
+/* ---- the mutex ---- */
+
+void pi_init(uthread_mutex_t *m)
+{
+	m->_state = INHERITS;
+	store_relaxed(&sched_priority_changed, priority_changed);
+}
+
+static inline bool take(uthread_mutex_t *m, void *self)
+{
+	void *nobody = NULL;
+
+	return __atomic_compare_exchange_n(&m->_owner, &nobody, self, false,
+					   __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+}
+
+/* It is held. 0: once more, by the same. */
+static int again(uthread_mutex_t *m, void *self, int otherwise)
+{
+	if (mutex_owner(m) != self)
+		return otherwise;
+	if ((m->_kind & KIND_MASK) != UTHREAD_MUTEX_RECURSIVE)
+		return otherwise == EBUSY ? EBUSY : EDEADLK;
+	if (m->_depth == UINT32_MAX)
+		return EAGAIN;
+	m->_depth++;
+	return 0;
+}
+
+int pi_trylock(uthread_mutex_t *m)
+{
+	void *self = self_id();
+
+	return take(m, self) ? 0 : again(m, self, EBUSY);
+}
+
+/* As in mutex.c. */
+static bool spin_for(uthread_mutex_t *m, void *self)
+{
+	const struct uthread *holder;
+	void *owner;
+	int n;
+
+	for (n = 0; n < SPINS; n++) {
+		owner = load_relaxed(&m->_owner);
+		if (!owner) {
+			if (take(m, self))
+				return true;
+			continue;
+		}
+		holder = uthread_of_id(owner);
+		if (!holder || (uintptr_t)owner & OWNER_CONTENDED ||
+		    !load_relaxed(&holder->ctx.busy))
+			return false;
+		arch_pause();
+	}
+	return false;
+}
+
+/* Under both locks. True: it was free, and is ours. */
+static bool take_or_mark(uthread_mutex_t *m, void *self)
+{
+	void *owner = load_relaxed(&m->_owner);
+	uintptr_t marked;
+
+	for (;;) {
+		if (!owner) {
+			if (take(m, self))
+				return true;
+			owner = load_relaxed(&m->_owner);
+			continue;
+		}
+		marked = (uintptr_t)owner | OWNER_CONTENDED;
+		/* On failure it says who has it now. */
+		if (__atomic_compare_exchange_n(
+			    &m->_owner, &owner, (void *)marked, false,
+			    __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+			return false;
+	}
+}
+
+static void lock_both(uthread_mutex_t *m)
+{
+	OBJECT_LOCK(m);
+	lock_boosts();
+}
+
+/* The mutex may be gone as soon as its own lock is free. */
+static void unlock_both(uthread_mutex_t *m)
+{
+	unlock_boosts();
+	OBJECT_UNLOCK(m);
+}
+
+static int wait_for(uthread_mutex_t *m, void *self, uint64_t deadline)
+{
+	REGION;
+	struct uthread *holder;
+	struct waiter wt;
+
+	waiter_init_on(&wt, WAITS_MUTEX, m);
+	lock_both(m);
+	if (take_or_mark(m, self)) {
+		unlock_both(m);
+		return 0;
+	}
+	waitq_push(WAITQ(m), &wt);
+	holder = uthread_of_id(mutex_owner(m));
+	if (wt.ut) {
+		store_relaxed(&wt.ut->pi_waits, m);
+		full_fence(); /* pairs: uthread_setpriority() */
+	}
+	if (holder) {
+		hold(holder, m);
+		boost(holder);
+	}
+	unlock_both(m);
+	if (waiter_wait_for(&wt, deadline, holder) != ETIMEDOUT ||
+	    !waiter_leaves(&wt))
+		/* Handed over, _owner included; or taken out. */
+		return load_relaxed(&wt.state) == WAITER_WOKEN ? 0 : ETIMEDOUT;
+	lock_both(m);
+	waitq_remove(WAITQ(m), &wt);
+	if (wt.ut)
+		store_relaxed(&wt.ut->pi_waits, NULL);
+	holder = uthread_of_id(mutex_owner(m));
+	if (holder)
+		boost(holder);
+	unlock_both(m);
+	return ETIMEDOUT;
+}
+
+int pi_lock(uthread_mutex_t *m, uint64_t deadline)
+{
+	void *self = self_id();
+	int err;
+
+	if (take(m, self))
+		return 0;
+	err = again(m, self, EINPROGRESS);
+	if (err != EINPROGRESS)
+		return err;
+	if (rt.nworkers > 1 && spin_for(m, self))
+		return 0;
+	return wait_for(m, self, deadline);
+}
+
+/* It has it as soon as it is woken: what it is lent is there before. False: its
+ * time was up. */
+static bool hand_over(uthread_mutex_t *m, struct waiter *wt)
+{
+	struct waitq *q = WAITQ(m);
+	struct uthread *heir = wt->ut;
+	uintptr_t owner = (uintptr_t)waiter_id(wt);
+
+	waitq_remove(q, wt);
+	store_relaxed(&m->_owner,
+		      (void *)(q->head ? owner | OWNER_CONTENDED : owner));
+	if (heir) {
+		store_relaxed(&heir->pi_waits, NULL);
+		if (q->head)
+			hold(heir, m);
+		boost(heir);
+	}
+	if (waitq_wake(q, wt))
+		return true;
+	if (heir) {
+		drop(heir, m);
+		boost(heir);
+	}
+	return false;
+}
+
+static void release_slow(uthread_mutex_t *m)
+{
+	REGION;
+	/* By name, as hold() had it: main may be a plain pthread. */
+	struct uthread *me = uthread_of_id(self_id());
+	struct waiter *wt;
+
+	lock_both(m);
+	if (me)
+		drop(me, m);
+	do
+		wt = best(WAITQ(m));
+	while (wt && !hand_over(m, wt));
+	if (!wt)
+		store_release(&m->_owner, NULL); /* pairs: take() */
+	if (me)
+		boost(me);
+	unlock_both(m);
+}
+
+int pi_unlock(uthread_mutex_t *m)
+{
+	void *self = self_id(), *owner = self;
+
+	if (mutex_owner(m) != self)
+		return EPERM;
+	if (m->_depth) {
+		m->_depth--;
+		return 0;
+	}
+	if (!__atomic_compare_exchange_n(&m->_owner, &owner, NULL, false,
+					 __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+		release_slow(m);
+	return 0;
 }

@@ -5,6 +5,10 @@
 
 #include "sched/waiter.h"
 
+/* ---- mutex_pi.c ---- */
+/* It ends with inheriting mutexes for which others wait. */
+void pi_abandon(struct uthread *me);
+
 /* ---- once.c ---- */
 /* It ends, perhaps inside of functions that were to run once. */
 void once_abandon(struct uthread *me);

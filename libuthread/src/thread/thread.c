@@ -73,6 +73,8 @@ static __attribute__((noreturn)) void finish(struct uthread *me)
 	run_destructors(me);
 	if (me->flags & UT_OWN_TLS)
 		tls_end();
+	if (unlikely(load_relaxed(&me->pi_held)))
+		pi_abandon(me);
 	region_enter(); /* for good */
 	if (me->flags & UT_OWN_TLS)
 		tls_reset(me);
@@ -189,7 +191,7 @@ int uthread_create(uthread_t *thread, const uthread_attr_t *attr,
 	ut->preempt_off = ut->preempt_pending = 0;
 	ut->priority = a ? a->priority : 0;
 	ut->boost = 0;
-	ut->lenders = 0;
+	ut->pi_held = ut->pi_waits = NULL;
 	ut->weight = a && a->weight ? a->weight : WEIGHT_DEFAULT;
 	ut->ran = 0;
 	if (unlikely(rt.policy))
