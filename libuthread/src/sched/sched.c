@@ -129,7 +129,9 @@ static bool look(struct worker *w)
 		}
 		if (!found && active)
 			nap(w, NAP_NS);
-	} while (!found && active && !load_relaxed(&w->poison));
+		/* Else the monitor takes it for one that sleeps: find_work(). */
+	} while (!found && active && !load_relaxed(&w->poison) &&
+		 !worker_is_stuck(w));
 	/*
 	 * The last one to stop looking may have been the reason why nobody
 	 * was woken: if there is more, pass it on.
