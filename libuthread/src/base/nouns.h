@@ -260,7 +260,8 @@ struct runtime {
 	uint32_t nidle;
 	uint32_t nspinning; /* atomic: workers awake and looking for work */
 	struct worker *idle_head;
-	struct worker *timekeeper; /* sleeps until the next deadline */
+	struct worker *timekeeper; /* sleeps until `kept` */
+	uint64_t kept; /* NO_DEADLINE: nobody; racy reads allowed */
 
 	uint64_t pthread_created; /* atomic: creates by plain pthreads */
 };

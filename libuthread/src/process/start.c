@@ -545,6 +545,7 @@ void runtime_forked(struct uthread *me)
 	rt.global_count = 0;
 	rt.nidle = rt.nspinning = 0;
 	rt.idle_head = rt.timekeeper = NULL;
+	rt.kept = NO_DEADLINE;
 	tick_forked(w);
 	workers_forked(&kept);
 	home_forked(w);

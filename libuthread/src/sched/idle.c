@@ -6,6 +6,12 @@
  * looks once more. The fence between is the light one on the busy side and
  * membarrier on the sleeper's. One sleeper, the timekeeper, sleeps until the
  * next deadline only; the others until they are woken.
+ *
+ * The next deadline is always somebody's: a sleeping timekeeper's, whose
+ * time-out (rt.kept) is not later; or of a worker that is awake, which looks
+ * before it runs anybody and before it sleeps, and hands on what it will not
+ * see to itself (timer_lost()); or of an armed tick. That there is a timekeeper
+ * says nothing: it may sleep until a later deadline.
  */
 #include "sched/runq.h"
 #include "sched/waiter.h"
@@ -23,8 +29,10 @@ static void idle_remove(struct worker *w)
 	if (w->idle_next)
 		w->idle_next->idle_prev = w->idle_prev;
 	store_relaxed(&rt.nidle, rt.nidle - 1);
-	if (rt.timekeeper == w)
+	if (rt.timekeeper == w) {
 		store_relaxed(&rt.timekeeper, NULL);
+		store_relaxed(&rt.kept, NO_DEADLINE);
+	}
 }
 
 void idle_wake(struct worker *w)
@@ -68,7 +76,9 @@ void sched_wake_for_timer(void)
 {
 	struct worker *w;
 
-	bias_light_fence(); /* pairs with the heavy fence in go_idle() */
+	full_fence(); /* pairs: go_idle(), and who leaves rt.nspinning */
+	if (!timer_lost())
+		return;
 	if (!load_relaxed(&rt.nidle)) {
 		/* Nobody sleeps: our own tick has to look at it. */
 		if (worker_current())
@@ -117,14 +127,15 @@ void go_idle(struct worker *w)
 	/* The last to sleep knows the earliest deadline best: an earlier
 	 * sleeper may have looked before it was set. */
 	spin_lock(&rt.idle_lock);
-	if (worker_is(w, WORKER_IDLE) &&
-	    load_relaxed(&timer_next) != NO_DEADLINE)
+	if (worker_is(w, WORKER_IDLE) && timer_lost()) {
 		store_relaxed(&rt.timekeeper, w);
+		store_relaxed(&rt.kept, load_relaxed(&timer_next));
+	}
 	spin_unlock(&rt.idle_lock);
 	STAT_INC(w->stats.idles);
 	while (!load_acquire(&w->wake)) {
 		deadline = load_relaxed(&rt.timekeeper) == w ?
-				   load_relaxed(&timer_next) :
+				   load_relaxed(&rt.kept) :
 				   NO_DEADLINE;
 		if (futex_wait(&w->wake, 0, deadline) == ETIMEDOUT)
 			break;

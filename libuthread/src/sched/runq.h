@@ -38,7 +38,8 @@ static inline struct uthread *rq_pop(struct worker *w)
 }
 
 /*
- * Out with the first, in with the running `ut`; NULL and nothing done if there is none. What
+ * Out with the first, in with the running `ut`; NULL and nothing done if there is
+ * none. What
  * a yield does: the counts stay, and so does a queue that is never empty.
  */
 static inline struct uthread *rq_rotate(struct worker *w, struct uthread *ut)
@@ -148,8 +149,9 @@ bool look_around(struct worker *w);
  * something, so looking again soon is worth it.
  */
 bool steal(struct worker *w, bool *active);
-/* Somewhere a uthread is ready that any worker may run? */
-bool anything_to_steal(void);
+/* Somewhere a uthread is ready that any worker may run? Not the one that `but`,
+ * unless NULL, is about to run itself. */
+bool anything_to_steal(const struct worker *but);
 /* Anything a worker that goes to sleep would miss? */
 bool anything_left(const struct worker *w);
 

@@ -139,7 +139,7 @@ static bool look(struct worker *w)
 	if (__atomic_sub_fetch(&rt.nspinning, 1, __ATOMIC_SEQ_CST) == 0 &&
 	    found && load_relaxed(&rt.nidle)) {
 		bias_heavy_fence(); /* pairs with poke() */
-		if (anything_to_steal())
+		if (anything_to_steal(w))
 			wake_some();
 	}
 	return found;
@@ -151,7 +151,7 @@ static void hand_over(void)
 	int i;
 
 	if (load_relaxed(&rt.nidle)) {
-		if (anything_to_steal())
+		if (anything_to_steal(NULL))
 			wake_some();
 		else if (load_relaxed(&timer_next) != NO_DEADLINE)
 			sched_wake_for_timer();
@@ -204,9 +204,9 @@ static struct uthread *find_work(struct worker *w)
 		look_around(w);
 		ut = local_pop(w);
 		if (ut) {
-			/* It may have been us who kept the next deadline. */
-			if (unlikely(load_relaxed(&timer_next) != NO_DEADLINE &&
-				     !load_relaxed(&rt.timekeeper)))
+			/* It may have been us who kept the next deadline, or
+			 * who was to look for it. */
+			if (unlikely(timer_lost()))
 				sched_wake_for_timer();
 			return ut;
 		}

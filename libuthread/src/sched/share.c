@@ -93,8 +93,7 @@ void sched_ready(struct uthread *ut, enum uthread_ready why)
 
 uint64_t sched_deadline(void)
 {
-	return load_relaxed(&rt.timekeeper) ? NO_DEADLINE :
-					      load_relaxed(&timer_next);
+	return timer_lost() ? load_relaxed(&timer_next) : NO_DEADLINE;
 }
 
 /* ---- looking for work ---- */
@@ -322,12 +321,12 @@ bool steal(struct worker *w, bool *active)
 }
 
 /* Somewhere a uthread is ready that any worker may run? */
-bool anything_to_steal(void)
+bool anything_to_steal(const struct worker *but)
 {
 	int i;
 
 	for (i = 0; i < load_acquire(&rt.existing); i++)
-		if (stealable(rt.workers[i]))
+		if (stealable(rt.workers[i]) > (rt.workers[i] == but))
 			return true;
 	return load_relaxed(&rt.global_count) != 0;
 }
@@ -336,5 +335,5 @@ bool anything_to_steal(void)
 bool anything_left(const struct worker *w)
 {
 	return around_waits(w) || timer_due() || load_relaxed(&w->count) ||
-	       worker_is_leaving(w) || anything_to_steal();
+	       worker_is_leaving(w) || anything_to_steal(NULL);
 }

@@ -122,12 +122,18 @@ bool timer_run(uint64_t now)
 	struct uthread *ut;
 	struct waiter *w;
 	uint32_t expected;
+	unsigned n = 0;
 
-	/* Somebody else at it is as good. */
+	/* Somebody else who runs it is as good; one who adds or cancels is
+	 * not, and a tick for a deadline comes once. */
 	region_enter();
-	if (__atomic_exchange_n(&timer_lock, 1, __ATOMIC_ACQUIRE)) {
-		region_leave();
-		return false;
+	while (__atomic_exchange_n(&timer_lock, 1, __ATOMIC_ACQUIRE)) {
+		while (load_relaxed(&timer_lock) && timer_due())
+			spin_pause(&n);
+		if (!timer_due()) {
+			region_leave();
+			return false;
+		}
 	}
 	while ((w = root) && w->deadline <= now) {
 		heap_remove(w);

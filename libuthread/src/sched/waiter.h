@@ -265,6 +265,12 @@ void timer_cancel(struct waiter *w);
 /* Make ready whoever's deadline has passed. True: somebody was. */
 bool timer_run(uint64_t now);
 
+/* Is the next deadline earlier than the sleeping timekeeper's? */
+static inline bool timer_lost(void)
+{
+	return load_relaxed(&timer_next) < load_relaxed(&rt.kept);
+}
+
 static inline bool timer_due(void)
 {
 	uint64_t next = load_relaxed(&timer_next);

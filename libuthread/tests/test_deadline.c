@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * test_deadline.c - the next deadline is always somebody's. Nothing is timed:
+ * where a deadline is forgotten the test does not end, because the next one is
+ * an hour away.
+ */
+#include "sched/runq.h"
+#include "sched/waiter.h"
+#include "util.h"
+
+#define HOUR (3600ull * 1000 * MS)
+
+static int woken;
+
+static void *sleeps_long(void *arg)
+{
+	uthread_sleep(HOUR);
+	return arg;
+}
+
+static void *sleeps_short(void *arg)
+{
+	uthread_sleep(2 * MS);
+	store(&woken, 1);
+	return arg;
+}
+
+static void *until_woken(void *arg)
+{
+	while (!load(&woken))
+		;
+	return arg;
+}
+
+static void start(int workers, uint64_t tick_ns)
+{
+	struct uthread_config c = { .size = sizeof(c),
+				    .workers = workers,
+				    .tick_ns = tick_ns,
+				    .main = UTHREAD_MAIN_PTHREAD };
+	uthread_attr_t a;
+
+	CHECK_EQ(uthread_init(&c), 0);
+	CHECK_EQ(uthread_attr_init(&a), 0);
+	CHECK_EQ(uthread_attr_setdetachstate(&a, UTHREAD_CREATE_DETACHED), 0);
+	spawn_attr(&a, sleeps_long, NULL);
+	/* Its worker sleeps with that deadline. */
+	while (load(&rt.kept) == NO_DEADLINE)
+		usleep(100);
+}
+
+static void pause_for(int turns)
+{
+	while (turns--)
+		arch_pause();
+}
+
+/*
+ * A worker parks who sleeps shortly, finds nothing, looks around, and gets
+ * somebody who computes; another sleeps until the late deadline.
+ */
+TEST(earlier_deadline_beside_a_later_one)
+{
+	uthread_t s, c;
+
+	if (TEST_ASAN)
+		SKIP("no preemption under AddressSanitizer");
+	start(2, 1 * MS);
+	for (int i = 0; i < SCALE(400); i++) {
+		store(&woken, 0);
+		s = spawn_on(0, sleeps_short, NULL);
+		pause_for(i % 40 * 100);
+		c = spawn_on(0, until_woken, NULL);
+		joined(s);
+		joined(c);
+	}
+}
+
+static void *sleeps_and_computes(void *arg)
+{
+	for (int i = 0; i < 50; i++)
+		uthread_sleep((uint64_t)(uintptr_t)arg * 1000);
+	return NULL;
+}
+
+static void *adds_and_cancels(void *arg)
+{
+	static uthread_sem_t sem = UTHREAD_SEM_INITIALIZER(0);
+
+	while (!load(&woken)) {
+		struct timespec t = test_in(HOUR / 2);
+
+		uthread_sem_post(&sem);
+		CHECK_EQ(uthread_sem_timedwait(&sem, &t), 0);
+	}
+	return arg;
+}
+
+/* The heap is busy all the time, and each worker has but its own tick. */
+TEST(deadlines_while_others_come_and_go)
+{
+	uthread_t t[6];
+
+	if (TEST_ASAN)
+		SKIP("no preemption under AddressSanitizer");
+	start(2, 1 * MS);
+	for (uintptr_t i = 0; i < 4; i++)
+		t[i] = spawn(sleeps_and_computes, (void *)(100 + 37 * i));
+	for (int i = 4; i < 6; i++)
+		t[i] = spawn(adds_and_cancels, NULL);
+	for (int i = 0; i < 4; i++)
+		joined(t[i]);
+	store(&woken, 1);
+	for (int i = 4; i < 6; i++)
+		joined(t[i]);
+}
+
+/* What a worker is about to run itself is nobody's reason to wake up. */
+TEST(ones_own_loot_is_not_to_steal)
+{
+	struct worker w = { .count = 1 }, *all[1] = { &w };
+	struct worker **kept = rt.workers;
+	int existing = rt.existing;
+
+	rt.workers = all;
+	rt.existing = 1;
+	CHECK(anything_to_steal(NULL));
+	CHECK(!anything_to_steal(&w));
+	w.count = 2;
+	CHECK(anything_to_steal(&w));
+	rt.workers = kept;
+	rt.existing = existing;
+}
+
+TEST_MAIN()
