@@ -20,16 +20,16 @@ TEST(every_state_of_a_uthread_can_be_reached_and_left)
 
 	for (to = 0; to < UT_STATES; to++) {
 		for (in = out = 0, from = 0; from < UT_STATES; from++) {
-			in += uthread_may_become(from, to);
-			out += uthread_may_become(to, from);
+			in += ut_may_become(from, to);
+			out += ut_may_become(to, from);
 		}
 		CHECK(in && out);
-		CHECK(!uthread_may_become(to, to));
-		CHECK(strcmp(uthread_state_name(to), "nonsense"));
+		CHECK(!ut_may_become(to, to));
+		CHECK(strcmp(ut_state_name(to), "nonsense"));
 	}
-	CHECK(!uthread_may_become(UT_WAITING, UT_ENDED));
-	CHECK(!uthread_may_become(UT_READY, UT_WAITING));
-	CHECK(!uthread_may_become(UT_STATES, UT_READY));
+	CHECK(!ut_may_become(UT_WAITING, UT_ENDED));
+	CHECK(!ut_may_become(UT_READY, UT_WAITING));
+	CHECK(!ut_may_become(UT_STATES, UT_READY));
 }
 
 TEST(every_state_of_a_worker_can_be_reached_and_left)

@@ -305,9 +305,9 @@ static inline bool uthread_on_own_tls(const struct uthread *ut)
 
 static inline void uthread_become(struct uthread *ut, enum uthread_state to)
 {
-	if (UTHREAD_ASSERTIONS && !uthread_may_become(ut->state, to))
-		state_panic("uthread", ut, uthread_state_name(ut->state),
-			    uthread_state_name(to));
+	if (UTHREAD_ASSERTIONS && !ut_may_become(ut->state, to))
+		state_panic("uthread", ut, ut_state_name(ut->state),
+			    ut_state_name(to));
 	store_relaxed(&ut->state, to);
 }
 

@@ -37,7 +37,7 @@ static const char *const worker_names[WORKER_STATES] = {
 	"working", "napping", "idle", "stuck", "held", "parked",
 };
 
-bool uthread_may_become(uint32_t from, uint32_t to)
+bool ut_may_become(uint32_t from, uint32_t to)
 {
 	return from < UT_STATES && uthread_next[from] & TO(to);
 }
@@ -47,7 +47,7 @@ bool worker_may_become(uint32_t from, uint32_t to)
 	return from < WORKER_STATES && worker_next[from] & TO(to);
 }
 
-const char *uthread_state_name(uint32_t state)
+const char *ut_state_name(uint32_t state)
 {
 	return state < UT_STATES ? uthread_names[state] : "nonsense";
 }

@@ -72,9 +72,9 @@ enum worker_state {
 #define WORKER_LEAVING 8u
 
 /* state.c: the tables. */
-bool uthread_may_become(uint32_t from, uint32_t to);
+bool ut_may_become(uint32_t from, uint32_t to);
 bool worker_may_become(uint32_t from, uint32_t to);
-const char *uthread_state_name(uint32_t state);
+const char *ut_state_name(uint32_t state);
 const char *worker_state_name(uint32_t state);
 __attribute__((noreturn)) void state_panic(const char *who, const void *it,
 					   const char *from, const char *to);

@@ -271,7 +271,7 @@ static void dump_uthread(struct uthread *ut, void *arg)
 	if (load_relaxed(&ut->name[0]))
 		put_name(d->l, ut->name);
 	put(d->l, ": ");
-	put(d->l, uthread_state_name(state));
+	put(d->l, ut_state_name(state));
 	if (state == UT_WAITING)
 		put_waits(d->l, ut);
 	if (exists(w))
