@@ -93,4 +93,59 @@ TEST(ended_threads_leave_no_blocks_behind)
 	CHECK(st[1].tls_blocks <= st[0].tls_blocks + 50);
 }
 
+/* All sizes for which malloc keeps freed chunks for the thread: 230 KB. */
+static void *fills_its_cache(void *arg)
+{
+	enum { SIZES = 63, EACH = 7 };
+	char *p[SIZES * EACH];
+	size_t n;
+
+	for (n = 0; n < SIZES * EACH; n++) {
+		CHECK(p[n] = malloc(24 + n / EACH * 16));
+		memset(p[n], (int)n, 24 + n / EACH * 16);
+	}
+	for (n = 0; n < SIZES * EACH; n++)
+		CHECK_EQ(p[n][8 + n / EACH * 16], (char)n);
+	for (n = 0; n < SIZES * EACH; n++)
+		free(p[n]);
+	return arg;
+}
+
+static uthread_barrier_t all_full;
+
+static void *fills_and_waits(void *arg)
+{
+	fills_its_cache(arg);
+	uthread_barrier_wait(&all_full);
+	return arg;
+}
+
+TEST(ended_threads_keep_little_in_their_caches)
+{
+	enum { MANY = 400 };
+	size_t before, after;
+	uthread_t t[MANY];
+
+	if (TEST_ASAN)
+		SKIP("AddressSanitizer's malloc does not tell what is in use");
+	CHECK_EQ(uthread_barrier_init(&all_full, NULL, MANY), 0);
+	start_workers(2);
+	need_own_tls();
+	before = mallinfo2().uordblks;
+	for (int i = 0; i < 4; i++) {
+		for (int j = 0; j < MANY; j++)
+			t[j] = spawn(fills_and_waits, NULL);
+		for (int j = 0; j < MANY; j++)
+			joined(t[j]);
+		after = mallinfo2().uordblks;
+		fprintf(stderr, "in use %zu, then %zu\n", before, after);
+		CHECK(after < before + (8u << 20)); /* else 90 MB */
+	}
+	/* Emptied caches are caches. */
+	crowd(200, 3, allocates_much, NULL);
+	for (int i = 0; i < 1000; i++)
+		in_uthread(fills_its_cache, NULL);
+	CHECK(mallinfo2().uordblks < before + (8u << 20));
+}
+
 TEST_MAIN()

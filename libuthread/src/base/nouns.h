@@ -109,6 +109,7 @@ struct uthread {
 	char *stack_top; /* end of the usable stack */
 	uintptr_t tcb; /* its TLS block's thread pointer, 0: none */
 	uint32_t id; /* unique; outside the kernel's thread ids */
+	uint32_t cached; /* by malloc, since it ended; 0: little, or it has not */
 	uint8_t class; /* log2 of the slot size */
 	uint8_t colour;
 	char name[UTHREAD_NAME_MAX];

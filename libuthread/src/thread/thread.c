@@ -182,6 +182,8 @@ int uthread_create(uthread_t *thread, const uthread_attr_t *attr,
 		region_enter();
 		w = me ? me->worker : NULL;
 	}
+	if (unlikely(ut->cached))
+		malloc_cache_reused(ut);
 	uthread_become(ut, UT_NEW);
 	ut->fn = fn;
 	ut->arg = arg;

@@ -326,6 +326,7 @@ void tls_end(void)
 	if (dlerror()) /* told once; then */
 		dlerror(); /* it is freed */
 	h_errno = 0;
+	malloc_cache_end(me);
 }
 
 void tls_reset(struct uthread *ut)
@@ -495,16 +496,17 @@ __attribute__((noinline)) static const char *try_block(uintptr_t tp)
 	pthread_mutex_t m = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
 	uintptr_t carrier = arch_tp();
 	const char *bad = NULL;
-	void *p;
+	ptrdiff_t off = 0;
+	size_t bytes = 0;
 
+	tls_modules_libc(&off, &bytes);
 	arch_set_tp(tp);
 	barrier();
 	if ((uintptr_t)pthread_self() != (uintptr_t)pd_of(tp))
 		bad = "pthread_self() did not follow the thread pointer";
 	else if (pthread_mutex_lock(&m) || pthread_mutex_unlock(&m))
 		bad = "an error-checking mutex failed";
-	p = malloc(100);
-	free(p);
+	malloc_cache_find(tp, off, bytes);
 	barrier();
 	arch_set_tp(carrier);
 	return bad;

@@ -119,6 +119,17 @@ struct tls_hooks {
 
 extern struct tls_hooks tls_hooks;
 
+/* Where libc's own variables are, from the thread pointer. */
+bool tls_modules_libc(ptrdiff_t *off, size_t *bytes);
+
+/* ---- malloc_cache.c ---- */
+/* libc's variables are these; on a block with which nobody called malloc(). */
+void malloc_cache_find(uintptr_t tp, ptrdiff_t off, size_t bytes);
+/* The last thing on the uthread's own TLS. */
+void malloc_cache_end(struct uthread *me);
+/* One with `cached` is out of the pool. */
+void malloc_cache_reused(struct uthread *ut);
+
 /* ---- pthread_keys.c ---- */
 /* `pd`: a struct pthread. Find the table; on that thread. NULL, or why not. */
 const char *pthread_keys_setup(char *pd);

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * malloc_cache.c - what malloc keeps for threads that have ended.
+ *
+ * glibc gives each thread a cache of small chunks, which a pthread empties at its
+ * end. A uthread's lies in a block that is used again, where it is welcome: it
+ * is warm. But 400 ended uthreads that each freed a quarter of a megabyte
+ * kept 100 MB. So ended uthreads together keep CACHED_MAX; beyond that who has
+ * more than CACHED_LITTLE gives all back at its end.
+ *
+ * glibc has no call for it. The cache is struct tcache_perthread_struct:
+ *
+ *	uint16_t counts[64]; struct tcache_entry *entries[64];
+ *
+ * in a chunk of its own, to which a thread-local pointer of libc's leads. Both
+ * are found by what the first malloc() and free() on a new block change, and
+ * where something else is seen nothing is ever given back. Chunks are taken out
+ * by malloc() itself; while all counts are at their highest, free() has no room
+ * in the cache and frees them for all.
+ */
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tls/tls.h"
+
+#define BINS 64
+#define CACHE_CHUNK 0x290 /* with malloc's header */
+#define CACHED_LITTLE (16u << 10)
+#define FEW (CACHED_LITTLE / (32 + 16 * (BINS - 1))) /* chunks */
+#define CACHED_MAX (4u << 20)
+
+/* The compiler believes that malloc() and free() change no memory: who calls
+ * them looks through a volatile pointer. */
+struct cache {
+	uint16_t counts[BINS];
+	void *entries[BINS];
+};
+
+static ptrdiff_t cache_off; /* of the pointer, from the TP; 0: not found */
+static uint64_t cached; /* by ended uthreads; atomic */
+
+static inline struct cache *cache_of(uintptr_t tp)
+{
+	return *(struct cache **)(tp + (uintptr_t)cache_off);
+}
+
+/* The largest request that bin serves. */
+static inline size_t bin_bytes(size_t i)
+{
+	return 24 + 16 * i;
+}
+
+/* Most have few chunks, which four counts at a time tell: then it is 0. */
+static inline uint32_t cache_bytes(const struct cache *c)
+{
+	uint32_t bytes = 0, i;
+	uint64_t sum = 0, four;
+
+	for (i = 0; i < BINS; i += 4) {
+		memcpy(&four, &c->counts[i], sizeof(four));
+		sum += four;
+	}
+	/* Four sums of 16 bits to one. */
+	sum = (sum & 0xffff0000ffff) + (sum >> 16 & 0xffff0000ffff);
+	if (likely((uint32_t)sum + (sum >> 32) <= FEW))
+		return 0;
+	for (i = 0; i < BINS; i++)
+		bytes += (uint32_t)c->counts[i] * (32 + 16 * i);
+	return bytes;
+}
+
+/* No handler may call malloc() meanwhile: it would believe the counts. */
+static void give_back(volatile struct cache *c)
+{
+	void **chain = NULL, **p;
+	sigset_t all, old;
+	size_t i;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	for (i = 0; i < BINS; i++) {
+		while (c->counts[i]) {
+			p = malloc(bin_bytes(i));
+			if (!p)
+				break;
+			*p = chain;
+			chain = p;
+		}
+	}
+	for (i = 0; i < BINS; i++)
+		if (!c->counts[i])
+			c->counts[i] = UINT16_MAX;
+	barrier();
+	while (chain) {
+		p = chain;
+		chain = *p;
+		free(p);
+	}
+	barrier();
+	for (i = 0; i < BINS; i++)
+		if (!c->entries[i])
+			c->counts[i] = 0;
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+}
+
+/* Runs on the uthread's own TLS, last. */
+void malloc_cache_end(struct uthread *me)
+{
+	struct cache *c;
+	uint32_t bytes;
+
+	if (unlikely(!cache_off || me->flags & UT_MAIN))
+		return;
+	c = cache_of(me->tcb);
+	if (!c)
+		return;
+	bytes = cache_bytes(c);
+	if (likely(bytes <= CACHED_LITTLE))
+		return;
+	if (__atomic_add_fetch(&cached, bytes, __ATOMIC_RELAXED) <=
+	    CACHED_MAX) {
+		me->cached = bytes;
+		return;
+	}
+	__atomic_fetch_sub(&cached, bytes, __ATOMIC_RELAXED);
+	give_back(c);
+}
+
+void malloc_cache_reused(struct uthread *ut)
+{
+	__atomic_fetch_sub(&cached, ut->cached, __ATOMIC_RELAXED);
+	ut->cached = 0;
+}
+
+/* ---- finding it ---- */
+
+/* On a block that is new to malloc. `volatile`: the compiler may leave out a
+ * malloc() that is freed. */
+void malloc_cache_find(uintptr_t tp, ptrdiff_t off, size_t bytes)
+{
+	static void *before[512];
+	void *volatile *words =
+		(void *volatile *)((tp + (uintptr_t)off + 7) & ~(uintptr_t)7);
+	size_t n = bytes / sizeof(*words), i, bin = 5;
+	void *volatile p;
+	volatile struct cache *c;
+
+	if (cache_off || sizeof(void *) != 8 || bytes > sizeof(before))
+		return;
+	for (i = 0; i < n; i++)
+		before[i] = words[i];
+	p = malloc(bin_bytes(bin));
+	for (i = 0; p && i < n; i++) {
+		c = words[i];
+		if (before[i] || !c || (uintptr_t)c % 16 ||
+		    (((size_t *)c)[-1] & ~(size_t)7) != CACHE_CHUNK ||
+		    c->counts[bin] || c->entries[bin])
+			continue;
+		free(p);
+		if (c->counts[bin] == 1 && c->entries[bin] == p)
+			cache_off = (ptrdiff_t)((uintptr_t)&words[i] - tp);
+		return;
+	}
+	free(p);
+}
