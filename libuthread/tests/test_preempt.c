@@ -335,6 +335,61 @@ TEST(shared_tls_stays_on_its_worker_once_stopped)
 	}
 }
 
+static _Thread_local int of_worker;
+
+static __attribute__((noinline)) int *its_place(void)
+{
+	__asm__ volatile("");
+	return &of_worker;
+}
+
+static void *overwrites(void *arg)
+{
+	while (!load(&stop))
+		store(its_place(), 2);
+	return arg;
+}
+
+/* What tls.md says of shared TLS with ticks: it calls nothing that switches,
+ * and yet another one writes its variable, which stays where it is. */
+static void *is_overwritten(void *arg)
+{
+	int *place = its_place();
+
+	for (int i = 0; i < 3; i++) {
+		store(place, 1);
+		while (load(place) == 1)
+			;
+		CHECK(place == its_place());
+	}
+	return arg;
+}
+
+static void *is_left_alone(void *arg)
+{
+	int *place;
+
+	uthread_preempt_disable();
+	place = its_place();
+	store(place, 1);
+	for (uint64_t end = test_now() + 20 * MS; test_now() < end;)
+		CHECK_EQ(load(place), 1);
+	uthread_preempt_enable();
+	return arg;
+}
+
+TEST(shared_tls_may_change_at_a_tick_but_stays_where_it_is)
+{
+	uthread_t other;
+
+	start(1);
+	other = spawn_tls(UTHREAD_TLS_SHARED, overwrites, NULL);
+	joined(spawn_tls(UTHREAD_TLS_SHARED, is_overwritten, NULL));
+	joined(spawn_tls(UTHREAD_TLS_SHARED, is_left_alone, NULL));
+	store(&stop, 1);
+	joined(other);
+}
+
 /* ---- asleep in the kernel ---- */
 
 static int fds[2];
