@@ -20,6 +20,8 @@
  * A uthread that frees itself is in the pool while it still runs on its
  * stack; ctx.busy keeps the slot from being used until it has left.
  */
+#include <signal.h>
+
 #include "base/san.h"
 #include "process/process.h"
 #include "sched/sched.h"
@@ -60,6 +62,17 @@ static void run_destructors(struct uthread *me)
 	keys_drop(me);
 }
 
+/* A handler that calls malloc() would believe what is said there meanwhile. */
+static void empty_cache(struct uthread *me)
+{
+	sigset_t all, old;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	malloc_cache_give_back(me);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+}
+
 /* Everything after the user's function. Never returns. */
 static __attribute__((noreturn)) void finish(struct uthread *me)
 {
@@ -71,8 +84,11 @@ static __attribute__((noreturn)) void finish(struct uthread *me)
 	if (unlikely(me->onces))
 		once_abandon(me);
 	run_destructors(me);
-	if (me->flags & UT_OWN_TLS)
+	if (me->flags & UT_OWN_TLS) {
 		tls_end();
+		if (unlikely(malloc_cache_is_much(me)))
+			empty_cache(me);
+	}
 	if (unlikely(load_relaxed(&me->pi_held)))
 		pi_abandon(me);
 	region_enter(); /* for good */

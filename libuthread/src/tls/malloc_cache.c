@@ -18,7 +18,6 @@
  * by malloc() itself; while all counts are at their highest, free() has no room
  * in the cache and frees them for all.
  */
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -70,15 +69,12 @@ static inline uint32_t cache_bytes(const struct cache *c)
 	return bytes;
 }
 
-/* No handler may call malloc() meanwhile: it would believe the counts. */
-static void give_back(volatile struct cache *c)
+void malloc_cache_give_back(struct uthread *me)
 {
+	volatile struct cache *c = cache_of(me->tcb);
 	void **chain = NULL, **p;
-	sigset_t all, old;
 	size_t i;
 
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
 	for (i = 0; i < BINS; i++) {
 		while (c->counts[i]) {
 			p = malloc(bin_bytes(i));
@@ -91,40 +87,36 @@ static void give_back(volatile struct cache *c)
 	for (i = 0; i < BINS; i++)
 		if (!c->counts[i])
 			c->counts[i] = UINT16_MAX;
-	barrier();
 	while (chain) {
 		p = chain;
 		chain = *p;
 		free(p);
 	}
-	barrier();
 	for (i = 0; i < BINS; i++)
 		if (!c->entries[i])
 			c->counts[i] = 0;
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
-/* Runs on the uthread's own TLS, last. */
-void malloc_cache_end(struct uthread *me)
+bool malloc_cache_is_much(struct uthread *me)
 {
 	struct cache *c;
 	uint32_t bytes;
 
 	if (unlikely(!cache_off || me->flags & UT_MAIN))
-		return;
+		return false;
 	c = cache_of(me->tcb);
 	if (!c)
-		return;
+		return false;
 	bytes = cache_bytes(c);
 	if (likely(bytes <= CACHED_LITTLE))
-		return;
+		return false;
 	if (__atomic_add_fetch(&cached, bytes, __ATOMIC_RELAXED) <=
 	    CACHED_MAX) {
 		me->cached = bytes;
-		return;
+		return false;
 	}
 	__atomic_fetch_sub(&cached, bytes, __ATOMIC_RELAXED);
-	give_back(c);
+	return true;
 }
 
 void malloc_cache_reused(struct uthread *ut)

@@ -326,7 +326,6 @@ void tls_end(void)
 	if (dlerror()) /* told once; then */
 		dlerror(); /* it is freed */
 	h_errno = 0;
-	malloc_cache_end(me);
 }
 
 void tls_reset(struct uthread *ut)

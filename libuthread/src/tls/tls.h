@@ -125,8 +125,10 @@ bool tls_modules_libc(ptrdiff_t *off, size_t *bytes);
 /* ---- malloc_cache.c ---- */
 /* libc's variables are these; on a block with which nobody called malloc(). */
 void malloc_cache_find(uintptr_t tp, ptrdiff_t off, size_t bytes);
-/* The last thing on the uthread's own TLS. */
-void malloc_cache_end(struct uthread *me);
+/* At the end: must it be given back? Else it is counted. */
+bool malloc_cache_is_much(struct uthread *me);
+/* On the uthread's own TLS. No handler may call malloc() meanwhile. */
+void malloc_cache_give_back(struct uthread *me);
 /* One with `cached` is out of the pool. */
 void malloc_cache_reused(struct uthread *ut);
 
