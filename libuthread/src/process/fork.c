@@ -193,6 +193,8 @@ static void fork_prepare(void)
 		while (me && !spare_fork_begin())
 			waiter_sleep(now_ns() + SPARE_WAIT_NS);
 	}
+	if (me)
+		tls_extra_listed(false);
 	/* Left on this block in parent and child: no tick may move us while
 	 * we borrow libc's. The locks are taken and given back there. */
 	region_enter();
@@ -229,6 +231,7 @@ static void fork_parent(void)
 		set_failed(err);
 	}
 	region_leave();
+	tls_extra_listed(true);
 	runtime_fork_unlock();
 }
 
@@ -241,6 +244,9 @@ static void fork_child(void)
 	runtime_forked(me);
 	fork_done(me);
 	region_leave();
+	/* It may be the one that libc runs this process on. */
+	if (me && me->worker->libc_tp != me->worker->tp)
+		tls_extra_listed(true);
 }
 
 /* ---- libc's functions ---- */

@@ -216,6 +216,7 @@ struct uthread *tls_slot_new(unsigned class)
 
 /* Not a uthread, but the block it stands for is one like theirs. */
 static struct uthread extra;
+static bool extra_listed;
 
 __attribute__((noinline)) static void begin_on(uintptr_t tp)
 {
@@ -233,16 +234,29 @@ uintptr_t tls_extra_new(char *limit, uint32_t id, char **low)
 	tls_modules_lock();
 	extra.tcb = tls_build(limit, id, true, low);
 	extra.flags = extra.tcb ? UT_TLS_BLOCK : 0;
+	extra_listed = extra.tcb;
 	tls_modules_unlock();
 	if (extra.tcb)
 		begin_on(extra.tcb);
 	return extra.tcb;
 }
 
+void tls_extra_listed(bool listed)
+{
+	char *node = pd_of(extra.tcb) + tls_layout.list_off;
+
+	if (!extra.flags || extra_listed == listed)
+		return;
+	extra_listed = listed;
+	if (listed)
+		listed_add(node);
+	else
+		listed_drop(node);
+}
+
 void tls_extra_gone(void)
 {
-	if (extra.flags)
-		listed_drop(pd_of(extra.tcb) + tls_layout.list_off);
+	tls_extra_listed(false);
 	extra.flags = 0;
 }
 

@@ -44,6 +44,9 @@ bool tls_is_ours(void);
  * memory. */
 uintptr_t tls_extra_new(char *limit, uint32_t id, char **low);
 void tls_extra_gone(void);
+/* On glibc's list when the others are (listed.c), or not: around a fork, whose
+ * child may run on it, and then libc itself links it elsewhere. */
+void tls_extra_listed(bool listed);
 /* Call fn for every uthread with a block, and for the extra one. */
 void tls_each(void (*fn)(struct uthread *ut, void *arg), void *arg);
 /* First and last thing on the uthread's own TLS: what libc does at the start
