@@ -32,22 +32,28 @@ static bool waiter_claim(struct waiter *w, uint32_t to)
 					   __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
-bool waiter_wake(struct waiter *w)
+void waiter_wake_chosen(struct waiter *w)
 {
 	struct uthread *ut = w->ut;
 	uint32_t *word = &w->state;
 
-	if (!waiter_claim(w, WAITER_WOKEN))
-		return false;
 	/*
 	 * From here a plain pthread may return and its waiter be gone; a
 	 * wake of a dead address is a spurious wake-up somewhere, which
 	 * every futex user expects. A uthread stays until it is ready.
 	 */
+	store_release(word, WAITER_WOKEN); /* pairs: who waits */
 	if (ut)
 		sched_ready(ut, UTHREAD_READY_WOKEN);
 	else
 		futex_wake(word, 1);
+}
+
+bool waiter_wake(struct waiter *w)
+{
+	if (!waiter_claim(w, WAITER_CHOSEN))
+		return false;
+	waiter_wake_chosen(w);
 	return true;
 }
 
@@ -84,14 +90,23 @@ static void waitq_put_back(struct waitq *q, struct waiter *w)
 	w->queued = true;
 }
 
-bool waitq_wake(struct waitq *q, struct waiter *w)
+bool waitq_choose(struct waitq *q, struct waiter *w)
 {
 	waitq_remove(q, w); /* before: it may be gone when it is woken */
-	if (waiter_wake(w))
+	if (waiter_claim(w, WAITER_CHOSEN))
 		return true;
 	if (!waiter_dismiss(w))
 		waitq_put_back(q, w);
 	return false;
+}
+
+bool waitq_wake(struct waitq *q, struct waiter *w)
+{
+	const bool chosen = waitq_choose(q, w);
+
+	if (chosen)
+		waiter_wake_chosen(w);
+	return chosen;
 }
 
 bool waitq_wake_one(struct waitq *q)
@@ -153,10 +168,16 @@ int waitq_end(uint32_t *lock, struct waitq *q)
 
 static int wait_pthread(struct waiter *w, uint64_t deadline)
 {
-	while (load_acquire(&w->state) == WAITER_WAITING) {
-		if (futex_wait(&w->state, WAITER_WAITING, deadline) ==
-			    ETIMEDOUT &&
-		    waiter_claim(w, WAITER_TIMEDOUT))
+	uint32_t state;
+	unsigned n = 0;
+
+	while ((state = load_acquire(&w->state)) == WAITER_WAITING ||
+	       state == WAITER_CHOSEN) {
+		if (state == WAITER_CHOSEN)
+			spin_pause(&n);
+		else if (futex_wait(&w->state, WAITER_WAITING, deadline) ==
+				 ETIMEDOUT &&
+			 waiter_claim(w, WAITER_TIMEDOUT))
 			return ETIMEDOUT;
 	}
 	return 0;

@@ -40,6 +40,7 @@ enum waiter_state {
 	WAITER_TIMEDOUT = 2,
 	WAITER_LEAVING = 3, /* its time was up; it takes itself out */
 	WAITER_REMOVED = 4, /* the same, and it was taken out */
+	WAITER_CHOSEN = 5, /* it will be woken at once */
 };
 
 /* What for; uthread_dump() says it. */
@@ -248,6 +249,11 @@ bool waiter_leaves(struct waiter *w);
 
 /* Take it out and wake it; false: its deadline has won. */
 bool waitq_wake(struct waitq *q, struct waiter *w);
+/* The same in two steps, for who has to tell the object of its new owner in
+ * between: not before, or one whose time was up finds itself to be that, and not
+ * after, when it runs. */
+bool waitq_choose(struct waitq *q, struct waiter *w);
+void waiter_wake_chosen(struct waiter *w);
 /* The first that can be woken; false: nobody. */
 bool waitq_wake_one(struct waitq *q);
 void waitq_wake_all(struct waitq *q);

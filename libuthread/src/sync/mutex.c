@@ -228,11 +228,12 @@ static void release_slow(uthread_mutex_t *m)
 
 	OBJECT_LOCK(m);
 	while ((wt = waitq_first(q))) {
+		if (!waitq_choose(q, wt))
+			continue;
 		store_relaxed(&m->_owner, waiter_id(wt));
-		if (waitq_wake(q, wt)) {
-			OBJECT_UNLOCK(m);
-			return;
-		}
+		waiter_wake_chosen(wt);
+		OBJECT_UNLOCK(m);
+		return;
 	}
 	store_relaxed(&m->_owner, NULL);
 	store_release(&m->_state, FREE); /* pairs: take_free, lock_slow */

@@ -307,7 +307,8 @@ static bool hand_over(uthread_mutex_t *m, struct waiter *wt)
 	struct uthread *heir = wt->ut;
 	uintptr_t owner = (uintptr_t)waiter_id(wt);
 
-	waitq_remove(q, wt);
+	if (!waitq_choose(q, wt))
+		return false;
 	store_relaxed(&m->_owner,
 		      (void *)(q->head ? owner | OWNER_CONTENDED : owner));
 	if (heir) {
@@ -316,13 +317,8 @@ static bool hand_over(uthread_mutex_t *m, struct waiter *wt)
 			hold(heir, m);
 		boost(heir);
 	}
-	if (waitq_wake(q, wt))
-		return true;
-	if (heir) {
-		drop(heir, m);
-		boost(heir);
-	}
-	return false;
+	waiter_wake_chosen(wt);
+	return true;
 }
 
 static void release_slow(uthread_mutex_t *m)

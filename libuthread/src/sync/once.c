@@ -113,9 +113,8 @@ static bool begin(uthread_once_t *once)
 static __attribute__((noinline)) void run(uthread_once_t *once,
 					  void (*fn)(void))
 {
-	struct once_open open __attribute__((cleanup(unwound))) = {
-		.once = once
-	};
+	struct once_open open
+		__attribute__((cleanup(unwound))) = { .once = once };
 
 	list(&open, uthread_current());
 	fn();
