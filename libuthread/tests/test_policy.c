@@ -396,6 +396,32 @@ TEST_DIES(a_policy_that_loses_one, SIGABRT, "gave nothing though")
 	in_uthread(makes_four, NULL);
 }
 
+/* The second of them never comes out again. */
+static void put_loses(void *queue, uthread_t ut, enum uthread_ready why,
+		      uint64_t ran)
+{
+	static void *lost;
+
+	if (why == UTHREAD_READY_NEW && initialised > 1 && !lost)
+		lost = ut;
+	else
+		stack_put(queue, ut, why, ran);
+}
+
+static void *makes_four_others(void *arg)
+{
+	initialised = 2;
+	return makes_four(arg);
+}
+
+TEST_DIES(a_policy_that_drops_one, SIGABRT,
+	  "gave nothing though 1 uthreads are in the queue")
+{
+	last_first.put = put_loses;
+	start(1, &last_first);
+	in_uthread(makes_four_others, NULL);
+}
+
 TEST(half_a_policy_is_refused)
 {
 	struct uthread_policy p = last_first;

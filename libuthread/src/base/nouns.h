@@ -96,6 +96,7 @@ struct uthread {
 	/* For policies other than first in, first out. */
 	int32_t priority, boost; /* boost: inherited by way of a mutex */
 	uthread_mutex_t *pi_held, *pi_waits; /* sync/mutex_pi.c */
+	int32_t holds, spins; /* with assertions: mutexes, spin locks */
 	uint32_t weight;
 	uint32_t why; /* enum uthread_ready, of the queue it is in */
 	uint64_t stint,

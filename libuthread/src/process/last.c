@@ -182,3 +182,17 @@ void last_forked(bool main)
 	if (!main)
 		last_alone = LAST_GONE;
 }
+
+/* In a build with assertions: exit(), or main has returned. */
+__attribute__((destructor)) static void say_who_is_left(void)
+{
+	const struct uthread *me = uthread_current();
+	uint64_t live;
+
+	if (!UTHREAD_ASSERTIONS || !load_acquire(&rt.started))
+		return;
+	live = last_live() - (me && !(me->flags & UT_MAIN));
+	if (live)
+		ut_warn("the process ends while %llu uthread%s not ended",
+			(unsigned long long)live, live > 1 ? "s have" : " has");
+}

@@ -562,6 +562,7 @@ void runtime_forked(struct uthread *me)
 	if (me->join > JOIN_GONE)
 		me->join = JOIN_NONE;
 	me->pi_held = me->pi_waits = NULL;
+	me->holds--; /* modules_lock is a fresh one */
 	me->boost = 0;
 	/* The caller; main is not counted. */
 	w->stats.created = w->stats.ended + !(me->flags & UT_MAIN);

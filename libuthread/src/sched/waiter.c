@@ -195,6 +195,9 @@ int waiter_wait_for(struct waiter *w, uint64_t deadline, struct uthread *owner)
 	if (!me)
 		return wait_pthread(w, deadline);
 	ut_assert(here_now()->off);
+	if (UTHREAD_ASSERTIONS && me->spins > 0)
+		ut_warn("uthread %u '%s' waits and holds %d spin lock%s",
+			me->id, me->name, me->spins, me->spins > 1 ? "s" : "");
 	waiter_note(me, w);
 	/* Else it was queued, and may have been woken already. */
 	if (load_relaxed(&me->state) == UT_RUNNING)

@@ -20,6 +20,24 @@
 
 WAITQ_ASSERT(uthread_mutex_t);
 
+static void count_held(void *owner, int n)
+{
+	struct uthread *ut = uthread_of_id(owner);
+
+	if (ut)
+		__atomic_fetch_add(&ut->holds, n, __ATOMIC_RELAXED);
+}
+
+static inline void set_owner(uthread_mutex_t *m, void *owner)
+{
+	/* Others are on a list of their holder (mutex_pi.c). */
+	if (UTHREAD_ASSERTIONS && !mutex_inherits(m)) {
+		count_held(m->_owner, -1);
+		count_held(owner, 1);
+	}
+	store_relaxed(&m->_owner, owner);
+}
+
 int uthread_mutexattr_init(uthread_mutexattr_t *attr)
 {
 	attr->_kind = UTHREAD_MUTEX_NORMAL;
@@ -79,8 +97,12 @@ int uthread_mutex_init(uthread_mutex_t *mutex, const uthread_mutexattr_t *attr)
 int uthread_mutex_destroy(uthread_mutex_t *mutex)
 {
 	if (mutex_inherits(mutex) ? load_acquire(&mutex->_owner) != NULL :
-				    load_acquire(&mutex->_state) != FREE)
+				    load_acquire(&mutex->_state) != FREE) {
+		if (UTHREAD_ASSERTIONS)
+			ut_warn("mutex %p is destroyed while it is locked",
+				(void *)mutex);
 		return EBUSY;
+	}
 	/* Who freed it may still hold _lock (release_slow()), and the caller
 	 * is about to give the memory away. */
 	return waitq_end(&mutex->_lock, WAITQ(mutex));
@@ -105,7 +127,7 @@ static bool spin_for(uthread_mutex_t *m, void *self)
 
 	for (n = 0; n < SPINS; n++) {
 		if (load_relaxed(&m->_state) == FREE && take_free(m)) {
-			store_relaxed(&m->_owner, self);
+			set_owner(m, self);
 			return true;
 		}
 		holder = uthread_of_id(load_relaxed(&m->_owner));
@@ -141,7 +163,7 @@ static int lock_held(uthread_mutex_t *m, void *self, uint64_t deadline)
 	/* acquire: it may have become free, and then it is ours. */
 	if (__atomic_exchange_n(&m->_state, CONTENDED, __ATOMIC_ACQUIRE) ==
 	    FREE) {
-		store_relaxed(&m->_owner, self);
+		set_owner(m, self);
 		OBJECT_UNLOCK(m);
 		return 0;
 	}
@@ -172,7 +194,7 @@ static int lock_until(uthread_mutex_t *m, uint64_t deadline)
 	void *self = self_id();
 
 	if (likely(take_free(m))) {
-		store_relaxed(&m->_owner, self);
+		set_owner(m, self);
 		return 0;
 	}
 	return lock_slow(m, self, deadline);
@@ -191,7 +213,7 @@ int uthread_mutex_timedlock(uthread_mutex_t *mutex,
 
 	/* As POSIX: a bad deadline matters only if it would wait. */
 	if (take_free(mutex)) {
-		store_relaxed(&mutex->_owner, self_id());
+		set_owner(mutex, self_id());
 		return 0;
 	}
 	if (mutex_inherits(mutex) && !pi_trylock(mutex))
@@ -205,7 +227,7 @@ int uthread_mutex_trylock(uthread_mutex_t *mutex)
 	void *self = self_id();
 
 	if (likely(take_free(mutex))) {
-		store_relaxed(&mutex->_owner, self);
+		set_owner(mutex, self);
 		return 0;
 	}
 	if (mutex_inherits(mutex))
@@ -230,12 +252,12 @@ static void release_slow(uthread_mutex_t *m)
 	while ((wt = waitq_first(q))) {
 		if (!waitq_choose(q, wt))
 			continue;
-		store_relaxed(&m->_owner, waiter_id(wt));
+		set_owner(m, waiter_id(wt));
 		waiter_wake_chosen(wt);
 		OBJECT_UNLOCK(m);
 		return;
 	}
-	store_relaxed(&m->_owner, NULL);
+	set_owner(m, NULL);
 	store_release(&m->_state, FREE); /* pairs: take_free, lock_slow */
 	OBJECT_UNLOCK(m);
 }
@@ -244,7 +266,10 @@ static inline void release(uthread_mutex_t *m)
 {
 	uint32_t expected = HELD;
 
-	store_relaxed(&m->_owner, NULL);
+	if (UTHREAD_ASSERTIONS && m->_owner && m->_owner != self_id())
+		ut_warn("mutex %p is unlocked by another than who locked it",
+			(void *)m);
+	set_owner(m, NULL);
 	if (likely(__atomic_compare_exchange_n(&m->_state, &expected, FREE,
 					       false, __ATOMIC_RELEASE,
 					       __ATOMIC_RELAXED)))

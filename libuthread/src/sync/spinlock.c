@@ -18,11 +18,21 @@ int uthread_spin_destroy(uthread_spin_t *lock)
 	return load_acquire(&lock->_state) ? EBUSY : 0;
 }
 
+/* With assertions: for a line where it may not be held. */
+static inline void count_held(int n)
+{
+	struct uthread *me = UTHREAD_ASSERTIONS ? uthread_current() : NULL;
+
+	if (me)
+		me->spins += n;
+}
+
 static inline bool take(uthread_spin_t *lock, void *self)
 {
 	if (__atomic_exchange_n(&lock->_state, 1, __ATOMIC_ACQUIRE))
 		return false;
 	store_relaxed(&lock->_owner, self);
+	count_held(1);
 	return true;
 }
 
@@ -53,6 +63,7 @@ int uthread_spin_unlock(uthread_spin_t *lock)
 {
 	if (load_relaxed(&lock->_owner) != self_id())
 		return EPERM;
+	count_held(-1);
 	store_relaxed(&lock->_owner, NULL);
 	store_release(&lock->_state, 0); /* pairs: take() */
 	uthread_preempt_enable();

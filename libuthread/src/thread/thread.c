@@ -73,6 +73,19 @@ static void empty_cache(struct uthread *me)
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
+/* In a build with assertions. */
+static void say_what_it_holds(const struct uthread *me)
+{
+	const int mutexes = load_relaxed(&me->holds), spins = me->spins;
+
+	if (mutexes > 0)
+		ut_warn("uthread %u '%s' ends and still holds %d mutex%s",
+			me->id, me->name, mutexes, mutexes > 1 ? "es" : "");
+	if (spins > 0)
+		ut_warn("uthread %u '%s' ends and still holds %d spin lock%s",
+			me->id, me->name, spins, spins > 1 ? "s" : "");
+}
+
 /* Everything after the user's function. Never returns. */
 static __attribute__((noreturn)) void finish(struct uthread *me)
 {
@@ -89,6 +102,8 @@ static __attribute__((noreturn)) void finish(struct uthread *me)
 		if (unlikely(malloc_cache_is_much(me)))
 			empty_cache(me);
 	}
+	if (UTHREAD_ASSERTIONS)
+		say_what_it_holds(me);
 	if (unlikely(load_relaxed(&me->pi_held)))
 		pi_abandon(me);
 	region_enter(); /* for good */
@@ -210,6 +225,7 @@ int uthread_create(uthread_t *thread, const uthread_attr_t *attr,
 	ut->priority = a ? a->priority : 0;
 	ut->boost = 0;
 	ut->pi_held = ut->pi_waits = NULL;
+	ut->holds = ut->spins = 0;
 	ut->weight = a && a->weight ? a->weight : WEIGHT_DEFAULT;
 	ut->ran = 0;
 	if (unlikely(rt.policy))
