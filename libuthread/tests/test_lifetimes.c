@@ -87,8 +87,7 @@ static void *destroys_after_a_broadcast(void *arg)
 		CHECK_EQ(uthread_mutex_unlock(&m), 0);
 		for (int i = 0; i < WAITERS; i++)
 			joined(t[i]);
-		CHECK(!munmap((void *)((uintptr_t)cond &
-				       ~((uintptr_t)page - 1)),
+		CHECK(!munmap((void *)((uintptr_t)cond & ~((uintptr_t)page - 1)),
 			      (size_t)page));
 	}
 	return arg;
@@ -135,8 +134,7 @@ TEST(a_condition_that_pthreads_wait_for_may_be_destroyed_after_a_broadcast)
 		CHECK_EQ(uthread_mutex_unlock(&m), 0);
 		for (int i = 0; i < WAITERS; i++)
 			CHECK(!pthread_join(p[i], NULL));
-		CHECK(!munmap((void *)((uintptr_t)cond &
-				       ~((uintptr_t)page - 1)),
+		CHECK(!munmap((void *)((uintptr_t)cond & ~((uintptr_t)page - 1)),
 			      (size_t)page));
 	}
 }
