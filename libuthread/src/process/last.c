@@ -163,8 +163,9 @@ void last_begins(struct uthread *me)
 	if (!load_acquire(&rt.started))
 		return; /* nobody has ended, and who does will see it */
 	bias_heavy_fence(); /* pairs: the light one behind the count of ends */
-	/* A plain pthread leaves it to whoever ends next. */
-	while (!start_watcher() && me)
+	/* A plain pthread, and a uthread that is not the last, leave it to
+	 * whoever ends next: no end waits for a pthread that cannot be had. */
+	while (!start_watcher() && me && last_live() <= !(me->flags & UT_MAIN))
 		waiter_sleep(now_ns() + TRY_AGAIN_NS);
 }
 
