@@ -118,12 +118,14 @@ TEST(deadlines_while_others_come_and_go)
 /* What a worker is about to run itself is nobody's reason to wake up. */
 TEST(ones_own_loot_is_not_to_steal)
 {
-	struct worker w = { .count = 1 }, *all[1] = { &w };
+	static struct worker w; /* aligned */
+	struct worker *all[1] = { &w };
 	struct worker **kept = rt.workers;
 	int existing = rt.existing;
 
 	rt.workers = all;
 	rt.existing = 1;
+	w.count = 1;
 	CHECK(anything_to_steal(NULL));
 	CHECK(!anything_to_steal(&w));
 	w.count = 2;

@@ -151,6 +151,8 @@ TEST(under_load_fair)
 
 TEST(under_load_ticks_process)
 {
+	if (TEST_ASAN)
+		SKIP("no preemption under AddressSanitizer");
 	setenv("UTHREAD_TICK", "process:100us", 1);
 	start(1, 0, NULL);
 	under_load();
@@ -158,6 +160,8 @@ TEST(under_load_ticks_process)
 
 TEST(under_load_ticks_monitor)
 {
+	if (TEST_ASAN)
+		SKIP("no preemption under AddressSanitizer");
 	setenv("UTHREAD_TICK", "monitor:100us", 1);
 	start(1, 0, NULL);
 	under_load();
