@@ -106,11 +106,15 @@ TEST(lookups_go_on_beside_dlclose)
 /* Who closes sleeps in the kernel for a lookup that was stopped. */
 TEST(lookups_go_on_beside_dlclose_on_one_worker)
 {
+	if (TEST_ASAN)
+		SKIP("no preemption under AddressSanitizer");
 	bind_and_close(1, 0, UTHREAD_TLS_DEFAULT, false);
 }
 
 TEST(lookups_go_on_beside_dlclose_without_spares)
 {
+	if (TEST_ASAN)
+		SKIP("no preemption under AddressSanitizer");
 	bind_and_close(1, -1, UTHREAD_TLS_DEFAULT, false);
 }
 

@@ -125,6 +125,7 @@ static void run(const struct scenario *s, struct scenario_result *r)
 		.pin = 1,
 		.cpus = s->cpus,
 		.ncpus = s->ncpus,
+		.main = UTHREAD_MAIN_PTHREAD, /* it only looks on */
 	};
 	struct shared sh = { .s = s, .r = r };
 	struct one *all, *carriers;

@@ -50,6 +50,8 @@ void workers_start(json_t *trial, const int *cpus, int ncpus)
 		.tls = (enum uthread_tls)choice_or_default(trial, "tls", modes),
 		.policy = uthread_policy(
 			orders[choice_or_default(trial, "order", orders)]),
+		/* It only looks on, or is the other side of what is measured. */
+		.main = UTHREAD_MAIN_PTHREAD,
 	};
 	int err = uthread_init(&config);
 
