@@ -237,7 +237,11 @@ def c_environment(*folders: str) -> set[str]:
     names: set[str] = set()
     for folder in folders:
         for source in (ROOT / folder).rglob("*.c"):
-            names |= set(re.findall(r"\b(?:secure_)?getenv\(\s*\"(\w+)\"", source.read_text(encoding="utf-8")))
+            names |= set(
+                re.findall(
+                    r"\b(?:secure_)?getenv\(\s*\"(\w+)\"", source.read_text(encoding="utf-8")
+                )
+            )
     return names
 
 
