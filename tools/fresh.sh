@@ -196,6 +196,7 @@ passed_values() {
 # How the machine reaches its sources and pip its index, and whatever files
 # those settings name: certificates, folders of wheels.
 configure() {
+	local home=/root # of who runs the commands in there
 	local path pip=(/etc/pip.conf "${XDG_CONFIG_HOME:-$HOME/.config}/pip/pip.conf"
 		"$HOME/.pip/pip.conf")
 	printf '%s\n' "deb ${list//$'\n'/$'\ndeb '}" >"$root/etc/apt/sources.list"
@@ -207,9 +208,9 @@ configure() {
 		copy "$path"
 	done
 	copy "${pip[0]}"
-	copy "${pip[1]}" /root/.config/pip/pip.conf
-	copy "${pip[2]}" /root/.pip/pip.conf
-	copy "$HOME/.netrc" /root/.netrc
+	copy "${pip[1]}" "$home/.config/pip/pip.conf"
+	copy "${pip[2]}" "$home/.pip/pip.conf"
+	copy "$HOME/.netrc" "$home/.netrc"
 	while read -r path; do
 		[ -e "$root$path" ] || copy "$path"
 	done < <({
