@@ -350,9 +350,7 @@ TEST(in_mains_child_nobody_else_lives)
 	int status;
 	pid_t pid;
 
-	if (TEST_EMULATED)
-		SKIP("qemu-user starts no threads in the child of a process with threads");
-
+	need_threads_in_a_child();
 	joined(spawn(ends, NULL));
 	pid = fork();
 	CHECK(pid >= 0);

@@ -301,8 +301,7 @@ static void *forks_while_it_opens(void *arg)
 
 TEST(fork_inside_dlopen)
 {
-	if (TEST_EMULATED)
-		SKIP("qemu-user starts no threads in the child of a process with threads");
+	need_threads_in_a_child();
 	start_workers(2);
 	need_own_tls();
 	crowd(20, 0, more_of_it, NULL);
@@ -339,8 +338,7 @@ static void *forks_beside(void *arg)
 
 TEST(fork_and_setuid_beside_dlopen)
 {
-	if (TEST_EMULATED)
-		SKIP("qemu-user starts no threads in the child of a process with threads");
+	need_threads_in_a_child();
 	start_workers(2);
 	need_own_tls();
 	uthread_detach(spawn(opens_for_ever, NULL));

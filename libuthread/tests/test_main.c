@@ -369,8 +369,7 @@ TEST(main_forks_and_goes_on_in_the_child)
 	int count = 0, status;
 	pid_t pid;
 
-	if (TEST_EMULATED)
-		SKIP("qemu-user starts no threads in the child of a process with threads");
+	need_threads_in_a_child();
 	begin(2);
 	joined(spawn(plus_one, &count));
 	pid = fork();

@@ -232,8 +232,7 @@ TEST(fork_while_others_are_stopped_in_malloc)
 {
 	uthread_t t[13];
 
-	if (TEST_EMULATED)
-		SKIP("qemu-user starts no threads in the child of a process with threads");
+	need_threads_in_a_child();
 	start(2, -1);
 	for (int i = 0; i < 12; i++)
 		t[i] = i % 3 ? spawn(allocates, NULL) :

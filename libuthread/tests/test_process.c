@@ -6,22 +6,9 @@
 #include <grp.h>
 #include <spawn.h>
 
-#include "util.h"
+#include "fork_util.h"
 
 extern char **environ;
-
-static void ended_with(pid_t pid, int want)
-{
-	int status;
-
-	CHECK(pid > 0);
-	while (waitpid(pid, &status, 0) < 0)
-		CHECK_EQ(errno, EINTR);
-	if (WIFSIGNALED(status))
-		fprintf(stderr, "child ended by signal %d\n", WTERMSIG(status));
-	CHECK(WIFEXITED(status));
-	CHECK_EQ(WEXITSTATUS(status), want);
-}
 
 static void *plus_one(void *arg)
 {
@@ -46,13 +33,6 @@ static void use_runtime_in_child(int n)
 {
 	if (!TEST_EMULATED)
 		use_runtime(n);
-}
-
-static void start(int workers)
-{
-	if (TEST_EMULATED)
-		setenv("UTHREAD_TICK", "off", 1);
-	start_workers(workers);
 }
 
 /* ---- fork ---- */
@@ -186,8 +166,7 @@ TEST(fork_in_main_starts_the_runtime_afresh)
 {
 	uthread_t t[10];
 
-	if (TEST_EMULATED)
-		SKIP("qemu-user starts no threads in the child of a process with threads");
+	need_threads_in_a_child();
 	setenv("UTHREAD_MAIN", "0", 1);
 	start(2);
 	for (int i = 0; i < 10; i++)

@@ -398,8 +398,7 @@ static void *in_child_of_fork(void *arg)
 
 TEST(in_the_child_of_a_fork)
 {
-	if (TEST_EMULATED)
-		SKIP("qemu-user starts no threads there");
+	need_threads_in_a_child();
 	start(4, UTHREAD_TICK_MIN, NULL);
 	set(2);
 	in_uthread(in_child_of_fork, NULL);

@@ -248,6 +248,27 @@ static inline void need_own_tls(void)
 		SKIP(uthread_tls_reason());
 }
 
+/* Skip where a child of a fork cannot have workers. */
+static inline void need_threads_in_a_child(void)
+{
+	if (TEST_EMULATED)
+		SKIP("qemu-user starts no threads in the child of a process with threads");
+}
+
+/* Wait for the child, which must end with that status. */
+static inline void ended_with(pid_t pid, int want)
+{
+	int status;
+
+	CHECK(pid > 0);
+	while (waitpid(pid, &status, 0) < 0)
+		CHECK_EQ(errno, EINTR);
+	if (WIFSIGNALED(status))
+		fprintf(stderr, "child ended by signal %d\n", WTERMSIG(status));
+	CHECK(WIFEXITED(status));
+	CHECK_EQ(WEXITSTATUS(status), want);
+}
+
 /* A small generator with the state in the caller's hands (xorshift64*). */
 static inline uint64_t test_random(uint64_t *state)
 {

@@ -28,21 +28,6 @@ int soak_child(int argc, char **argv)
 	return (int)(n % 100);
 }
 
-static void ended_with(pid_t pid, int want)
-{
-	int status = 0;
-	pid_t got;
-
-	got = waitpid(pid, &status, 0);
-	if (got != pid)
-		fprintf(stderr, "waitpid: %s\n", strerror(errno));
-	CHECK_EQ(got, pid);
-	if (!WIFEXITED(status) || WEXITSTATUS(status) != want)
-		fprintf(stderr, "status %x, not an exit with %d\n",
-			(unsigned)status, want);
-	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == want);
-}
-
 static void check_words(int fd, unsigned n)
 {
 	char text[128] = "", want[128];
