@@ -26,15 +26,20 @@
  * with poll(), and only who used setsockopt() here pays for looking at the
  * clock first.
  *
- * Not here: calls with a signal mask, which are made to be interrupted;
- * pause() and the like for the same reason; and calls from inside libc, which
- * eintr.h knows on x86-64.
+ * A call with a signal mask is made to be interrupted, but by handlers. Between
+ * two turns the uthread's own mask is back, so what only the call's lets in
+ * comes in the call. The tick's signal is taken out of that mask; what the
+ * uthread has sent to itself and it lets in (signals/) comes first.
+ *
+ * Not here: pause() and the like, which only handlers end; and calls from inside
+ * libc, which eintr.h knows on x86-64.
  *
  * All is weak: a program that is linked with the archive may have its own.
  */
 #undef _FORTIFY_SOURCE /* its inline functions have the same names */
 
 #include "base/interpose.h"
+#include "base/ksignal.h"
 #include "base/san.h"
 #include "preempt/preempt.h"
 #include "sched/waiter.h"
@@ -165,6 +170,28 @@ static inline bool again(struct call *c)
 	return unlikely(ticked(c, errno));
 }
 
+/* ---- a call with a signal mask ---- */
+
+bool (*preempt_raised)(const sigset_t *mask);
+
+/* A handler has run: the call has ended before it began. */
+static bool interrupted_by_raised(const sigset_t *mask)
+{
+	if (likely(!mask) || !preempt_raised || !preempt_raised(mask))
+		return false;
+	errno = EINTR;
+	return true;
+}
+
+/* The mask as the kernel shall have it. */
+static const sigset_t *usable(const sigset_t *mask, sigset_t *copy)
+{
+	if (likely(!mask) || !rt.tick_ns || !uthread_current())
+		return mask;
+	ksig_set(copy, ksig_word(mask) & ~KSIG_BIT(rt.tick_signal));
+	return copy;
+}
+
 /* ---- the time that is left ---- */
 
 static inline uint64_t timespec_ns(const struct timespec *t)
@@ -241,10 +268,13 @@ WEAK int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout,
 	const struct timespec *said = timeout;
 	const uint64_t began = c.me ? now_ns() : 0;
 	struct timespec t;
+	sigset_t copy;
 	int got;
 
-	while ((got = LIBC(ppoll)(fds, n, timeout, mask)) == -1 && !mask &&
-	       again(&c))
+	if (interrupted_by_raised(mask))
+		return -1;
+	mask = usable(mask, &copy);
+	while ((got = LIBC(ppoll)(fds, n, timeout, mask)) == -1 && again(&c))
 		timeout = time_left(said, began, &t);
 	return got;
 }
@@ -280,10 +310,14 @@ WEAK int pselect(int n, fd_set *in, fd_set *out, fd_set *except,
 	const struct timespec *said = timeout;
 	const uint64_t began = c.me ? now_ns() : 0;
 	struct timespec t;
+	sigset_t copy;
 	int got;
 
+	if (interrupted_by_raised(mask))
+		return -1;
+	mask = usable(mask, &copy);
 	while ((got = LIBC(pselect)(n, in, out, except, timeout, mask)) == -1 &&
-	       !mask && again(&c))
+	       again(&c))
 		timeout = time_left(said, began, &t);
 	return got;
 }
@@ -305,10 +339,14 @@ WEAK int epoll_pwait(int fd, struct epoll_event *events, int n, int ms,
 {
 	CALL(c, SYS_epoll_pwait);
 	const uint64_t until = c.me ? ms_end(ms) : 0;
+	sigset_t copy;
 	int got;
 
+	if (interrupted_by_raised(mask))
+		return -1;
+	mask = usable(mask, &copy);
 	while ((got = LIBC(epoll_pwait)(fd, events, n, ms, mask)) == -1 &&
-	       !mask && again(&c))
+	       again(&c))
 		if (ms > 0)
 			ms = ms_left(until);
 	return got;
@@ -321,14 +359,18 @@ WEAK int epoll_pwait2(int fd, struct epoll_event *events, int n,
 	const struct timespec *said = timeout;
 	const uint64_t began = c.me ? now_ns() : 0;
 	struct timespec t;
+	sigset_t copy;
 	int got;
 
 	if (!LIBC(epoll_pwait2)) {
 		errno = ENOSYS;
 		return -1;
 	}
+	if (interrupted_by_raised(mask))
+		return -1;
+	mask = usable(mask, &copy);
 	while ((got = libc.epoll_pwait2(fd, events, n, timeout, mask)) == -1 &&
-	       !mask && again(&c))
+	       again(&c))
 		timeout = time_left(said, began, &t);
 	return got;
 }

@@ -113,6 +113,10 @@ struct call {
 	bool late; /* and is to be taken behind it */
 };
 
+/* Hook, set by signals/: what the caller has sent to itself and this mask lets
+ * in comes now, with it. True: a handler has run. */
+extern bool (*preempt_raised)(const sigset_t *mask);
+
 /* ---- preempt.c ---- */
 
 /* Take the tick that could not be taken inside a call of libc's. */

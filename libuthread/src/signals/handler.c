@@ -401,6 +401,7 @@ void signals_setup(void)
 {
 	rt.mask = mask_usable(mask_now());
 	preempt_signals = kept;
+	preempt_raised = mask_let_raised_in;
 	sched_hooks.mask_out = mask_out;
 	sched_hooks.mask_in = mask_in;
 	sched_hooks.base_signals = in_base;

@@ -143,6 +143,22 @@ void mask_send_raised(struct uthread *me, uint64_t mask)
 	}
 }
 
+bool mask_let_raised_in(const sigset_t *set)
+{
+	struct uthread *me = uthread_current();
+	const uint64_t mask = mask_usable(ksig_word(set));
+	uint32_t handled;
+	uint64_t was;
+
+	if (!me || likely(!(me->raised & ~mask)))
+		return false;
+	handled = me->handled;
+	was = mask_set(me, mask);
+	mask_send_raised(me, mask);
+	mask_set(me, was);
+	return me->handled != handled;
+}
+
 static uint64_t mask_of(const struct uthread *me)
 {
 	return me->flags & UT_MASK_UNSURE ? mask_usable(mask_now()) : me->mask;

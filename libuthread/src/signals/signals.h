@@ -70,5 +70,7 @@ void mask_in(struct here *h);
 void mask_base(struct worker *w, bool parks);
 /* Signals that it sent to itself and that are not blocked any more come now. */
 void mask_send_raised(struct uthread *me, uint64_t mask);
+/* The same at a call that waits with that mask. True: a handler has run. */
+bool mask_let_raised_in(const sigset_t *set);
 
 #endif

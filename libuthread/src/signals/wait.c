@@ -108,19 +108,14 @@ static int (*next_sigsuspend)(const sigset_t *);
 WEAK int sigsuspend(const sigset_t *set)
 {
 	struct uthread *me = uthread_current();
-	uint64_t mask, was;
+	uint64_t mask;
 	uint32_t handled;
 
 	if (!me)
 		return next_sigsuspend(set);
 	mask = mask_usable(ksig_word(set));
 	handled = me->handled;
-	if (me->raised & ~mask) {
-		/* What it sent to itself comes with that mask. */
-		was = mask_set(me, mask);
-		mask_send_raised(me, mask);
-		mask_set(me, was);
-	}
+	mask_let_raised_in(set);
 	while (me->handled == handled)
 		syscall(SYS_rt_sigsuspend, &mask, sizeof(mask));
 	errno = EINTR;
