@@ -2,8 +2,13 @@
 /*
  * every.h - one program, with each of its calls failing once and for good.
  *
- * A run is a process of its own; what it held at its end is compared with a run
- * in which nothing failed.
+ * A program is run again and again, in a process of its own: first as it is,
+ * then with its first call failing (faults.h), its second, and so on until it
+ * ends before the call that was to fail; then all that again with every later
+ * call of the same kind failing too. Whatever fails, it must get the error
+ * number that the header names, or go on as the manual says; it must not crash,
+ * hang, print anything but lines of the runtime, touch errno (ask.h), or hold
+ * more at its end than a run without failures.
  *
  * FAULTS_EVERY=1: every call of the long programs, not each so-many-th.
  * FAULTS_AT=N or N+: only the N-th call (and all later ones of its kind).
