@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * test_libc.c - what libc keys to the thread works for uthreads with own
- * TLS: stdio, ctype and locale, the resolver, pthread_getattr_np().
+ * TLS: stdio, ctype and locale, the resolver, pthread_getattr_np(), and what
+ * goes by the size of the stack.
  */
 #include <ctype.h>
+#include <glob.h>
 #include <langinfo.h>
 #include <locale.h>
 #include <math.h>
@@ -456,6 +458,69 @@ TEST(getattr_np_gives_the_uthreads_stack)
 	in_pthread(stack_in_a_pthread, NULL);
 	CHECK_EQ(uthread_sem_post(&tried), 0);
 	joined(t);
+}
+
+/* ---- the size of the stack ---- */
+
+/* By it libc decides whether the path goes on the stack, several times over.
+ * Short ones do on every stack: where the smallest of pthreads' is 128 KiB
+ * those of 32 KiB. */
+static char *long_pattern(size_t bytes)
+{
+	char *s = malloc(bytes + sizeof("/b*"));
+
+	CHECK(s);
+	memset(s, 'a', bytes);
+	strcpy(s + bytes, "/b*");
+	return s;
+}
+
+static void *globs(void *pattern)
+{
+	glob_t g = { 0 };
+
+	CHECK_EQ(glob(pattern, 0, NULL, &g), GLOB_NOMATCH);
+	globfree(&g);
+	free(pattern);
+	return NULL;
+}
+
+static void glob_in_a_pthread(size_t stack, size_t bytes)
+{
+	pthread_attr_t a;
+	pthread_t t;
+
+	CHECK(!pthread_attr_init(&a));
+	if (pthread_attr_setstacksize(&a, stack))
+		return; /* none that small */
+	CHECK(!pthread_create(&t, &a, globs, long_pattern(bytes)));
+	CHECK(!pthread_join(t, NULL));
+}
+
+static void glob_in_a_uthread(size_t stack, size_t bytes)
+{
+	uthread_attr_t a;
+
+	CHECK_EQ(uthread_attr_init(&a), 0);
+	CHECK_EQ(uthread_attr_setstacksize(&a, stack), 0);
+	joined(spawn_attr(&a, globs, long_pattern(bytes)));
+}
+
+TEST(long_pattern_leaves_a_small_stack_whole)
+{
+	start_workers(2);
+	need_own_tls();
+	for (int i = 0; i < 2; i++) { /* the second time from the pool */
+		for (size_t n = 33000; n < 64000; n += 6000) {
+			glob_in_a_pthread(64 << 10, n);
+			glob_in_a_uthread(64 << 10, n);
+		}
+		if (sysconf(_SC_THREAD_STACK_MIN) > 64 << 10)
+			continue;
+		for (size_t n = 1000; n < 64000; n += 1000)
+			glob_in_a_uthread(16 << 10, n);
+		glob_in_a_pthread(16 << 10, 30000);
+	}
 }
 
 TEST_MAIN()

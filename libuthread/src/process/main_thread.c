@@ -102,6 +102,7 @@ static int make_base(struct worker *w)
 	w->tp = tls_extra_new(map + bytes, MAIN_BASE_ID, &low);
 	if (!w->tp)
 		goto unmap;
+	own_stack_is(w->tp, map, low);
 	w->base_map = map;
 	w->base_bytes = bytes;
 	w->tls = tls_here(w->tp);

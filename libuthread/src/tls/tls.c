@@ -31,6 +31,7 @@
  *                     those left at the end are marked as the kernel would
  *   specific[0]       pthread_setspecific()
  *   __resp            the resolver's state, in struct pthread
+ *   its stack         or small ones overflow (own_stack.c)
  *   ctype tables      null until __ctype_init(): scanf and printf crash
  *   rseq cpu_id       "registration failed", or sched_getcpu() says 0
  *
@@ -205,6 +206,7 @@ struct uthread *tls_slot_new(unsigned class)
 		top = make_block(ut, (char *)ut);
 		if (top) {
 			ut->stack_top = top;
+			own_stack_is(ut->tcb, ut->slot, top);
 		} else {
 			stack_unused(ut);
 			ut = NULL;
@@ -560,6 +562,8 @@ int tls_setup(void)
 		bad = find_symbols();
 	if (!bad)
 		bad = prove_layout();
+	if (!bad)
+		bad = own_stack_setup(pd_of(arch_tp()), no_memory);
 	if (!bad)
 		bad = pthread_keys_setup(pd_of(arch_tp()));
 	if (!bad)

@@ -73,6 +73,12 @@ bool tls_db_field(const char *name, size_t *off);
  * a region. The memory is zero. */
 uintptr_t tls_build(char *limit, uint32_t id, bool listed, char **low);
 
+/* ---- own_stack.c ---- */
+/* On a pthread, whose struct that is. NULL, or `no_memory` if there is none. */
+const char *own_stack_setup(const char *pd, const char *no_memory);
+/* Whose block that is has this stack; its lowest page is the guard. */
+void own_stack_is(uintptr_t tp, const char *low, const char *top);
+
 /* ---- listed.c ---- */
 /* The list node of a block, before the block has variables. Not in a region. */
 void listed_add(char *node);
