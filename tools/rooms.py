@@ -61,8 +61,8 @@ TREES = (
         declared={
             ("process/start.c", "pthread_getattr_np"): "libc's, which thread only stands in for",
             ("process/main_thread.c", "pthread_getattr_np"): "libc's: main is no uthread yet",
-            ("base/panic.c", "write"): "libc's, before which preempt/calls.c stands",
-            ("stack/stack.c", "write"): "libc's, before which preempt/calls.c stands",
+            ("base/panic.c", "write"): "libc's, before which preempt/calls_socket.c stands",
+            ("stack/stack.c", "write"): "libc's, before which preempt/calls_socket.c stands",
         },
     ),
     Tree(

@@ -113,6 +113,8 @@ struct call {
 	bool late; /* and is to be taken behind it */
 };
 
+/* ---- calls_wait.c ---- */
+
 /* Hook, set by signals/: what the caller has sent to itself and this mask lets
  * in comes now, with it. True: a handler has run. */
 extern bool (*preempt_raised)(const sigset_t *mask);

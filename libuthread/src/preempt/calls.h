@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * calls.h - for who defines a call of libc's that sleeps (calls.c): libc's own,
+ * what a tick did to it, and the time that is left.
+ */
+#undef _FORTIFY_SOURCE /* its inline functions have the same names */
+
+#ifndef UTHREAD_CALLS_H
+#define UTHREAD_CALLS_H
+
+#include <limits.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/msg.h>
+#include <sys/select.h>
+#include <sys/sem.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <threads.h>
+#include <unistd.h>
+
+#include "base/interpose.h"
+#include "base/san.h"
+#include "preempt/preempt.h"
+
+/* All is weak: a program that is linked with the archive may have its own. */
+#define WEAK EXPORT __attribute__((weak))
+/* Another name of the same. */
+#define SAME(other, name) \
+	EXPORT __typeof__(name) other __attribute__((weak, alias(#name)))
+
+void __chk_fail(void) __attribute__((noreturn));
+
+/* ---- libc's ---- */
+
+#define CALLS(F)           \
+	F(poll)            \
+	F(ppoll)           \
+	F(select)          \
+	F(pselect)         \
+	F(epoll_wait)      \
+	F(epoll_pwait)     \
+	F(epoll_pwait2)    \
+	F(nanosleep)       \
+	F(clock_nanosleep) \
+	F(usleep)          \
+	F(sleep)           \
+	F(thrd_sleep)      \
+	F(semop)           \
+	F(semtimedop)      \
+	F(msgsnd)          \
+	F(msgrcv)          \
+	F(read)            \
+	F(write)           \
+	F(readv)           \
+	F(writev)          \
+	F(recv)            \
+	F(recvfrom)        \
+	F(recvmsg)         \
+	F(recvmmsg)        \
+	F(send)            \
+	F(sendto)          \
+	F(sendmsg)         \
+	F(sendmmsg)        \
+	F(accept)          \
+	F(accept4)         \
+	F(connect)         \
+	F(setsockopt)
+
+/* An older glibc has no epoll_pwait2(), and its headers do not name it. */
+int epoll_pwait2(int fd, struct epoll_event *events, int n,
+		 const struct timespec *timeout, const sigset_t *mask);
+
+extern struct calls_libc {
+#define F(name) __typeof__(name) *name;
+	CALLS(F)
+#undef F
+} calls_libc;
+
+#define LIBC(name)                 \
+	(likely(calls_libc.name) ? \
+		 calls_libc.name : \
+		 (NEXT(calls_libc.name, #name), calls_libc.name))
+
+/* ---- a call and its ticks ---- */
+
+static inline void call_leave(struct call *c)
+{
+	if (c->me)
+		store_relaxed(&c->me->call, c->outer);
+}
+
+static inline void call_enter(struct call *c, long nr)
+{
+	struct uthread *me = uthread_current();
+
+	c->me = me && rt.tick_ns ? me : NULL;
+	if (!c->me)
+		return;
+	c->nr = nr;
+	c->saved = errno;
+	c->ticked = c->late = false;
+	c->handled = load_relaxed(&me->handled);
+	c->outer = me->call;
+	barrier(); /* pairs: call_ticked(), same CPU */
+	store_relaxed(&me->call, c);
+}
+
+/* Unwinding leaves it, too. */
+#define CALL(c, nr)                                         \
+	struct call c __attribute__((cleanup(call_leave))); \
+	call_enter(&c, nr)
+
+/* It failed with `error`. Because of a tick alone? Then it is as if it had not
+ * been called. */
+bool call_was_ticked(struct call *c, int error);
+
+static inline bool again(struct call *c)
+{
+	return unlikely(call_was_ticked(c, errno));
+}
+
+/* ---- the time that is left ---- */
+
+#define NS_PER_S 1000000000u
+
+static inline uint64_t timespec_ns(const struct timespec *t)
+{
+	return (uint64_t)t->tv_sec > UINT64_MAX / NS_PER_S - 1 ?
+		       NO_DEADLINE :
+		       (uint64_t)t->tv_sec * NS_PER_S + (uint64_t)t->tv_nsec;
+}
+
+static inline uint64_t later(uint64_t now, uint64_t by)
+{
+	return by > NO_DEADLINE - now ? NO_DEADLINE : now + by;
+}
+
+static inline uint64_t left(uint64_t until, uint64_t now)
+{
+	return until > now ? until - now : 0;
+}
+
+static inline struct timespec timespec_of(uint64_t ns)
+{
+	return (struct timespec){ .tv_sec = (time_t)(ns / NS_PER_S),
+				  .tv_nsec = (long)(ns % NS_PER_S) };
+}
+
+#endif

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * calls_socket.c - calls of libc's that read and write (calls.c).
+ *
+ * Time-outs of sockets (SO_RCVTIMEO, SO_SNDTIMEO) the kernel would count from
+ * the start again: for them what is left is waited with poll(), and only who
+ * used setsockopt() here pays for looking at the clock first.
+ */
+#include "preempt/calls.h"
+
+#if !UTHREAD_SAN
+
+static bool timeouts; /* somebody has set one; atomic, and never unset */
+
+WEAK int setsockopt(int fd, int level, int name, const void *value,
+		    socklen_t bytes)
+{
+	if (level == SOL_SOCKET && (name == SO_RCVTIMEO || name == SO_SNDTIMEO))
+		store_relaxed(&timeouts, true);
+	return LIBC(setsockopt)(fd, level, name, value, bytes);
+}
+
+/* 0: it will do to look when the first tick has come. */
+static inline uint64_t socket_begin(void)
+{
+	return unlikely(load_relaxed(&timeouts)) ? now_ns() : 0;
+}
+
+/* The end of a call that began then; NO_DEADLINE: it has no time-out, or is
+ * about no socket. */
+static uint64_t socket_end(int fd, int option, uint64_t began)
+{
+	struct timeval tv = { 0 };
+	socklen_t bytes = sizeof(tv);
+
+	if (getsockopt(fd, SOL_SOCKET, option, &tv, &bytes) ||
+	    (!tv.tv_sec && !tv.tv_usec))
+		return NO_DEADLINE;
+	return later(
+		began ? began : now_ns(),
+		timespec_ns(&(struct timespec){
+			.tv_sec = tv.tv_sec, .tv_nsec = tv.tv_usec * 1000 }));
+}
+
+/* A tick ended it. True: it is to be called again, for it will not wait; false:
+ * it has failed, and errno says how. */
+static bool socket_wait(struct call *c, int fd, short events, uint64_t until)
+{
+	struct pollfd p = { .fd = fd, .events = events };
+	struct timespec t;
+	uint64_t now;
+	int got;
+
+	if (until == NO_DEADLINE)
+		return true;
+	do {
+		now = now_ns();
+		if (now >= until) {
+			errno = EAGAIN;
+			return false;
+		}
+		t = timespec_of(until - now);
+		got = LIBC(ppoll)(&p, 1, &t, NULL);
+	} while (!got || (got == -1 && again(c)));
+	return got > 0;
+}
+
+/* The call; its first argument is a descriptor. */
+#define SOCKET_CALL(nr, option, events, name, fd, ...)                   \
+	CALL(c, nr);                                                     \
+	uint64_t began, until = 0;                                       \
+	__typeof__(LIBC(name)(fd, __VA_ARGS__)) got;                     \
+                                                                         \
+	if (!c.me)                                                       \
+		return LIBC(name)(fd, __VA_ARGS__);                      \
+	began = socket_begin();                                          \
+	while ((got = LIBC(name)(fd, __VA_ARGS__)) == -1 && again(&c)) { \
+		if (!until)                                              \
+			until = socket_end(fd, option, began);           \
+		if (!socket_wait(&c, fd, events, until))                 \
+			break;                                           \
+	}                                                                \
+	return got
+
+#define RECEIVE(nr, name, fd, ...) \
+	SOCKET_CALL(nr, SO_RCVTIMEO, POLLIN, name, fd, __VA_ARGS__)
+#define SEND(nr, name, fd, ...) \
+	SOCKET_CALL(nr, SO_SNDTIMEO, POLLOUT, name, fd, __VA_ARGS__)
+
+WEAK ssize_t read(int fd, void *to, size_t bytes)
+{
+	RECEIVE(SYS_read, read, fd, to, bytes);
+}
+
+WEAK ssize_t write(int fd, const void *from, size_t bytes)
+{
+	SEND(SYS_write, write, fd, from, bytes);
+}
+
+WEAK ssize_t readv(int fd, const struct iovec *to, int n)
+{
+	RECEIVE(SYS_readv, readv, fd, to, n);
+}
+
+WEAK ssize_t writev(int fd, const struct iovec *from, int n)
+{
+	SEND(SYS_writev, writev, fd, from, n);
+}
+
+WEAK ssize_t recv(int fd, void *to, size_t bytes, int flags)
+{
+	RECEIVE(SYS_recvfrom, recv, fd, to, bytes, flags);
+}
+
+WEAK ssize_t recvfrom(int fd, void *to, size_t bytes, int flags,
+		      struct sockaddr *from, socklen_t *room)
+{
+	RECEIVE(SYS_recvfrom, recvfrom, fd, to, bytes, flags, from, room);
+}
+
+WEAK ssize_t recvmsg(int fd, struct msghdr *m, int flags)
+{
+	RECEIVE(SYS_recvmsg, recvmsg, fd, m, flags);
+}
+
+/* What is left of its own time-out the kernel has written there. */
+WEAK int recvmmsg(int fd, struct mmsghdr *m, unsigned n, int flags,
+		  struct timespec *timeout)
+{
+	RECEIVE(SYS_recvmmsg, recvmmsg, fd, m, n, flags, timeout);
+}
+
+WEAK ssize_t send(int fd, const void *from, size_t bytes, int flags)
+{
+	SEND(SYS_sendto, send, fd, from, bytes, flags);
+}
+
+WEAK ssize_t sendto(int fd, const void *from, size_t bytes, int flags,
+		    const struct sockaddr *to, socklen_t room)
+{
+	SEND(SYS_sendto, sendto, fd, from, bytes, flags, to, room);
+}
+
+WEAK ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
+{
+	SEND(SYS_sendmsg, sendmsg, fd, m, flags);
+}
+
+WEAK int sendmmsg(int fd, struct mmsghdr *m, unsigned n, int flags)
+{
+	SEND(SYS_sendmmsg, sendmmsg, fd, m, n, flags);
+}
+
+WEAK int accept(int fd, struct sockaddr *from, socklen_t *room)
+{
+	RECEIVE(SYS_accept, accept, fd, from, room);
+}
+
+WEAK int accept4(int fd, struct sockaddr *from, socklen_t *room, int flags)
+{
+	RECEIVE(SYS_accept4, accept4, fd, from, room, flags);
+}
+
+static bool is_local(int fd)
+{
+	socklen_t bytes = sizeof(int);
+	int domain = 0;
+
+	return !getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &bytes) &&
+	       domain == AF_UNIX;
+}
+
+/* A connection that has begun goes on without us: called again it waits for
+ * that one, and EALREADY is its way to say that the time is up. */
+WEAK int connect(int fd, const struct sockaddr *to, socklen_t bytes)
+{
+	CALL(c, SYS_connect);
+	uint64_t began, until = 0;
+	int got;
+
+	if (!c.me)
+		return LIBC(connect)(fd, to, bytes);
+	began = socket_begin();
+	while ((got = LIBC(connect)(fd, to, bytes)) == -1 && again(&c)) {
+		if (!until)
+			until = socket_end(fd, SO_SNDTIMEO, began);
+		if (until != NO_DEADLINE && now_ns() >= until) {
+			errno = is_local(fd) ? EAGAIN : EINPROGRESS;
+			break;
+		}
+	}
+	if (got == -1 && until && errno == EALREADY)
+		errno = EINPROGRESS;
+	return got;
+}
+
+/* ---- other names of the same ---- */
+
+SAME(__read, read);
+SAME(__write, write);
+SAME(__send, send);
+SAME(__connect, connect);
+
+/* What _FORTIFY_SOURCE makes of them, with the room there is. */
+ssize_t __read_chk(int fd, void *to, size_t bytes, size_t room);
+ssize_t __recv_chk(int fd, void *to, size_t bytes, size_t room, int flags);
+ssize_t __recvfrom_chk(int fd, void *to, size_t bytes, size_t room, int flags,
+		       struct sockaddr *from, socklen_t *length);
+
+WEAK ssize_t __read_chk(int fd, void *to, size_t bytes, size_t room)
+{
+	if (bytes > room)
+		__chk_fail();
+	return read(fd, to, bytes);
+}
+
+WEAK ssize_t __recv_chk(int fd, void *to, size_t bytes, size_t room, int flags)
+{
+	if (bytes > room)
+		__chk_fail();
+	return recv(fd, to, bytes, flags);
+}
+
+WEAK ssize_t __recvfrom_chk(int fd, void *to, size_t bytes, size_t room,
+			    int flags, struct sockaddr *from, socklen_t *length)
+{
+	if (bytes > room)
+		__chk_fail();
+	return recvfrom(fd, to, bytes, flags, from, length);
+}
+
+#endif

@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * calls_wait.c - calls of libc's that wait for descriptors, for a time, or for
+ * System V's semaphores and messages (calls.c).
+ *
+ * Time passes between two turns, so what is relative has its end noted at the
+ * start. A wait is never too short, and too long only by what any thread is
+ * that does not get the CPU at once.
+ *
+ * A call with a signal mask is made to be interrupted, but by handlers. Between
+ * two turns the uthread's own mask is back, so what only the call's lets in
+ * comes in the call. The tick's signal is taken out of that mask; what the
+ * uthread has sent to itself and it lets in (signals/) comes first.
+ */
+#include "preempt/calls.h"
+
+#if !UTHREAD_SAN
+
+#include "base/ksignal.h"
+
+static int ms_left(uint64_t until)
+{
+	const uint64_t ns = left(until, now_ns());
+
+	return (int)(ns / 1000000 + (ns % 1000000 != 0));
+}
+
+/* For those to whom NULL means for ever: it has been, and what it says now. */
+static const struct timespec *time_left(const struct timespec *said,
+					uint64_t began, struct timespec *t)
+{
+	if (!said)
+		return NULL;
+	*t = timespec_of(left(later(began, timespec_ns(said)), now_ns()));
+	return t;
+}
+
+/* ---- a call with a signal mask ---- */
+
+bool (*preempt_raised)(const sigset_t *mask);
+
+/* A handler has run: the call has ended before it began. */
+static bool interrupted_by_raised(const sigset_t *mask)
+{
+	if (likely(!mask) || !preempt_raised || !preempt_raised(mask))
+		return false;
+	errno = EINTR;
+	return true;
+}
+
+/* The mask as the kernel shall have it. */
+static const sigset_t *usable(const sigset_t *mask, sigset_t *copy)
+{
+	if (likely(!mask) || !rt.tick_ns || !uthread_current())
+		return mask;
+	ksig_set(copy, ksig_word(mask) & ~KSIG_BIT(rt.tick_signal));
+	return copy;
+}
+
+/* ---- waiting for descriptors ---- */
+
+#ifdef SYS_poll
+#define NR_POLL SYS_poll
+#define NR_EPOLL_WAIT SYS_epoll_wait
+#else
+#define NR_POLL SYS_ppoll
+#define NR_EPOLL_WAIT SYS_epoll_pwait
+#endif
+
+static inline uint64_t ms_end(int ms)
+{
+	return ms > 0 ? now_ns() + (uint64_t)ms * 1000000 : 0;
+}
+
+WEAK int poll(struct pollfd *fds, nfds_t n, int ms)
+{
+	CALL(c, NR_POLL);
+	const uint64_t until = c.me ? ms_end(ms) : 0;
+	int got;
+
+	while ((got = LIBC(poll)(fds, n, ms)) == -1 && again(&c))
+		if (ms > 0)
+			ms = ms_left(until);
+	return got;
+}
+
+WEAK int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout,
+	       const sigset_t *mask)
+{
+	CALL(c, SYS_ppoll);
+	const struct timespec *said = timeout;
+	const uint64_t began = c.me ? now_ns() : 0;
+	struct timespec t;
+	sigset_t copy;
+	int got;
+
+	if (interrupted_by_raised(mask))
+		return -1;
+	mask = usable(mask, &copy);
+	while ((got = LIBC(ppoll)(fds, n, timeout, mask)) == -1 && again(&c))
+		timeout = time_left(said, began, &t);
+	return got;
+}
+
+/* The kernel leaves the sets alone when it is interrupted. What is left is
+ * written to the time-out by libc. */
+WEAK int select(int n, fd_set *in, fd_set *out, fd_set *except,
+		struct timeval *timeout)
+{
+	CALL(c, SYS_pselect6);
+	uint64_t until = 0, us;
+	int got;
+
+	if (c.me && timeout)
+		until = later(now_ns(),
+			      timespec_ns(&(struct timespec){
+				      .tv_sec = timeout->tv_sec,
+				      .tv_nsec = timeout->tv_usec * 1000 }));
+	while ((got = LIBC(select)(n, in, out, except, timeout)) == -1 &&
+	       again(&c))
+		if (timeout) {
+			us = left(until, now_ns()) / 1000 + 1;
+			timeout->tv_sec = (time_t)(us / 1000000);
+			timeout->tv_usec = (suseconds_t)(us % 1000000);
+		}
+	return got;
+}
+
+WEAK int pselect(int n, fd_set *in, fd_set *out, fd_set *except,
+		 const struct timespec *timeout, const sigset_t *mask)
+{
+	CALL(c, SYS_pselect6);
+	const struct timespec *said = timeout;
+	const uint64_t began = c.me ? now_ns() : 0;
+	struct timespec t;
+	sigset_t copy;
+	int got;
+
+	if (interrupted_by_raised(mask))
+		return -1;
+	mask = usable(mask, &copy);
+	while ((got = LIBC(pselect)(n, in, out, except, timeout, mask)) == -1 &&
+	       again(&c))
+		timeout = time_left(said, began, &t);
+	return got;
+}
+
+WEAK int epoll_wait(int fd, struct epoll_event *events, int n, int ms)
+{
+	CALL(c, NR_EPOLL_WAIT);
+	const uint64_t until = c.me ? ms_end(ms) : 0;
+	int got;
+
+	while ((got = LIBC(epoll_wait)(fd, events, n, ms)) == -1 && again(&c))
+		if (ms > 0)
+			ms = ms_left(until);
+	return got;
+}
+
+WEAK int epoll_pwait(int fd, struct epoll_event *events, int n, int ms,
+		     const sigset_t *mask)
+{
+	CALL(c, SYS_epoll_pwait);
+	const uint64_t until = c.me ? ms_end(ms) : 0;
+	sigset_t copy;
+	int got;
+
+	if (interrupted_by_raised(mask))
+		return -1;
+	mask = usable(mask, &copy);
+	while ((got = LIBC(epoll_pwait)(fd, events, n, ms, mask)) == -1 &&
+	       again(&c))
+		if (ms > 0)
+			ms = ms_left(until);
+	return got;
+}
+
+WEAK int epoll_pwait2(int fd, struct epoll_event *events, int n,
+		      const struct timespec *timeout, const sigset_t *mask)
+{
+	CALL(c, SYS_epoll_pwait);
+	const struct timespec *said = timeout;
+	const uint64_t began = c.me ? now_ns() : 0;
+	struct timespec t;
+	sigset_t copy;
+	int got;
+
+	if (!LIBC(epoll_pwait2)) {
+		errno = ENOSYS;
+		return -1;
+	}
+	if (interrupted_by_raised(mask))
+		return -1;
+	mask = usable(mask, &copy);
+	while ((got = calls_libc.epoll_pwait2(fd, events, n, timeout, mask)) ==
+		       -1 &&
+	       again(&c))
+		timeout = time_left(said, began, &t);
+	return got;
+}
+
+/* ---- sleeping ---- */
+
+/* On the clock by which it sleeps: the real one may be set meanwhile, and what
+ * is relative does not care. */
+static uint64_t clock_ns(clockid_t clock)
+{
+	struct timespec t;
+
+	if (clock == CLOCK_REALTIME || clock == CLOCK_TAI)
+		return now_ns();
+	return clock_gettime(clock, &t) ? 0 : timespec_ns(&t);
+}
+
+WEAK int clock_nanosleep(clockid_t clock, int flags,
+			 const struct timespec *time, struct timespec *rest)
+{
+	CALL(c, SYS_clock_nanosleep);
+	const uint64_t began = c.me ? clock_ns(clock) : 0;
+	const struct timespec *said = time;
+	struct timespec t, r = { 0 };
+	int err;
+
+	if (!c.me)
+		return LIBC(clock_nanosleep)(clock, flags, time, rest);
+	while ((err = LIBC(clock_nanosleep)(clock, flags, time, &r)) &&
+	       call_was_ticked(&c, err))
+		if (!(flags & TIMER_ABSTIME)) {
+			t = timespec_of(left(later(began, timespec_ns(said)),
+					     clock_ns(clock)));
+			time = &t;
+		}
+	if (err == EINTR && rest && !(flags & TIMER_ABSTIME))
+		*rest = r;
+	return err;
+}
+
+WEAK int nanosleep(const struct timespec *time, struct timespec *rest)
+{
+	CALL(c, SYS_nanosleep);
+	const uint64_t began = c.me ? now_ns() : 0;
+	const struct timespec *said = time;
+	struct timespec t, r = { 0 };
+	int got;
+
+	if (!c.me)
+		return LIBC(nanosleep)(time, rest);
+	while ((got = LIBC(nanosleep)(time, &r)) == -1 && again(&c))
+		time = time_left(said, began, &t);
+	if (got == -1 && errno == EINTR && rest)
+		*rest = r;
+	return got;
+}
+
+WEAK int usleep(useconds_t us)
+{
+	const struct timespec t = timespec_of((uint64_t)us * 1000);
+
+	if (!uthread_current())
+		return LIBC(usleep)(us);
+	return nanosleep(&t, NULL);
+}
+
+WEAK unsigned sleep(unsigned seconds)
+{
+	struct timespec t = { .tv_sec = (time_t)seconds };
+	const int saved = errno;
+
+	if (!uthread_current())
+		return LIBC(sleep)(seconds);
+	if (nanosleep(&t, &t))
+		return (unsigned)t.tv_sec;
+	errno = saved;
+	return 0;
+}
+
+WEAK int thrd_sleep(const struct timespec *time, struct timespec *rest)
+{
+	int err;
+
+	if (!uthread_current())
+		return LIBC(thrd_sleep)(time, rest);
+	err = clock_nanosleep(CLOCK_REALTIME, 0, time, rest);
+	return err == EINTR ? -1 : err ? -2 : 0;
+}
+
+/* ---- System V ---- */
+
+WEAK int semop(int id, struct sembuf *ops, size_t n)
+{
+	CALL(c, SYS_semtimedop);
+	int got;
+
+	while ((got = LIBC(semop)(id, ops, n)) == -1 && again(&c))
+		;
+	return got;
+}
+
+WEAK int semtimedop(int id, struct sembuf *ops, size_t n,
+		    const struct timespec *timeout)
+{
+	CALL(c, SYS_semtimedop);
+	const struct timespec *said = timeout;
+	const uint64_t began = c.me ? now_ns() : 0;
+	struct timespec t;
+	int got;
+
+	while ((got = LIBC(semtimedop)(id, ops, n, timeout)) == -1 && again(&c))
+		timeout = time_left(said, began, &t);
+	return got;
+}
+
+WEAK int msgsnd(int id, const void *message, size_t bytes, int flags)
+{
+	CALL(c, SYS_msgsnd);
+	int got;
+
+	while ((got = LIBC(msgsnd)(id, message, bytes, flags)) == -1 &&
+	       again(&c))
+		;
+	return got;
+}
+
+WEAK ssize_t msgrcv(int id, void *message, size_t bytes, long type, int flags)
+{
+	CALL(c, SYS_msgrcv);
+	ssize_t got;
+
+	while ((got = LIBC(msgrcv)(id, message, bytes, type, flags)) == -1 &&
+	       again(&c))
+		;
+	return got;
+}
+
+/* ---- other names of the same ---- */
+
+SAME(__poll, poll);
+SAME(__select, select);
+SAME(__nanosleep, nanosleep);
+
+/* What _FORTIFY_SOURCE makes of them, with the room there is. */
+int __poll_chk(struct pollfd *fds, nfds_t n, int ms, size_t room);
+int __ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *timeout,
+		const sigset_t *mask, size_t room);
+
+WEAK int __poll_chk(struct pollfd *fds, nfds_t n, int ms, size_t room)
+{
+	if (room / sizeof(*fds) < n)
+		__chk_fail();
+	return poll(fds, n, ms);
+}
+
+WEAK int __ppoll_chk(struct pollfd *fds, nfds_t n,
+		     const struct timespec *timeout, const sigset_t *mask,
+		     size_t room)
+{
+	if (room / sizeof(*fds) < n)
+		__chk_fail();
+	return ppoll(fds, n, timeout, mask);
+}
+
+#endif
