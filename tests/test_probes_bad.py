@@ -196,7 +196,7 @@ def test_an_output_that_takes_nothing_is_told(probe: Path) -> None:
 
 
 def little_memory() -> None:
-    resource.setrlimit(resource.RLIMIT_AS, (384 << 20, 384 << 20))
+    resource.setrlimit(resource.RLIMIT_AS, (256 << 20, 256 << 20))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 

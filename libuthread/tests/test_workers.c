@@ -9,6 +9,7 @@
 #include "util.h"
 
 #include "base/nouns.h"
+#include "base/san.h"
 
 static void start(int workers, uint64_t tick_ns,
 		  const struct uthread_policy *policy)
@@ -462,6 +463,45 @@ TEST(the_number_follows_the_cpus)
 	store(&l.stop, 1);
 	for (int i = 0; i < 10; i++)
 		joined(t[i]);
+}
+
+/* ---- what they take ---- */
+
+static long address_space(void)
+{
+	FILE *f = fopen("/proc/self/status", "re");
+	char line[256];
+	long kb = 0;
+
+	CHECK(f);
+	while (!kb && fgets(line, sizeof(line), f))
+		sscanf(line, "VmSize: %ld", &kb);
+	fclose(f);
+	CHECK(kb);
+	return kb << 10;
+}
+
+/* malloc takes 64 MB for each thread that calls it while another does; a
+ * pthread's stack has as much as the program may have. */
+TEST(they_start_in_little_address_space)
+{
+	enum { MANY = 8, STACK = 256 << 10 };
+	struct uthread_config c = { .size = sizeof(c),
+				    .workers = MANY,
+				    .pin = 1 };
+	pthread_attr_t attr;
+	long before, grown;
+
+	if (UTHREAD_SAN || TEST_EMULATED)
+		SKIP("what imitates the machine has address space of its own");
+	CHECK(!pthread_attr_init(&attr));
+	CHECK(!pthread_attr_setstacksize(&attr, STACK));
+	CHECK(!pthread_setattr_default_np(&attr));
+	before = address_space();
+	CHECK_EQ(uthread_init(&c), 0);
+	grown = address_space() - before;
+	fprintf(stderr, "%ld MB\n", grown >> 20);
+	CHECK(grown < 96 << 20);
 }
 
 TEST_MAIN()

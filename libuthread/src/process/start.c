@@ -7,6 +7,7 @@
  * kernel thread where main becomes a uthread (main_thread.c), the others are
  * pthreads, detached, that live as long as the process.
  */
+#include <alloca.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,15 +62,14 @@ static void be_worker(struct worker *w)
 	if (w->cpu < 0)
 		return;
 	bytes = CPU_ALLOC_SIZE((size_t)w->cpu + 1);
-	set = CPU_ALLOC((size_t)w->cpu + 1);
-	if (!set)
-		return;
+	/* Not from malloc: for each thread that calls it, it takes 64 MB of
+	 * address space. */
+	set = alloca(bytes);
 	CPU_ZERO_S(bytes, set);
 	CPU_SET_S((size_t)w->cpu, bytes, set);
 	if (pthread_setaffinity_np(w->pthread, bytes, set))
 		ut_warn("worker %d: CPU %d is not to be had; it runs anywhere",
 			w->index, w->cpu);
-	CPU_FREE(set);
 }
 
 static void *worker_main(void *arg)
@@ -166,8 +166,8 @@ static struct worker *worker_alloc(const struct config *c, int i,
 		return NULL;
 	memset(w, 0, sizeof(*w));
 	w->seen_tick = calloc((size_t)rt.capacity, sizeof(w->seen_tick[0]));
-	if (!w->seen_tick) {
-		free(w);
+	if (!w->seen_tick || policy_worker_alloc(w)) {
+		worker_free(w);
 		return NULL;
 	}
 	w->index = i;
@@ -225,17 +225,25 @@ static void *prove(void *err)
 	return NULL;
 }
 
+#define PROVE_STACK (256ul << 10) /* as the monitor's: libc keeps it for that */
+
 /* What own TLS needs, on a pthread like any other. */
 static int prove_tls(void)
 {
 	sigset_t all, old;
+	pthread_attr_t attr;
 	int err, result;
 	pthread_t t;
 
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, PROVE_STACK);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	err = pthread_create(&t, NULL, prove, &result);
+	err = pthread_create(&t, &attr, prove, &result);
+	if (err == EINVAL) /* TLS is large, and lies there */
+		err = pthread_create(&t, NULL, prove, &result);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	pthread_attr_destroy(&attr);
 	if (err)
 		return EAGAIN;
 	pthread_join(t, NULL);

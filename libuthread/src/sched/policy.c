@@ -43,14 +43,19 @@ int policy_setup(const struct uthread_policy *p)
 	return 0;
 }
 
-int policy_worker_setup(struct worker *w)
+int policy_worker_alloc(struct worker *w)
 {
 	if (!rt.policy)
 		return 0;
 	w->policy_queue = calloc(1, rt.policy->queue_size + 1);
-	if (!w->policy_queue)
-		return ENOMEM;
-	return rt.policy->init ? rt.policy->init(w->policy_queue) : 0;
+	return w->policy_queue ? 0 : ENOMEM;
+}
+
+int policy_worker_setup(struct worker *w)
+{
+	if (!rt.policy || !rt.policy->init)
+		return 0;
+	return rt.policy->init(w->policy_queue);
 }
 
 /* CPU time of the worker: nobody is charged for what other processes took. */

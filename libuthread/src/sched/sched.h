@@ -97,6 +97,7 @@ void sched_unrest(struct worker *w);
 extern void (*sched_priority_changed)(struct uthread *ut);
 /* EINVAL for one that lacks something. NULL: first in, first out. */
 int policy_setup(const struct uthread_policy *policy);
+int policy_worker_alloc(struct worker *w); /* by who starts it */
 int policy_worker_setup(struct worker *w);
 
 /* ---- timer.c ---- */

@@ -13,11 +13,12 @@
  *	uint16_t counts[64]; struct tcache_entry *entries[64];
  *
  * in a chunk of its own, to which a thread-local pointer of libc's leads. Both
- * are found by what the first malloc() and free() on a new block change, and
+ * are found by what the first malloc() and free() of a new thread change, and
  * where something else is seen nothing is ever given back. Chunks are taken out
  * by malloc() itself; while all counts are at their highest, free() has no room
  * in the cache and frees them for all.
  */
+#include <link.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -127,19 +128,56 @@ void malloc_cache_reused(struct uthread *ut)
 
 /* ---- finding it ---- */
 
-/* On a block that is new to malloc. `volatile`: the compiler may leave out a
- * malloc() that is freed. */
-void malloc_cache_find(uintptr_t tp, ptrdiff_t off, size_t bytes)
+/* libc's variables of the caller: those that errno is one of. */
+struct libc_vars {
+	char *low;
+	size_t bytes;
+};
+
+static int find_libc(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	const uintptr_t mine = (uintptr_t)&errno;
+	struct libc_vars *vars = arg;
+	int i;
+
+	if (size < offsetof(struct dl_phdr_info, dlpi_tls_data) +
+			   sizeof(info->dlpi_tls_data))
+		return 1;
+	for (i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *ph = &info->dlpi_phdr[i];
+
+		if (ph->p_type != PT_TLS || !info->dlpi_tls_data ||
+		    mine - (uintptr_t)info->dlpi_tls_data >= ph->p_memsz)
+			continue;
+		*vars = (struct libc_vars){ info->dlpi_tls_data, ph->p_memsz };
+		return 1;
+	}
+	return 0;
+}
+
+/*
+ * A new pthread's block, and not one that we built: what malloc makes for a
+ * thread that calls it is address space of 64 MB, which the next thread has
+ * when a pthread ends, and nobody after a block that was only tried.
+ *
+ * `volatile`: the compiler may leave out a malloc() that is freed.
+ */
+void malloc_cache_find(void)
 {
 	static void *before[512];
-	void *volatile *words =
-		(void *volatile *)((tp + (uintptr_t)off + 7) & ~(uintptr_t)7);
-	size_t n = bytes / sizeof(*words), i, bin = 5;
+	void *volatile *words;
+	size_t n, i, bin = 5;
+	struct libc_vars vars = { NULL, 0 };
 	void *volatile p;
 	volatile struct cache *c;
 
-	if (cache_off || sizeof(void *) != 8 || bytes > sizeof(before))
+	if (cache_off || sizeof(void *) != 8)
 		return;
+	dl_iterate_phdr(find_libc, &vars);
+	if (!vars.low || vars.bytes > sizeof(before))
+		return;
+	words = (void *volatile *)(((uintptr_t)vars.low + 7) & ~(uintptr_t)7);
+	n = vars.bytes / sizeof(*words);
 	for (i = 0; i < n; i++)
 		before[i] = words[i];
 	p = malloc(bin_bytes(bin));
@@ -151,7 +189,8 @@ void malloc_cache_find(uintptr_t tp, ptrdiff_t off, size_t bytes)
 			continue;
 		free(p);
 		if (c->counts[bin] == 1 && c->entries[bin] == p)
-			cache_off = (ptrdiff_t)((uintptr_t)&words[i] - tp);
+			cache_off =
+				(ptrdiff_t)((uintptr_t)&words[i] - arch_tp());
 		return;
 	}
 	free(p);

@@ -433,20 +433,6 @@ void tls_modules_end(void)
 
 /* ---- start ---- */
 
-bool tls_modules_libc(ptrdiff_t *off, size_t *bytes)
-{
-	size_t i;
-
-	for (i = 0; modules && i < modules->n; i++) {
-		if (!modules->m[i].keep)
-			continue;
-		*off = modules->m[i].off;
-		*bytes = modules->m[i].memsz;
-		return true;
-	}
-	return false;
-}
-
 const char *tls_modules_setup(const char *no_memory)
 {
 	struct modules *list;

@@ -511,17 +511,13 @@ __attribute__((noinline)) static const char *try_block(uintptr_t tp)
 	pthread_mutex_t m = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
 	uintptr_t carrier = arch_tp();
 	const char *bad = NULL;
-	ptrdiff_t off = 0;
-	size_t bytes = 0;
 
-	tls_modules_libc(&off, &bytes);
 	arch_set_tp(tp);
 	barrier();
 	if ((uintptr_t)pthread_self() != (uintptr_t)pd_of(tp))
 		bad = "pthread_self() did not follow the thread pointer";
 	else if (pthread_mutex_lock(&m) || pthread_mutex_unlock(&m))
 		bad = "an error-checking mutex failed";
-	malloc_cache_find(tp, off, bytes);
 	barrier();
 	arch_set_tp(carrier);
 	return bad;
@@ -558,8 +554,10 @@ int tls_setup(void)
 		bad = "ThreadSanitizer keeps its thread record in the kernel thread's TLS";
 	if (!bad)
 		bad = arch_tp_unwritable();
-	if (!bad)
+	if (!bad) {
+		malloc_cache_find();
 		bad = find_symbols();
+	}
 	if (!bad)
 		bad = prove_layout();
 	if (!bad)

@@ -31,7 +31,7 @@ struct tls_layout {
 extern struct tls_layout tls_layout;
 
 /* ---- tls.c ---- */
-/* On the first carrier. ENOMEM, or 0 and tls_reason(). */
+/* On a new pthread, as the first thing it does. ENOMEM, or 0 and tls_reason(). */
 int tls_setup(void);
 const char *tls_reason(void); /* "" : own TLS works */
 /* Bytes a TLS block needs in a slot, alignment slack included. */
@@ -128,12 +128,9 @@ struct tls_hooks {
 
 extern struct tls_hooks tls_hooks;
 
-/* Where libc's own variables are, from the thread pointer. */
-bool tls_modules_libc(ptrdiff_t *off, size_t *bytes);
-
 /* ---- malloc_cache.c ---- */
-/* libc's variables are these; on a block with which nobody called malloc(). */
-void malloc_cache_find(uintptr_t tp, ptrdiff_t off, size_t bytes);
+/* On a pthread that never called malloc(). */
+void malloc_cache_find(void);
 /* At the end: must it be given back? Else it is counted. */
 bool malloc_cache_is_much(struct uthread *me);
 /* On the uthread's own TLS. No handler may call malloc() meanwhile. */
