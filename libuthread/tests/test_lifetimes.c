@@ -197,6 +197,76 @@ TEST(what_timed_out_waiters_waited_for_may_be_destroyed)
 	joined(spawn_on(0, destroys_when_their_time_is_up, NULL));
 }
 
+/* ---- an inheriting mutex that is gone is in no chain of loans ---- */
+
+static uthread_mutex_t other;
+
+static void inherits(uthread_mutex_t *it)
+{
+	uthread_mutexattr_t a;
+
+	CHECK_EQ(uthread_mutexattr_init(&a), 0);
+	CHECK_EQ(uthread_mutexattr_setprotocol(&a, UTHREAD_PRIO_INHERIT), 0);
+	CHECK_EQ(uthread_mutex_init(it, &a), 0);
+}
+
+static void *wants_the_other(void *arg)
+{
+	CHECK_EQ(uthread_mutex_lock(&other), 0);
+	CHECK_EQ(uthread_mutex_unlock(&other), 0);
+	return arg;
+}
+
+static void *gives_up_and_is_lent_to(void *arg)
+{
+	uthread_attr_t a;
+	int priority;
+	uthread_t t;
+
+	wants_the_mutex(NULL);
+	CHECK_EQ(uthread_mutex_lock(&other), 0);
+	CHECK_EQ(uthread_attr_init(&a), 0);
+	CHECK_EQ(uthread_attr_setpriority(&a, 20), 0);
+	CHECK_EQ(uthread_attr_setworker(&a, 0), 0);
+	t = spawn_attr(&a, wants_the_other, NULL);
+	uthread_yield();
+	CHECK_EQ(uthread_getpriority(uthread_self(), &priority), 0);
+	CHECK_EQ(priority, 20);
+	CHECK_EQ(uthread_mutex_unlock(&other), 0);
+	joined(t);
+	return arg;
+}
+
+static void *destroys_an_inheriting_mutex(void *arg)
+{
+	uthread_t t;
+
+	mutex = object_new(sizeof(*mutex));
+	inherits(mutex);
+	inherits(&other);
+	CHECK_EQ(uthread_mutex_lock(mutex), 0);
+	up = test_now() + 5 * MS;
+	t = spawn_on(0, gives_up_and_is_lent_to, NULL);
+	while (load(&waiting) < 1)
+		uthread_yield();
+	uthread_yield();
+	while (load(&rt.workers[0]->inbox_count) < 1)
+		;
+	CHECK_EQ(uthread_mutex_unlock(mutex), 0);
+	CHECK_EQ(uthread_mutex_destroy(mutex), 0);
+	object_free(mutex);
+	joined(t);
+	return arg;
+}
+
+TEST(who_gave_up_waiting_for_a_mutex_that_is_gone_can_be_lent_to)
+{
+	setenv("UTHREAD_TICK", "off", 1);
+	setenv("UTHREAD_POLICY", "priority", 1);
+	start_workers(2);
+	joined(spawn_on(0, destroys_an_inheriting_mutex, NULL));
+}
+
 /* ---- destroyed while the other side is still inside ---- */
 
 static void *posts(void *arg)

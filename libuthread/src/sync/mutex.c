@@ -103,6 +103,8 @@ int uthread_mutex_destroy(uthread_mutex_t *mutex)
 				(void *)mutex);
 		return EBUSY;
 	}
+	if (mutex_inherits(mutex))
+		pi_end(mutex);
 	/* Who freed it may still hold _lock (release_slow()), and the caller
 	 * is about to give the memory away. */
 	return waitq_end(&mutex->_lock, WAITQ(mutex));

@@ -33,5 +33,7 @@ void pi_init(uthread_mutex_t *m);
 int pi_lock(uthread_mutex_t *m, uint64_t deadline);
 int pi_trylock(uthread_mutex_t *m);
 int pi_unlock(uthread_mutex_t *m);
+/* It is free, and goes. */
+void pi_end(uthread_mutex_t *m);
 
 #endif

@@ -307,12 +307,14 @@ static bool hand_over(uthread_mutex_t *m, struct waiter *wt)
 	struct uthread *heir = wt->ut;
 	uintptr_t owner = (uintptr_t)waiter_id(wt);
 
+	/* It may be taken out with its time up, and not come by here again. */
+	if (heir)
+		store_relaxed(&heir->pi_waits, NULL);
 	if (!waitq_choose(q, wt))
 		return false;
 	store_relaxed(&m->_owner,
 		      (void *)(q->head ? owner | OWNER_CONTENDED : owner));
 	if (heir) {
-		store_relaxed(&heir->pi_waits, NULL);
 		if (q->head)
 			hold(heir, m);
 		boost(heir);
@@ -338,6 +340,19 @@ static void release_slow(uthread_mutex_t *m)
 		store_release(&m->_owner, NULL); /* pairs: take() */
 	if (me)
 		boost(me);
+	unlock_both(m);
+}
+
+/* Who is still queued has its time up, and is told to stay away: no walk may
+ * come here from it. */
+void pi_end(uthread_mutex_t *m)
+{
+	struct waiter *wt;
+
+	lock_both(m);
+	for (wt = WAITQ(m)->head; wt; wt = wt->next)
+		if (wt->ut && load_relaxed(&wt->state) != WAITER_WAITING)
+			store_relaxed(&wt->ut->pi_waits, NULL);
 	unlock_both(m);
 }
 
