@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 
 #include "base/interpose.h"
 #include "stack/stack.h"
@@ -61,6 +62,10 @@ static bool find_in_runpath(const char *file, const void *caller,
 			rest = p + 7;
 		else if (!strncmp(p, "${ORIGIN}", 9))
 			rest = p + 9;
+		/* Whoever makes a link to a program with others' rights says
+		 * where that is: the loader does not look there either. */
+		if (getauxval(AT_SECURE) && *p != '/')
+			continue;
 		if (snprintf(path, PATH_MAX, "%s%.*s/%s",
 			     rest == p ? "" : origin, (int)(end - rest), rest,
 			     file) < PATH_MAX &&
