@@ -50,7 +50,7 @@ static inline coroutine_t *start(void (*fn)(void *), void *arg)
 	return start_attr(NULL, fn, arg);
 }
 
-static inline struct coroutine_stats stats(void)
+static inline struct coroutine_stats coroutines_now(void)
 {
 	struct coroutine_stats st;
 
@@ -63,7 +63,7 @@ static inline void finish(void)
 	CHECK_EQ(coroutine_scheduler_destroy(sched), 0);
 }
 
-static inline void nothing(void *arg)
+static inline void ends_at_once(void *arg)
 {
 	(void)arg;
 }

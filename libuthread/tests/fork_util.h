@@ -15,9 +15,4 @@ static inline void start(int workers)
 	start_workers(workers);
 }
 
-static inline void *nothing(void *arg)
-{
-	return arg;
-}
-
 #endif

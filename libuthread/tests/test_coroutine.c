@@ -172,7 +172,7 @@ BOTH(resumes_nest_deeply)
 	sched = make(backend, COROUTINE_ROUND_ROBIN, 0, 0);
 	CHECK_EQ(coroutine_resume(start(nest, (void *)100)), 0);
 	CHECK_EQ(strlen(trace), 101);
-	CHECK_EQ(stats().finished, 101);
+	CHECK_EQ(coroutines_now().finished, 101);
 	finish();
 }
 
@@ -189,7 +189,7 @@ BOTH(run_is_round_robin)
 	start(turns, "E3");
 	CHECK_EQ(coroutine_run(sched), 0);
 	check_trace("ABCDEACDEACEC");
-	CHECK_EQ(stats().active, 0);
+	CHECK_EQ(coroutines_now().active, 0);
 	CHECK_EQ(coroutine_run(sched), 0); /* nothing to do */
 	check_trace("");
 	finish();
@@ -283,7 +283,7 @@ static void breeds(void *arg)
 	if (n) {
 		*(int *)arg = n - 1;
 		start(breeds, arg);
-		start(nothing, NULL);
+		start(ends_at_once, NULL);
 	}
 }
 
@@ -294,8 +294,8 @@ BOTH(run_ends_only_when_those_made_meanwhile_have_too)
 	sched = make(backend, COROUTINE_ROUND_ROBIN, 0, 0);
 	start(breeds, &n);
 	CHECK_EQ(coroutine_run(sched), 0);
-	CHECK_EQ(stats().created, 1001);
-	CHECK_EQ(stats().finished, 1001);
+	CHECK_EQ(coroutines_now().created, 1001);
+	CHECK_EQ(coroutines_now().finished, 1001);
 	finish();
 }
 
@@ -305,7 +305,7 @@ BOTH(switches_are_counted)
 	start(turns, "a5");
 	CHECK_EQ(coroutine_run(sched), 0);
 	/* In and out, for each of five turns. */
-	CHECK_EQ(stats().switches, 10);
+	CHECK_EQ(coroutines_now().switches, 10);
 	finish();
 }
 

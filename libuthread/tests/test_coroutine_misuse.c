@@ -11,7 +11,7 @@ BOTH(resume_of_a_finished_one_is_EINVAL)
 	coroutine_t *co;
 
 	sched = make(backend, COROUTINE_ROUND_ROBIN, 0, 0);
-	co = start(nothing, NULL);
+	co = start(ends_at_once, NULL);
 	CHECK_EQ(coroutine_resume(co), 0);
 	for (int i = 0; i < 3; i++)
 		CHECK_EQ(coroutine_resume(co), EINVAL);
@@ -69,7 +69,7 @@ BOTH(run_and_destroy_from_inside_are_EBUSY)
 	start(busy_inside, &co);
 	co = start(yield_once, NULL);
 	CHECK_EQ(coroutine_run(sched), 0);
-	CHECK_EQ(stats().finished, 2);
+	CHECK_EQ(coroutines_now().finished, 2);
 	finish();
 }
 
@@ -83,7 +83,7 @@ static void *not_mine(void *arg)
 	struct theirs *t = arg;
 	coroutine_t *co = (coroutine_t *)1;
 
-	CHECK_EQ(coroutine_create(t->s, &co, NULL, nothing, NULL), EPERM);
+	CHECK_EQ(coroutine_create(t->s, &co, NULL, ends_at_once, NULL), EPERM);
 	CHECK(co == (coroutine_t *)1);
 	CHECK_EQ(coroutine_resume(t->co), EPERM);
 	CHECK_EQ(coroutine_run(t->s), EPERM);
@@ -96,7 +96,7 @@ static void *owner_uthread(void *arg)
 	struct theirs *t = arg;
 
 	sched = t->s = make(COROUTINE_ASM, COROUTINE_ROUND_ROBIN, 0, 0);
-	t->co = start(nothing, NULL);
+	t->co = start(ends_at_once, NULL);
 	in_uthread(not_mine, t);
 	not_mine(t + 1); /* the pthread's, from a uthread */
 	CHECK_EQ(coroutine_run(sched), 0);
@@ -110,7 +110,7 @@ TEST(another_threads_is_EPERM)
 	pthread_t p;
 
 	sched = t[1].s = make(COROUTINE_ASM, COROUTINE_ROUND_ROBIN, 0, 0);
-	t[1].co = start(nothing, NULL);
+	t[1].co = start(ends_at_once, NULL);
 	CHECK(!pthread_create(&p, NULL, not_mine, &t[1]));
 	CHECK(!pthread_join(p, NULL));
 	start_workers(1); /* owner and stranger on one kernel thread */
@@ -166,9 +166,11 @@ TEST(larger_structs_will_do_if_the_rest_is_zero)
 	CHECK_EQ(coroutine_scheduler_init(&sched, &c.known), E2BIG);
 	c.more = 0;
 	CHECK_EQ(coroutine_scheduler_init(&sched, &c.known), 0);
-	CHECK_EQ(coroutine_create(sched, NULL, &a.known, nothing, NULL), E2BIG);
+	CHECK_EQ(coroutine_create(sched, NULL, &a.known, ends_at_once, NULL),
+		 E2BIG);
 	a.more = 0;
-	CHECK_EQ(coroutine_create(sched, NULL, &a.known, nothing, NULL), 0);
+	CHECK_EQ(coroutine_create(sched, NULL, &a.known, ends_at_once, NULL),
+		 0);
 	CHECK_EQ(coroutine_stats(sched, &st.known, sizeof(st)), 0);
 	CHECK_EQ(st.known.created, 1);
 	CHECK_EQ(st.more, 0);
@@ -182,23 +184,23 @@ TEST(create_with_senseless_attributes_is_EINVAL)
 	coroutine_t *co = NULL;
 
 	sched = make(COROUTINE_ASM, COROUTINE_ROUND_ROBIN, 0, 0);
-	CHECK_EQ(coroutine_create(NULL, &co, NULL, nothing, NULL), EINVAL);
+	CHECK_EQ(coroutine_create(NULL, &co, NULL, ends_at_once, NULL), EINVAL);
 	CHECK_EQ(coroutine_create(sched, &co, NULL, NULL, NULL), EINVAL);
 	a.size = sizeof(a) - 1;
-	CHECK_EQ(coroutine_create(sched, &co, &a, nothing, NULL), EINVAL);
+	CHECK_EQ(coroutine_create(sched, &co, &a, ends_at_once, NULL), EINVAL);
 	a.size = sizeof(a);
 	a.stack_size = COROUTINE_STACK_MIN - 1;
-	CHECK_EQ(coroutine_create(sched, &co, &a, nothing, NULL), EINVAL);
+	CHECK_EQ(coroutine_create(sched, &co, &a, ends_at_once, NULL), EINVAL);
 	CHECK(!co);
 	CHECK_EQ(coroutine_stats(sched, NULL, sizeof(st)), EINVAL);
 	CHECK_EQ(coroutine_stats(sched, &st, sizeof(st) - 1), EINVAL);
 	CHECK_EQ(coroutine_stats(NULL, &st, sizeof(st)), EINVAL);
-	CHECK_EQ(stats().created, 0);
+	CHECK_EQ(coroutines_now().created, 0);
 	a.stack_size = COROUTINE_STACK_MIN;
-	start_attr(&a, nothing, NULL);
-	CHECK_EQ(coroutine_create(sched, NULL, NULL, nothing, NULL), 0);
+	start_attr(&a, ends_at_once, NULL);
+	CHECK_EQ(coroutine_create(sched, NULL, NULL, ends_at_once, NULL), 0);
 	CHECK_EQ(coroutine_run(sched), 0);
-	CHECK_EQ(stats().finished, 2);
+	CHECK_EQ(coroutines_now().finished, 2);
 	finish();
 }
 

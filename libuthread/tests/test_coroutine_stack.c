@@ -28,8 +28,8 @@ TEST(stacks_of_finished_ones_are_used_again)
 	}
 	if (!TEST_ASAN) /* whose fake stack has the locals */
 		CHECK_EQ(at[0], at[1]);
-	CHECK_EQ(stats().stacks_created, 1);
-	CHECK_EQ(stats().stacks_reused, 999);
+	CHECK_EQ(coroutines_now().stacks_created, 1);
+	CHECK_EQ(coroutines_now().stacks_reused, 999);
 	finish();
 }
 
@@ -41,8 +41,8 @@ static void hundred(unsigned pool, uint64_t created)
 			start(yield_once, NULL);
 		CHECK_EQ(coroutine_run(sched), 0);
 	}
-	CHECK_EQ(stats().stacks_created, created);
-	CHECK_EQ(stats().stacks_reused, 200 - created);
+	CHECK_EQ(coroutines_now().stacks_created, created);
+	CHECK_EQ(coroutines_now().stacks_reused, 200 - created);
 	finish();
 }
 
@@ -71,12 +71,12 @@ BOTH(pool_gives_only_stacks_that_are_large_enough)
 	int done = 0;
 
 	sched = make(backend, COROUTINE_ROUND_ROBIN, COROUTINE_STACK_MIN, 0);
-	start(nothing, NULL);
+	start(ends_at_once, NULL);
 	CHECK_EQ(coroutine_run(sched), 0);
 	start_attr(&a, deep, &done);
 	CHECK_EQ(coroutine_run(sched), 0);
 	CHECK_EQ(done, 1);
-	CHECK_EQ(stats().stacks_created, 2);
+	CHECK_EQ(coroutines_now().stacks_created, 2);
 	finish();
 }
 
@@ -90,13 +90,13 @@ TEST(create_beyond_memory_is_ENOMEM_and_leaves_errno)
 	errno = EXDEV;
 	for (int i = 0; i < 3; i++) {
 		a.stack_size = sizes[i];
-		CHECK_EQ(coroutine_create(sched, &co, &a, nothing, NULL),
+		CHECK_EQ(coroutine_create(sched, &co, &a, ends_at_once, NULL),
 			 ENOMEM);
 	}
 	CHECK_EQ(errno, EXDEV);
 	CHECK(!co);
-	CHECK_EQ(stats().active, 0);
-	start(nothing, NULL);
+	CHECK_EQ(coroutines_now().active, 0);
+	start(ends_at_once, NULL);
 	CHECK_EQ(coroutine_run(sched), 0);
 	finish();
 }

@@ -95,11 +95,6 @@ static void *comes_later(void *arg)
 	return arg;
 }
 
-static void *nothing(void *arg)
-{
-	return arg;
-}
-
 static void *opens(void *name)
 {
 	open_lib(name);

@@ -374,11 +374,6 @@ EACH(connect)
 
 /* ---- when nobody waits any more ---- */
 
-static void *nothing(void *arg)
-{
-	return arg;
-}
-
 /* Ticks go on until one of them finds nobody who waits. */
 static void *calls_alone(void *arg)
 {

@@ -253,11 +253,6 @@ TEST(value_set_by_another_destructor_is_destroyed_too)
 	CHECK_EQ(calls, 2);
 }
 
-static void *nothing(void *arg)
-{
-	return arg;
-}
-
 static void does_a_lot(void *value)
 {
 	static uthread_mutex_t m = UTHREAD_MUTEX_INITIALIZER;

@@ -337,11 +337,6 @@ TEST(a_barrier_may_be_destroyed_by_its_serial_thread)
 
 /* ---- handles ---- */
 
-static void *nothing(void *arg)
-{
-	return arg;
-}
-
 static void *joins_twice(void *arg)
 {
 	struct timespec soon = test_in(MS);

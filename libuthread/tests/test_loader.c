@@ -33,11 +33,6 @@ static void *symbol(void *handle, const char *name)
 	return at;
 }
 
-static void *nothing(void *arg)
-{
-	return arg;
-}
-
 /* ---- lookups beside dlclose() ---- */
 
 #define COPIES 4

@@ -5,14 +5,6 @@
  */
 #include "util.h"
 
-static struct uthread_stats stats(void)
-{
-	struct uthread_stats st;
-
-	CHECK_EQ(uthread_stats(&st, sizeof(st)), 0);
-	return st;
-}
-
 /* Nobody sleeps in the kernel here; a spare that the monitor calls up all the
  * same, because a busy machine let a worker wait, would take its queue. */
 static void start(int workers, const char *policy)

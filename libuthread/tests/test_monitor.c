@@ -5,14 +5,6 @@
  */
 #include "util.h"
 
-static struct uthread_stats stats(void)
-{
-	struct uthread_stats st;
-
-	CHECK_EQ(uthread_stats(&st, sizeof(st)), 0);
-	return st;
-}
-
 static void start(int workers, int spares)
 {
 	struct uthread_config c = { .size = sizeof(c),

@@ -10,14 +10,6 @@ __attribute__((constructor)) static void cooperative(void)
 	setenv("UTHREAD_TICK", "off", 1);
 }
 
-static struct uthread_stats stats(void)
-{
-	struct uthread_stats st;
-
-	CHECK_EQ(uthread_stats(&st, sizeof(st)), 0);
-	return st;
-}
-
 static uthread_sem_t gate = UTHREAD_SEM_INITIALIZER(0);
 
 /* ---- order ---- */

@@ -25,7 +25,7 @@ static void handle(int sig, void (*handler)(int, siginfo_t *, void *),
 
 /* ---- what the program is told ---- */
 
-static void nothing(int sig, siginfo_t *si, void *uc)
+static void does_nothing(int sig, siginfo_t *si, void *uc)
 {
 	(void)sig;
 	(void)si;
@@ -42,13 +42,13 @@ TEST(sigaction_says_what_it_was_told)
 {
 	struct sigaction sa;
 
-	handle(SIGUSR1, nothing, SA_NODEFER | SA_ONSTACK);
+	handle(SIGUSR1, does_nothing, SA_NODEFER | SA_ONSTACK);
 	start_workers(1);
 	for (int i = 0; i < 2; i++) {
 		CHECK(!sigaction(SIGUSR1, NULL, &sa));
-		CHECK(sa.sa_sigaction == nothing);
+		CHECK(sa.sa_sigaction == does_nothing);
 		CHECK(sa.sa_flags & SA_NODEFER && sa.sa_flags & SA_ONSTACK);
-		handle(SIGUSR1, nothing, SA_NODEFER | SA_ONSTACK);
+		handle(SIGUSR1, does_nothing, SA_NODEFER | SA_ONSTACK);
 	}
 	CHECK(signal(SIGUSR1, simple) != SIG_ERR);
 	CHECK(!raise(SIGUSR1));
@@ -56,7 +56,7 @@ TEST(sigaction_says_what_it_was_told)
 	CHECK(!raise(SIGUSR1));
 	CHECK(signal(SIGUSR1, SIG_DFL) == SIG_IGN);
 	CHECK_EQ(came, 1);
-	handle(SIGUSR1, nothing, (int)SA_RESETHAND);
+	handle(SIGUSR1, does_nothing, (int)SA_RESETHAND);
 	CHECK(!raise(SIGUSR1));
 	CHECK(!sigaction(SIGUSR1, NULL, &sa));
 	CHECK(sa.sa_handler == SIG_DFL);

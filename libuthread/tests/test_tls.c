@@ -227,11 +227,6 @@ static uthread_mutex_t m = UTHREAD_MUTEX_INITIALIZER;
 static uthread_cond_t c = UTHREAD_COND_INITIALIZER;
 static uthread_sem_t none = UTHREAD_SEM_INITIALIZER(0);
 
-static void *nothing(void *arg)
-{
-	return arg;
-}
-
 static void *calls_everything(void *arg)
 {
 	struct timespec d;

@@ -5,14 +5,6 @@
 
 #include "util.h"
 
-static inline struct uthread_stats stats(void)
-{
-	struct uthread_stats st;
-
-	CHECK_EQ(uthread_stats(&st, sizeof(st)), 0);
-	return st;
-}
-
 static inline struct uthread_config config(int workers)
 {
 	struct uthread_config c;

@@ -112,6 +112,11 @@ static inline void *joined(uthread_t t)
 	return value;
 }
 
+static inline void *nothing(void *arg)
+{
+	return arg;
+}
+
 /* Run it in a uthread and wait for it: most claims are about uthreads. */
 static inline void *in_uthread(void *(*fn)(void *), void *arg)
 {
@@ -187,13 +192,18 @@ static inline void in_pthread(void *(*fn)(void *), void *arg)
 	crowd(0, 1, fn, arg);
 }
 
-/* Times that uthreads have waited for something so far. */
-static inline uint64_t parks(void)
+static inline struct uthread_stats stats(void)
 {
 	struct uthread_stats st;
 
 	CHECK_EQ(uthread_stats(&st, sizeof(st)), 0);
-	return st.parks;
+	return st;
+}
+
+/* Times that uthreads have waited for something so far. */
+static inline uint64_t parks(void)
+{
+	return stats().parks;
 }
 
 /* Wait until so many uthreads more than then wait for something. */
