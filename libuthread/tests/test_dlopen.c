@@ -3,9 +3,11 @@
  * test_dlopen.c - libraries with thread-local variables that come and go
  * while uthreads exist. The three are tls_module.c with static (initial-exec)
  * TLS, with little and with much dynamic TLS. They are found by their bare
- * names through the RUNPATH of this program.
+ * names through the RUNPATH of this program. In a namespace of its own
+ * (dlmopen()) a library has a libc of its own, too.
  */
 #include <dlfcn.h>
+#include <stdbool.h>
 
 #include "util.h"
 
@@ -13,27 +15,41 @@ static struct {
 	void *handle;
 	int *(*value)(void);
 	char *(*bytes)(size_t *n);
+	int (*mallocs)(int n);
 } lib;
+
+static bool elsewhere; /* in namespaces of their own */
 
 static const char *const names[] = { "tls_static.so", "tls_little.so",
 				     "tls_much.so" };
 
 static void open_lib(const char *name)
 {
-	lib.handle = dlopen(name, RTLD_NOW);
+	lib.handle = elsewhere ? dlmopen(LM_ID_NEWLM, name, RTLD_NOW) :
+				 dlopen(name, RTLD_NOW);
 	if (!lib.handle) {
 		fprintf(stderr, "%s\n", dlerror());
 		_exit(1);
 	}
 	*(void **)&lib.value = dlsym(lib.handle, "module_value");
 	*(void **)&lib.bytes = dlsym(lib.handle, "module_bytes");
-	CHECK(lib.value && lib.bytes);
+	*(void **)&lib.mallocs = dlsym(lib.handle, "module_mallocs");
+	CHECK(lib.value && lib.bytes && lib.mallocs);
 }
 
 static void close_lib(void)
 {
 	CHECK(!dlclose(lib.handle));
 	memset(&lib, 0, sizeof(lib));
+}
+
+static void go_elsewhere(void)
+{
+	/* Each libc would want one of its own. */
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+	SKIP("a sanitizer is in one namespace only");
+#endif
+	elsewhere = true;
 }
 
 /* ---- what a uthread sees ---- */
@@ -370,6 +386,51 @@ TEST(flags_and_the_program_itself)
 	start_workers(2);
 	other_uses(NULL);
 	in_uthread(other_uses, NULL);
+}
+
+/* ---- namespaces ---- */
+
+TEST(opened_in_other_namespaces_by_main)
+{
+	go_elsewhere();
+	check_opened_by(by_main);
+}
+
+TEST(opened_in_other_namespaces_by_a_uthread)
+{
+	go_elsewhere();
+	check_opened_by(in_uthread);
+}
+
+TEST(opened_in_another_namespace_before_the_start)
+{
+	go_elsewhere();
+	open_lib("tls_static.so");
+	start_workers(2);
+	need_own_tls();
+	crowd(2 * PARKED, 0, comes_later, NULL);
+	crowd(2 * PARKED, 0, comes_later, NULL);
+	close_lib();
+	crowd(2 * PARKED, 0, nothing, NULL);
+}
+
+static void *mallocs_elsewhere(void *arg)
+{
+	CHECK_EQ(lib.mallocs(SCALE(300000)), 0);
+	return arg;
+}
+
+TEST(malloc_of_another_namespace_is_not_stopped_with_shared_tls)
+{
+	struct uthread_config c = { .size = sizeof(c) };
+
+	go_elsewhere();
+	c.workers = 2;
+	c.tick_ns = MS / 10;
+	c.tls = UTHREAD_TLS_SHARED;
+	CHECK_EQ(uthread_init(&c), 0);
+	open_lib("tls_static.so");
+	crowd(8, 0, mallocs_elsewhere, NULL);
 }
 
 TEST_MAIN()

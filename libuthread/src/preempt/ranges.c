@@ -3,9 +3,9 @@
  * ranges.c - where libc's code lies, and that of libraries whose state is
  * thread-local: a tick asks where it found somebody.
  */
-#include <link.h>
 #include <string.h>
 
+#include "base/objects.h"
 #include "preempt/preempt.h"
 
 struct range {
@@ -13,7 +13,7 @@ struct range {
 	bool shared_only; /* a matter of shared TLS only */
 };
 
-#define RANGES 24
+#define RANGES 96 /* several for each of 16 namespaces */
 
 /*
  * Two tables in turn, by the last bit of `turn`. The one in use is never written
@@ -51,6 +51,17 @@ static bool is_libc(const char *name, bool *shared_only)
 	return false;
 }
 
+static bool find(const struct ranges *t, uintptr_t pc, bool shared)
+{
+	size_t i, n = load_relaxed(&t->n);
+
+	for (i = 0; i < n; i++)
+		if (pc >= load_relaxed(&t->r[i].low) &&
+		    pc < load_relaxed(&t->r[i].high))
+			return shared || !load_relaxed(&t->r[i].shared_only);
+	return false;
+}
+
 static int scan_object(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	struct ranges *t = arg;
@@ -67,6 +78,9 @@ static int scan_object(struct dl_phdr_info *info, size_t size, void *arg)
 		if (ph->p_type != PT_LOAD || !(ph->p_flags & PF_X))
 			continue;
 		low = info->dlpi_addr + ph->p_vaddr;
+		/* The loader is in all namespaces, and there is one. */
+		if (find(t, low, true))
+			continue;
 		store_relaxed(&t->r[t->n].low, low);
 		store_relaxed(&t->r[t->n].high, low + ph->p_memsz);
 		store_relaxed(&t->r[t->n].shared_only, shared_only);
@@ -83,19 +97,8 @@ void preempt_find_libc(void)
 
 	full_fence(); /* who sees what follows sees that its turn is over */
 	store_relaxed(&t->n, 0);
-	dl_iterate_phdr(scan_object, t);
+	objects_each(scan_object, t);
 	store_release(&turn, next); /* pairs: preempt_in_libc */
-}
-
-static bool find(const struct ranges *t, uintptr_t pc, bool shared)
-{
-	size_t i, n = load_relaxed(&t->n);
-
-	for (i = 0; i < n; i++)
-		if (pc >= load_relaxed(&t->r[i].low) &&
-		    pc < load_relaxed(&t->r[i].high))
-			return shared || !load_relaxed(&t->r[i].shared_only);
-	return false;
 }
 
 bool preempt_in_libc(uintptr_t pc, bool shared)

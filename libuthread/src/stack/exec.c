@@ -16,10 +16,10 @@
  * Rejected: libc's own word for it (_dl_stack_flags has a name for nobody);
  * executable stacks for all (a gift to whoever can write to one).
  */
-#include <link.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 
+#include "base/objects.h"
 #include "stack/stack.h"
 
 /* What libc takes an object for that says nothing. */
@@ -56,7 +56,7 @@ static const char *who_asks(void)
 {
 	const char *name = NULL;
 
-	if (!dl_iterate_phdr(scan, &name))
+	if (!objects_each(scan, &name))
 		return NULL;
 	return name && *name ? name : "the program";
 }

@@ -33,6 +33,8 @@ static bool find_in_runpath(const char *file, const void *caller,
 	ssize_t n;
 	Dl_info info;
 
+	if (!file || !*file || strchr(file, '/') || getenv("LD_LIBRARY_PATH"))
+		return false;
 	if (!dladdr1(caller, &info, (void **)&lm, RTLD_DL_LINKMAP) || !lm->l_ld)
 		return false;
 	for (d = lm->l_ld; d->d_tag != DT_NULL; d++) {
@@ -122,8 +124,7 @@ EXPORT void *dlopen(const char *file, int mode)
 	if (!next)
 		NEXT(next, "dlopen");
 	begin(&c);
-	if (file && *file && !strchr(file, '/') && !getenv("LD_LIBRARY_PATH") &&
-	    find_in_runpath(file, __builtin_return_address(0), path))
+	if (find_in_runpath(file, __builtin_return_address(0), path))
 		handle = next(path, mode);
 	if (!handle)
 		handle = next(file, mode);
@@ -136,13 +137,17 @@ EXPORT void *dlopen(const char *file, int mode)
 EXPORT void *dlmopen(Lmid_t space, const char *file, int mode)
 {
 	static void *(*next)(Lmid_t, const char *, int);
+	char path[PATH_MAX];
+	void *handle = NULL;
 	struct change c;
-	void *handle;
 
 	if (!next)
 		NEXT(next, "dlmopen");
 	begin(&c);
-	handle = next(space, file, mode);
+	if (find_in_runpath(file, __builtin_return_address(0), path))
+		handle = next(space, path, mode);
+	if (!handle)
+		handle = next(space, file, mode);
 	if (handle)
 		stack_exec_follow();
 	end(&c);

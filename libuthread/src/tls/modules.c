@@ -34,10 +34,10 @@
  * list (it may be in use, and lists change with libraries, not with threads).
  */
 #include <dlfcn.h>
-#include <link.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/objects.h"
 #include "stack/stack.h"
 #include "tls/tls.h"
 
@@ -47,7 +47,7 @@ struct module {
 	size_t gen; /* the loader's, when the module came */
 	ptrdiff_t off; /* from the thread pointer; static modules */
 	bool is_static;
-	bool keep; /* libc's own: survives reuse */
+	bool keep; /* a libc's own: survives reuse */
 	char *image; /* a copy */
 	size_t filesz, memsz;
 };
@@ -102,7 +102,7 @@ static struct dtv_entry *dtv_of(uintptr_t tp)
 static struct {
 	const char *first; /* &_dl_tls_dtv_slotinfo_list */
 	size_t len, next, slots; /* offsets */
-	size_t gen, size; /* of one slot */
+	size_t gen, map, size; /* of one slot */
 } notes;
 
 static bool find_notes(void)
@@ -119,7 +119,8 @@ static bool find_notes(void)
 	    !tls_db_field("_thread_db_dtv_slotinfo_list_next", &notes.next) ||
 	    !tls_db_field("_thread_db_dtv_slotinfo_list_slotinfo",
 			  &notes.slots) ||
-	    !tls_db_field("_thread_db_dtv_slotinfo_gen", &notes.gen))
+	    !tls_db_field("_thread_db_dtv_slotinfo_gen", &notes.gen) ||
+	    !tls_db_field("_thread_db_dtv_slotinfo_map", &notes.map))
 		return false;
 	notes.first = global + off;
 	notes.size = *size;
@@ -141,6 +142,30 @@ static size_t module_gen(size_t modid)
 				 notes.gen);
 }
 
+/* The number of the module that lies there, 0 if it has none. With the lock
+ * without which no library is unmapped. */
+static size_t module_at(ElfW(Addr) addr)
+{
+	const char *list = *(const char *const *)notes.first;
+	const struct link_map *map;
+	size_t before = 0, i, n;
+
+	for (; list; list = *(const char *const *)(list + notes.next)) {
+		n = *(const size_t *)(list + notes.len);
+		for (i = 0; i < n; i++) {
+			map = load_relaxed(
+				(const struct link_map *
+					 *)(uintptr_t)(list + notes.slots +
+						       i * notes.size +
+						       notes.map));
+			if (map && map->l_addr == addr)
+				return before + i;
+		}
+		before += n;
+	}
+	return 0;
+}
+
 /* ---- the list ---- */
 
 struct scan {
@@ -150,6 +175,21 @@ struct scan {
 };
 
 enum { SCAN_DONE = 0, SCAN_NO_ROOM = 1, SCAN_NO_MEMORY = 2 };
+
+/* Ours. */
+static bool has_errno(const struct module *m)
+{
+	return tls_layout.errno_off >= m->off &&
+	       tls_layout.errno_off < m->off + (ptrdiff_t)m->memsz;
+}
+
+/* Each namespace has one, with caches that would be lost. */
+static bool is_a_libc(const char *name)
+{
+	const char *base = strrchr(name, '/');
+
+	return !strncmp(base ? base + 1 : name, "libc.so.", 8);
+}
 
 /* libc calls it with its lock held: no module is unmapped meanwhile. */
 static int scan_module(struct dl_phdr_info *info, size_t size, void *arg)
@@ -172,6 +212,11 @@ static int scan_module(struct dl_phdr_info *info, size_t size, void *arg)
 			return SCAN_NO_ROOM;
 		m = &sc->list->m[sc->list->n];
 		m->modid = info->dlpi_tls_modid;
+		if (!m->modid)
+			m->modid = module_at(info->dlpi_addr);
+		/* Not yet, or no more. */
+		if (!m->modid)
+			continue;
 		m->gen = module_gen(m->modid);
 		m->filesz = ph->p_filesz;
 		m->memsz = ph->p_memsz;
@@ -186,8 +231,8 @@ static int scan_module(struct dl_phdr_info *info, size_t size, void *arg)
 							    NO_PLACE;
 		m->is_static = data && data != NO_PLACE;
 		m->off = (ptrdiff_t)((uintptr_t)data - sc->tp);
-		m->keep = m->is_static && tls_layout.errno_off >= m->off &&
-			  tls_layout.errno_off < m->off + (ptrdiff_t)m->memsz;
+		m->keep = m->is_static &&
+			  (has_errno(m) || is_a_libc(info->dlpi_name));
 		sc->list->n++;
 	}
 	return SCAN_DONE;
@@ -212,7 +257,7 @@ static struct modules *list_fill(struct scan *sc)
 		if (!sc->list)
 			return NULL;
 		sc->list->n = 0;
-		end = dl_iterate_phdr(scan_module, sc);
+		end = objects_each(scan_module, sc);
 		if (end == SCAN_DONE)
 			return sc->list;
 		list_free(sc->list);
@@ -448,8 +493,7 @@ const char *tls_modules_setup(const char *no_memory)
 		return no_memory;
 	/* We are new ourselves, so we know all modules. */
 	for (i = 0; i < list->n; i++)
-		if (!list->m[i].modid ||
-		    list->m[i].gen > (uintptr_t)dtv_of(arch_tp())[0].val)
+		if (list->m[i].gen > (uintptr_t)dtv_of(arch_tp())[0].val)
 			return "the loader's generation is not where it should be";
 	/* The blocks of an earlier start, in the child of a fork. */
 	if (modules) {
