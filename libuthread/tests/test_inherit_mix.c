@@ -139,12 +139,13 @@ static void *ends_holding(void *arg)
 BOSS(who_ends_takes_nothing_along, ends_holding, 1)
 
 /* In the child nobody waits, and what was lent is gone. */
-static __attribute__((unused)) void *forks(void *arg)
+static void *forks(void *arg)
 {
 	struct actor mid, high;
 	int status, p;
 	pid_t pid;
 
+	need_threads_in_a_child();
 	CHECK_EQ(uthread_setpriority(uthread_self(), 3), 0);
 	CHECK_EQ(uthread_mutex_lock(&m[0]), 0);
 	CHECK_EQ(uthread_mutex_lock(&m[1]), 0);
@@ -193,9 +194,7 @@ static __attribute__((unused)) void *forks(void *arg)
 	ends(&high);
 	return arg;
 }
-#if !TEST_EMULATED /* starts no threads in the child of one with threads */
 BOSS(nothing_is_lent_across_a_fork, forks, 1)
-#endif
 
 /* ---- many ---- */
 

@@ -566,8 +566,7 @@ static void *forks(void *arg)
 
 TEST(a_forked_child_is_preemptive_too)
 {
-	if (TEST_EMULATED)
-		SKIP("qemu-user cannot start threads in a forked child");
+	need_threads_in_a_child();
 	start(2);
 	in_uthread(forks, NULL);
 }

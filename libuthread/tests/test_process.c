@@ -28,7 +28,7 @@ static void use_runtime(int n)
 	}
 }
 
-/* qemu-user starts no threads in the child of a process with threads. */
+/* See need_threads_in_a_child(). */
 static void use_runtime_in_child(int n)
 {
 	if (!TEST_EMULATED)

@@ -258,7 +258,9 @@ static inline void need_own_tls(void)
 		SKIP(uthread_tls_reason());
 }
 
-/* Skip where a child of a fork cannot have workers. */
+/* Skip where a child of a fork cannot have workers. So it is with plain pthreads
+ * alone: a parent that has one more, a child that creates one, and qemu-user 7.2
+ * aborts (a table of its CPUs still has the parent's). */
 static inline void need_threads_in_a_child(void)
 {
 	if (TEST_EMULATED)
