@@ -8,8 +8,10 @@
  */
 #include "util.h"
 
+#include <aio.h>
 #include <dlfcn.h>
 #include <poll.h>
+#include <semaphore.h>
 #include <threads.h>
 #include <sys/epoll.h>
 #include <sys/ipc.h>
@@ -208,6 +210,55 @@ static int by_msgrcv(void)
 	return got == 1 ? 0 : -1;
 }
 
+static int by_sem_timedwait(void)
+{
+	struct timespec t;
+	sem_t sem;
+	int got;
+
+	CHECK(!sem_init(&sem, 0, 0));
+	CHECK(!clock_gettime(CLOCK_REALTIME, &t));
+	t.tv_nsec += WAIT_MS * 1000000;
+	t.tv_sec += t.tv_nsec / 1000000000;
+	t.tv_nsec %= 1000000000;
+	got = sem_timedwait(&sem, &t);
+	return got == -1 && errno == ETIMEDOUT ? 0 : -1;
+}
+
+static int by_sem_clockwait(void)
+{
+	struct timespec t = test_in(WAIT_MS * MS);
+	sem_t sem;
+	int got;
+
+	CHECK(!sem_init(&sem, 0, 0));
+	got = sem_clockwait(&sem, CLOCK_MONOTONIC, &t);
+	return got == -1 && errno == ETIMEDOUT ? 0 : -1;
+}
+
+static int by_aio_suspend(void)
+{
+	struct timespec t = test_time(WAIT_MS * MS);
+	struct aiocb a = { .aio_nbytes = 1 };
+	const struct aiocb *const all[] = { &a };
+	int fds[2], got, error;
+	char c;
+
+	CHECK(!pipe(fds));
+	a.aio_fildes = fds[0];
+	a.aio_buf = &c;
+	CHECK(!aio_read(&a));
+	got = aio_suspend(all, 1, &t);
+	error = errno;
+	CHECK_EQ(write(fds[1], "", 1), 1);
+	CHECK(!aio_suspend(all, 1, NULL));
+	CHECK_EQ(aio_return(&a), 1);
+	close(fds[0]);
+	close(fds[1]);
+	errno = error;
+	return got == -1 && errno == EAGAIN ? 0 : -1;
+}
+
 /* Two ends, of which the first waits for so long. */
 static void ends(int *s, int option)
 {
@@ -365,12 +416,40 @@ EACH(thrd_sleep)
 EACH(absolute_sleep)
 EACH(semtimedop)
 EACH(msgrcv)
+EACH(sem_timedwait)
+EACH(sem_clockwait)
+EACH(aio_suspend)
 EACH(read)
 EACH(recv)
 EACH(recvmsg)
 EACH(write)
 EACH(accept)
 EACH(connect)
+
+/* From inside libc, where a spare stands in: see eintr.h. */
+#if defined(__x86_64__)
+static int by_getc(void)
+{
+	FILE *f;
+	int s[2], c, error;
+
+	ends(s, SO_RCVTIMEO);
+	f = fdopen(s[0], "r");
+	CHECK(f != NULL);
+	errno = 0;
+	c = getc(f);
+	error = errno;
+	fclose(f);
+	close(s[1]);
+	errno = error;
+	return c == EOF && errno == EAGAIN ? 0 : -1;
+}
+
+TEST(stdio)
+{
+	through(by_getc, UTHREAD_TICK_WORKER, UTHREAD_TLS_DEFAULT, 1, 0);
+}
+#endif
 
 /* ---- when nobody waits any more ---- */
 

@@ -10,6 +10,7 @@
 
 #include <limits.h>
 #include <poll.h>
+#include <semaphore.h>
 #include <sys/epoll.h>
 #include <sys/msg.h>
 #include <sys/select.h>
@@ -51,6 +52,9 @@ void __chk_fail(void) __attribute__((noreturn));
 	F(semtimedop)      \
 	F(msgsnd)          \
 	F(msgrcv)          \
+	F(sem_timedwait)   \
+	F(sem_clockwait)   \
+	F(aio_suspend)     \
 	F(read)            \
 	F(write)           \
 	F(readv)           \
@@ -71,6 +75,11 @@ void __chk_fail(void) __attribute__((noreturn));
 /* An older glibc has no epoll_pwait2(), and its headers do not name it. */
 int epoll_pwait2(int fd, struct epoll_event *events, int n,
 		 const struct timespec *timeout, const sigset_t *mask);
+int sem_clockwait(sem_t *sem, clockid_t clock, const struct timespec *until);
+/* <aio.h> gives it another name where files are large. */
+struct aiocb;
+int aio_suspend(const struct aiocb *const requests[], int n,
+		const struct timespec *timeout);
 
 extern struct calls_libc {
 #define F(name) __typeof__(name) *name;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * calls_wait.c - calls of libc's that wait for descriptors, for a time, or for
- * System V's semaphores and messages (calls.c).
+ * calls_wait.c - calls of libc's that wait for descriptors, for a time, for
+ * System V's semaphores and messages, or with a time-out for what libc itself
+ * waits for by a futex, and tells when that ends (calls.c).
  *
  * Time passes between two turns, so what is relative has its end noted at the
  * start. A wait is never too short, and too long only by what any thread is
@@ -332,11 +333,55 @@ WEAK ssize_t msgrcv(int id, void *message, size_t bytes, long type, int flags)
 	return got;
 }
 
+/* ---- futexes with a time-out, of which libc tells ---- */
+
+WEAK int sem_timedwait(sem_t *sem, const struct timespec *until)
+{
+	CALL(c, SYS_futex);
+	int got;
+
+	while ((got = LIBC(sem_timedwait)(sem, until)) == -1 && again(&c))
+		;
+	return got;
+}
+
+WEAK int sem_clockwait(sem_t *sem, clockid_t clock,
+		       const struct timespec *until)
+{
+	CALL(c, SYS_futex);
+	int got;
+
+	if (!LIBC(sem_clockwait)) {
+		errno = ENOSYS;
+		return -1;
+	}
+	while ((got = calls_libc.sem_clockwait(sem, clock, until)) == -1 &&
+	       again(&c))
+		;
+	return got;
+}
+
+WEAK int aio_suspend(const struct aiocb *const requests[], int n,
+		     const struct timespec *timeout)
+{
+	CALL(c, SYS_futex);
+	const struct timespec *said = timeout;
+	const uint64_t began = c.me ? now_ns() : 0;
+	struct timespec t;
+	int got;
+
+	while ((got = LIBC(aio_suspend)(requests, n, timeout)) == -1 &&
+	       again(&c))
+		timeout = time_left(said, began, &t);
+	return got;
+}
+
 /* ---- other names of the same ---- */
 
 SAME(__poll, poll);
 SAME(__select, select);
 SAME(__nanosleep, nanosleep);
+SAME(aio_suspend64, aio_suspend);
 
 /* What _FORTIFY_SOURCE makes of them, with the room there is. */
 int __poll_chk(struct pollfd *fds, nfds_t n, int ms, size_t room);

@@ -65,13 +65,16 @@ static inline bool call_has_ended(const ucontext_t *uc)
 #if defined(__x86_64__)
 
 /* Code before the end of a call's instruction at `pc`: mov $number,%eax;
- * syscall; or with mov offset(%rsp),%edi in between. -1: it is something else. */
+ * syscall; or with mov offset(%rsp),%edi in between; or xor %eax,%eax; syscall,
+ * which is read(). -1: it is something else. */
 static inline long call_number(const unsigned char *pc)
 {
 	int32_t nr;
 
 	if (pc[-2] != 0x0f || pc[-1] != 0x05)
 		return -1;
+	if (pc[-4] == 0x31 && pc[-3] == 0xc0)
+		return SYS_read;
 	if (pc[-7] == 0xb8)
 		memcpy(&nr, pc - 6, sizeof(nr));
 	else if (pc[-11] == 0xb8 && pc[-6] == 0x8b && pc[-5] == 0x7c &&
