@@ -12,7 +12,7 @@
  * point of cancellation as before, because libc's own is called.
  *
  *	wrapper		leaves a struct call on its stack, known to its uthread
- *	handler		finds -EINTR where a call returns, below a struct
+ *	handler		finds -EINTR where a call returns, and a struct
  *			call: says so there. It does what it does about any
  *			sleeper: a spare worker stands in, or the uthread is
  *			stopped (preempt.c)

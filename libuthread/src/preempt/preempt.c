@@ -138,9 +138,9 @@ static struct call *call_of(const struct uthread *me, const ucontext_t *uc)
 {
 	struct call *c = load_relaxed(&me->call);
 
-	/* One that is not above was left by a longjmp() out of a handler. */
-	if (likely(!c) || (uintptr_t)c < (uintptr_t)UC_SP(uc) ||
-	    !call_has_ended(uc))
+	/* A handler begins with none (signals/handler.c): one that it has left
+	 * by a jump is not found here. */
+	if (likely(!c) || !call_has_ended(uc))
 		return NULL;
 	store_relaxed(&c->ticked, true);
 	return c;

@@ -109,13 +109,16 @@ static __attribute__((noreturn)) void run(int sig, siginfo_t *si,
 	struct uthread *me = uthread_current();
 	const bool sure = !(me->flags & UT_MASK_UNSURE), taking = me->taking;
 	const struct action a = action_take(sig);
+	struct call *const call = me->call;
 	const stack_t alt = me->alt;
 	uint64_t mask;
 
 	if (!is_gone(&a, sig)) {
 		note_handler(me, (uintptr_t)UC_SP(uc));
 		me->flags |= UT_MASK_UNSURE;
-		me->taking = false; /* it may be left by a jump */
+		/* It may be left by a jump. */
+		me->taking = false;
+		store_relaxed(&me->call, NULL);
 		me->handled++;
 		if (alt.ss_flags & (int)SS_AUTODISARM &&
 		    within(&mask, alt.ss_sp, alt.ss_size))
@@ -129,6 +132,7 @@ static __attribute__((noreturn)) void run(int sig, siginfo_t *si,
 		function_of (&a)(sig, si, uc);
 		if (alt.ss_flags & (int)SS_AUTODISARM)
 			me->alt = alt;
+		store_relaxed(&me->call, call);
 		me->taking = taking;
 	}
 	mask = mask_usable(ksig_word(&uc->uc_sigmask));
@@ -225,6 +229,7 @@ static __attribute__((noinline)) void run_kept(struct uthread *me, int sig,
 {
 	const bool sure = !(me->flags & UT_MASK_UNSURE);
 	const struct action a = action_take(sig);
+	struct call *const call = me->call;
 	struct worker *w = worker_current();
 	int saved = errno;
 	ucontext_t uc;
@@ -240,6 +245,7 @@ static __attribute__((noinline)) void run_kept(struct uthread *me, int sig,
 			mask_in_handler(&a, sig, me->mask | w->deferred));
 		note_handler(me, (uintptr_t)(&uc + 1));
 		me->flags |= UT_MASK_UNSURE;
+		store_relaxed(&me->call, NULL);
 		me->handled++;
 	}
 	w->mask_kept = me->mask;
@@ -258,6 +264,7 @@ static __attribute__((noinline)) void run_kept(struct uthread *me, int sig,
 	/* What it left in errno stays, as when the kernel calls it. */
 	region_enter();
 	w = worker_current();
+	store_relaxed(&me->call, call);
 	me->mask = mask_usable(ksig_word(&uc.uc_sigmask));
 	w->mask_kept = me->mask;
 	if (sure)

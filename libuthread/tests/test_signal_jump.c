@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_signal_jump.c - handlers that do not return: they leave what they have
+ * interrupted by siglongjmp() or setcontext(), a call of libc's that a tick
+ * must not end (preempt/calls.c) among it.
+ */
+#include <poll.h>
+#include <setjmp.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
+
+#include "ticks.h"
+
+#define ROUNDS SCALE(50)
+
+static sigjmp_buf env;
+static ucontext_t context;
+static volatile int by_context;
+static int asleep, left;
+
+static void leave(int sig)
+{
+	(void)sig;
+	add(&left, 1);
+	if (by_context)
+		setcontext(&context);
+	siglongjmp(env, 1);
+}
+
+static void handle(int sig, void (*handler)(int), int flags)
+{
+	struct sigaction sa;
+
+	memset(&sa, 0, sizeof(sa));
+	sa.sa_handler = handler;
+	sa.sa_flags = flags;
+	CHECK(!sigaction(sig, &sa, NULL));
+}
+
+/* Where the call had its record is the program's own again: a call that libc
+ * makes by itself, and that ticks end, must not be written down there. */
+static __attribute__((noinline)) void use_the_stack(void)
+{
+	const struct timespec t = test_time(5 * MS);
+	volatile char mine[16 << 10];
+	const uint64_t ticks = stats().ticks;
+
+	for (size_t i = 0; i < sizeof(mine); i++)
+		mine[i] = 'x';
+	while (stats().ticks < ticks + 2)
+		syscall(SYS_nanosleep, &t, NULL);
+	for (size_t i = 0; i < sizeof(mine); i++)
+		CHECK_EQ(mine[i], 'x');
+}
+
+static void *waits_and_is_left(void *arg)
+{
+	const struct timespec t = { 60, 0 };
+	sigset_t usr1;
+	volatile int i;
+
+	sigemptyset(&usr1);
+	sigaddset(&usr1, SIGUSR1);
+	CHECK(!pthread_sigmask(SIG_UNBLOCK, &usr1, NULL));
+	for (i = 0; i < ROUNDS; i++) {
+		const int before = load(&left);
+
+		if (by_context)
+			CHECK(!getcontext(&context));
+		if (load(&left) == before && !sigsetjmp(env, 1)) {
+			store(&asleep, 1);
+			CHECK_EQ(nanosleep(&t, NULL), -1);
+			CHECK(0);
+		}
+		CHECK_EQ(load(&left), before + 1);
+		use_the_stack();
+	}
+	store(&stop, 1);
+	return arg;
+}
+
+/* Its only worker is wanted by another all the time. */
+static void leaves_a_call(void)
+{
+	struct uthread_config c = config(1);
+	sigset_t usr1;
+	uthread_t t[2];
+
+	if (TEST_ASAN)
+		SKIP("no preemption under AddressSanitizer");
+	handle(SIGUSR1, leave, 0);
+	c.tick_ns = MS / 2;
+	c.spares = -1;
+	c.main = UTHREAD_MAIN_PTHREAD;
+	sigemptyset(&usr1);
+	sigaddset(&usr1, SIGUSR1);
+	CHECK(!pthread_sigmask(SIG_BLOCK, &usr1, NULL));
+	CHECK_EQ(uthread_init(&c), 0);
+	t[0] = spawn(waits_and_is_left, NULL);
+	t[1] = spawn(empty_loop, NULL);
+	while (!load(&stop)) {
+		if (load(&asleep)) {
+			store(&asleep, 0);
+			usleep(2000); /* until it sleeps, most times */
+			CHECK(!kill(getpid(), SIGUSR1));
+		}
+		usleep(500);
+	}
+	joined(t[0]);
+	joined(t[1]);
+	CHECK_EQ(left, ROUNDS);
+}
+
+TEST(siglongjmp_out_of_a_call)
+{
+	leaves_a_call();
+}
+
+TEST(setcontext_out_of_a_call)
+{
+	by_context = 1;
+	leaves_a_call();
+}
+
+TEST_MAIN()
