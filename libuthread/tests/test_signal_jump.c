@@ -11,7 +11,7 @@
 
 #include "ticks.h"
 
-#define ROUNDS SCALE(50)
+#define ROUNDS 50
 
 static sigjmp_buf env;
 static ucontext_t context;
@@ -88,6 +88,8 @@ static void leaves_a_call(void)
 
 	if (TEST_ASAN)
 		SKIP("no preemption under AddressSanitizer");
+	if (TEST_EMULATED)
+		SKIP("signals to threads of a guest");
 	handle(SIGUSR1, leave, 0);
 	c.tick_ns = MS / 2;
 	c.spares = -1;

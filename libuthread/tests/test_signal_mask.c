@@ -3,6 +3,7 @@
  * test_signal_mask.c - the signal mask and the alternate stack belong to the
  * uthread: they go where it goes, and no tick and no other uthread sees them.
  */
+#include <sched.h>
 #include <sys/syscall.h>
 
 #include "ticks.h"
@@ -316,6 +317,70 @@ TEST(sigtimedwait_is_not_ended_by_a_tick)
 	a = spawn(times_out, NULL);
 	joined(a);
 	joined(b);
+}
+
+/* ---- signals for one uthread alone ---- */
+
+static uthread_t the_one;
+static int strange;
+
+static void on_info(int sig, siginfo_t *si, void *uc)
+{
+	(void)uc;
+	if (!uthread_equal(uthread_self(), the_one) || sig != SIGUSR1 ||
+	    si->si_code != SI_USER || si->si_pid != getpid())
+		add(&strange, 1);
+	add(&came, 1);
+}
+
+static void *lets_it_in(void *arg)
+{
+	the_one = uthread_self();
+	block(SIG_UNBLOCK, SIGUSR1);
+	store((int *)arg, 1);
+	while (!load(&stop))
+		uthread_yield();
+	return arg;
+}
+
+static void *has_it_blocked(void *arg)
+{
+	CHECK(is_blocked(SIGUSR1));
+	while (!load(&stop))
+		uthread_yield();
+	return arg;
+}
+
+/* It often comes while the one gives its worker to another, or to nobody. */
+TEST(a_signal_comes_to_who_lets_it_in)
+{
+	struct sigaction sa;
+	int ready = 0;
+	uthread_t t[2];
+
+	if (TEST_ASAN)
+		SKIP("AddressSanitizer has functions of these names itself");
+	if (TEST_EMULATED)
+		SKIP("signals to threads of a guest");
+	memset(&sa, 0, sizeof(sa));
+	sa.sa_sigaction = on_info;
+	sa.sa_flags = SA_SIGINFO;
+	CHECK(!sigaction(SIGUSR1, &sa, NULL));
+	block(SIG_BLOCK, SIGUSR1);
+	start_workers(1);
+	t[0] = spawn(lets_it_in, &ready);
+	while (!load(&ready))
+		usleep(100);
+	t[1] = spawn(has_it_blocked, NULL);
+	for (int i = 1; i <= 500; i++) {
+		CHECK(!kill(getpid(), SIGUSR1));
+		while (load(&came) < i)
+			sched_yield();
+	}
+	store(&stop, 1);
+	joined(t[0]);
+	joined(t[1]);
+	CHECK_EQ(strange, 0);
 }
 
 /* ---- SIGPIPE ---- */

@@ -12,10 +12,11 @@
  * two stacks or in the base context is kept in the worker and everything else
  * is blocked until the end of the region, which runs the handler as a function
  * (kept(), from region_leave()). If who runs by then blocks it, the base
- * context runs it, uthread_self() being NULL there, as in a plain pthread.
- * A fault, raised by the instruction itself, is never kept. Rejected: sending
- * the signal to ourselves again and letting the kernel deliver it: of two with
- * a real-time number the first would come last.
+ * context runs it, uthread_self() being NULL there, as in a plain pthread; what
+ * that blocks too goes back to the process, for who does not. A fault, raised
+ * by the instruction itself, is never kept. Rejected: sending the signal to
+ * ourselves again at once and letting the kernel deliver it: of two with a
+ * real-time number the first would come last.
  *
  * Not on the worker's alternate stack. There a handler that is switched away
  * from would be overwritten by the next tick. The kernel must enter handlers
@@ -42,6 +43,7 @@
 #define SS_AUTODISARM (1u << 31) /* Linux 4.7; libc does not say it */
 #endif
 #define CALL_ROOM 2048 /* on an alternate stack, beside the frame */
+#define SENT_BACK (-4096) /* below all codes there are */
 
 typedef void handler_fn(int sig, siginfo_t *si, void *uc);
 
@@ -107,7 +109,8 @@ static __attribute__((noreturn)) void run(int sig, siginfo_t *si,
 					  ucontext_t *uc, bool set_mask)
 {
 	struct uthread *me = uthread_current();
-	const bool sure = !(me->flags & UT_MASK_UNSURE), taking = me->taking;
+	const bool sure = !(me->flags & UT_MASK_UNSURE);
+	const bool taking = me->taking, in_libc = me->in_libc;
 	const struct action a = action_take(sig);
 	struct call *const call = me->call;
 	const stack_t alt = me->alt;
@@ -117,7 +120,7 @@ static __attribute__((noreturn)) void run(int sig, siginfo_t *si,
 		note_handler(me, (uintptr_t)UC_SP(uc));
 		me->flags |= UT_MASK_UNSURE;
 		/* It may be left by a jump. */
-		me->taking = false;
+		me->taking = me->in_libc = false;
 		store_relaxed(&me->call, NULL);
 		me->handled++;
 		if (alt.ss_flags & (int)SS_AUTODISARM &&
@@ -134,6 +137,7 @@ static __attribute__((noreturn)) void run(int sig, siginfo_t *si,
 			me->alt = alt;
 		store_relaxed(&me->call, call);
 		me->taking = taking;
+		me->in_libc = in_libc;
 	}
 	mask = mask_usable(ksig_word(&uc->uc_sigmask));
 	ksig_set(&uc->uc_sigmask, mask);
@@ -142,7 +146,7 @@ static __attribute__((noreturn)) void run(int sig, siginfo_t *si,
 		/* They come here, as they would on the way back. */
 		region_enter();
 		me->mask = mask;
-		mask_install(worker_current(), mask);
+		mask_become(worker_current(), mask);
 		region_leave();
 		mask_send_raised(me, mask);
 	}
@@ -227,7 +231,7 @@ static int take_kept(struct worker *w, uint64_t some, siginfo_t *si)
 static __attribute__((noinline)) void run_kept(struct uthread *me, int sig,
 					       siginfo_t *si)
 {
-	const bool sure = !(me->flags & UT_MASK_UNSURE);
+	const bool sure = !(me->flags & UT_MASK_UNSURE), in_libc = me->in_libc;
 	const struct action a = action_take(sig);
 	struct call *const call = me->call;
 	struct worker *w = worker_current();
@@ -245,11 +249,13 @@ static __attribute__((noinline)) void run_kept(struct uthread *me, int sig,
 			mask_in_handler(&a, sig, me->mask | w->deferred));
 		note_handler(me, (uintptr_t)(&uc + 1));
 		me->flags |= UT_MASK_UNSURE;
+		me->in_libc = false;
 		store_relaxed(&me->call, NULL);
 		me->handled++;
 	}
-	w->mask_kept = me->mask;
 	mask_install(w, me->mask);
+	barrier();
+	w->mask_kept = me->mask; /* whatever came meanwhile saw */
 	region_leave();
 	errno = saved;
 	if (is_gone(&a, sig))
@@ -264,6 +270,7 @@ static __attribute__((noinline)) void run_kept(struct uthread *me, int sig,
 	/* What it left in errno stays, as when the kernel calls it. */
 	region_enter();
 	w = worker_current();
+	me->in_libc = in_libc;
 	store_relaxed(&me->call, call);
 	me->mask = mask_usable(ksig_word(&uc.uc_sigmask));
 	w->mask_kept = me->mask;
@@ -302,9 +309,25 @@ static void kept(void)
 	unpoison(w);
 	/* In a handler the kernel knows better, but where we changed it. */
 	if (w->mask != me->mask && (ran || !(me->flags & UT_MASK_UNSURE)))
-		mask_install(w, me->mask);
+		mask_become(w, me->mask);
 	region_leave();
 	mask_send_raised(me, me->mask);
+}
+
+/* Back to the process. The kernel lets no thread but the first say that a
+ * signal was sent by kill() or by itself, so such a code travels in disguise. */
+static bool send_back(int sig, siginfo_t *si)
+{
+	if (si->si_code >= 0 || si->si_code == SI_TKILL)
+		si->si_code = SENT_BACK - si->si_code;
+	return !syscall(SYS_rt_sigqueueinfo, getpid(), sig, si);
+}
+
+void handler_info(siginfo_t *si)
+{
+	if (unlikely(si->si_code <= SENT_BACK - SI_TKILL &&
+		     si->si_code >= SENT_BACK - 0xff))
+		si->si_code = SENT_BACK - si->si_code;
 }
 
 /* In the base context, where nothing is held. */
@@ -321,6 +344,8 @@ static void in_base(struct worker *w)
 		region_posts();
 	while (w->deferred) {
 		sig = take_kept(w, w->deferred, &si);
+		if (KSIG_BIT(sig) & rt.mask && send_back(sig, &si))
+			continue;
 		a = action_take(sig);
 		if (a.handler == (void *)SIG_IGN)
 			continue;
@@ -347,6 +372,7 @@ void handler_entry(int sig, siginfo_t *si, void *uc)
 	struct here *h = here_now();
 	struct worker *w = h->worker;
 
+	handler_info(si);
 	if (w && h->off && !fault) {
 		keep(w, h, sig, si, uc);
 		return;

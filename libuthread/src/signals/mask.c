@@ -57,6 +57,17 @@ void mask_install(struct worker *w, uint64_t mask)
 	ksig_mask(SIG_SETMASK, &mask, NULL);
 }
 
+void mask_become(struct worker *w, uint64_t mask)
+{
+	if (!load_relaxed(&w->deferred))
+		mask_install(w, mask);
+	barrier(); /* one may have come just before: what it saw is no more */
+	if (unlikely(load_relaxed(&w->deferred))) {
+		store_relaxed(&w->mask_kept, mask);
+		region_wait(here_now());
+	}
+}
+
 /* ---- the switches' ---- */
 
 /* Has the outermost handler been left by a jump? */
@@ -88,10 +99,7 @@ void mask_in(struct here *h)
 {
 	struct worker *w = h->worker;
 
-	if (w->deferred)
-		w->mask_kept = h->self->mask;
-	else
-		mask_install(w, h->self->mask);
+	mask_become(w, h->self->mask);
 	if (w->poison)
 		region_wait(h);
 }
@@ -228,17 +236,10 @@ static bool apply(int how, uint64_t set, uint64_t *mask)
 uint64_t mask_set(struct uthread *me, uint64_t mask)
 {
 	const uint64_t was = mask_of(me);
-	struct worker *w;
 
 	region_enter();
-	w = worker_current();
 	me->mask = mask;
-	if (w->deferred) {
-		w->mask_kept = mask; /* what waits is let in by its end */
-		region_wait(here_now());
-	} else {
-		mask_install(w, mask);
-	}
+	mask_become(worker_current(), mask);
 	region_leave();
 	return was;
 }

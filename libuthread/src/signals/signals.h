@@ -23,6 +23,8 @@
 void signals_setup(void);
 /* On the worker, before it runs anything. */
 void signals_worker_setup(struct worker *w);
+/* What the kernel says of a signal: as it was sent first. */
+void handler_info(siginfo_t *si);
 /* In the child of a fork; `me`: the uthread that did it, or NULL. */
 void signals_forked(struct uthread *me);
 
@@ -58,6 +60,9 @@ static inline uint64_t mask_usable(uint64_t mask)
 
 /* In a region: what the calling uthread's worker blocks from now on. */
 void mask_install(struct worker *w, uint64_t mask);
+/* The same for a uthread; while a signal waits for the end of the region, from
+ * then on. */
+void mask_become(struct worker *w, uint64_t mask);
 /* The kernel thread's, now. */
 uint64_t mask_now(void);
 /* The calling uthread's is another from now on; it was that. */

@@ -50,6 +50,8 @@ static int wait_for(struct uthread *me, const sigset_t *which, siginfo_t *si,
 		sig = (int)syscall(SYS_rt_sigtimedwait, &set, si,
 				   deadline == NO_DEADLINE ? NULL : &left,
 				   sizeof(set));
+		if (sig > 0 && si)
+			handler_info(si);
 		if (sig > 0 || errno != EINTR || me->handled != handled)
 			return sig;
 	}
