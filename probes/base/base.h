@@ -22,6 +22,8 @@
 void record_print(json_t *record);
 /* {"kind":kind, "schema":1} */
 json_t *record_new(const char *kind);
+/* The last one: there was one sample. */
+void record_end(void);
 /* Print the error record and end with status 2. */
 __attribute__((noreturn, format(printf, 3, 4))) void
 probe_fail(int err, const char *where, const char *fmt, ...);

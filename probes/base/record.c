@@ -27,6 +27,14 @@ void record_print(json_t *record)
 	json_decref(record);
 }
 
+void record_end(void)
+{
+	json_t *r = record_new("end");
+
+	json_object_set_new(r, "samples", json_integer(1));
+	record_print(r);
+}
+
 void probe_fail(int err, const char *where, const char *fmt, ...)
 {
 	json_t *r = record_new("error");

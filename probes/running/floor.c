@@ -232,7 +232,7 @@ void probe_floor(json_t *trial)
 	static const char *const kinds[] = { "self", "timer", NULL };
 	pthread_t *threads;
 	struct moment a, b;
-	json_t *o, *end;
+	json_t *o;
 	int *cpus, i, err;
 
 	trial_choice(trial, "model", models);
@@ -272,9 +272,7 @@ void probe_floor(json_t *trial)
 	json_object_set_new(o, "wall_ns", json_integer(b.ns - a.ns));
 	record(o, moment_scale(a, b));
 	record_print(o);
-	end = record_new("end");
-	json_object_set_new(end, "samples", json_integer(1));
-	record_print(end);
+	record_end();
 	free(threads);
 	free(cpus);
 }

@@ -209,9 +209,7 @@ void probe_gantt(json_t *trial)
 	json_object_set_new(o, "wall_ns", json_integer(wall));
 	json_object_set_new(o, "overflow_detected", json_boolean(overflow));
 	record_print(o);
-	o = record_new("end");
-	json_object_set_new(o, "samples", json_integer(1));
-	record_print(o);
+	record_end();
 	free(g.work);
 	free(g.priorities);
 	free(g.slices);

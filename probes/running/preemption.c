@@ -326,7 +326,7 @@ static void record_rounds(json_t *o)
 static void print_sample(const struct uthread_stats *before, int64_t wall_ns,
 			 double scale)
 {
-	json_t *o = record_new("sample"), *end;
+	json_t *o = record_new("sample");
 	struct dist gaps, periods;
 	int k, i;
 
@@ -348,9 +348,7 @@ static void print_sample(const struct uthread_stats *before, int64_t wall_ns,
 	record_delivery(o, scale);
 	workers_record(o, before);
 	record_print(o);
-	end = record_new("end");
-	json_object_set_new(end, "samples", json_integer(1));
-	record_print(end);
+	record_end();
 }
 
 void probe_preemption(json_t *trial)

@@ -173,7 +173,7 @@ void probe_scaling(json_t *trial)
 	bool is_alone = json_is_true(json_object_get(trial, "alone"));
 	struct uthread_stats before;
 	struct rusage a, b;
-	json_t *o, *end;
+	json_t *o;
 	int64_t i, sum = 0;
 
 	run.threads = trial_int(trial, "threads", 1, 10000000);
@@ -221,7 +221,5 @@ void probe_scaling(json_t *trial)
 	if (uthreads)
 		workers_record(o, &before);
 	record_print(o);
-	end = record_new("end");
-	set(end, "samples", 1);
-	record_print(end);
+	record_end();
 }

@@ -103,7 +103,6 @@ void probe_scenario(json_t *trial)
 	const struct model_ops *model = find_model(trial);
 	struct scenario s = { .model = model->name, .counter = &counter };
 	struct scenario_result r = { 0 };
-	json_t *end;
 
 	read_scenario(trial, &s);
 	r.threads = calloc((size_t)s.threads, sizeof(*r.threads));
@@ -114,9 +113,7 @@ void probe_scenario(json_t *trial)
 	policy_set(s.policy);
 	model->run(&s, &r);
 	print_sample(&s, &r);
-	end = record_new("end");
-	json_object_set_new(end, "samples", json_integer(1));
-	record_print(end);
+	record_end();
 	free(r.threads);
 	free(r.carriers);
 	free(s.cpus);

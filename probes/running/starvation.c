@@ -308,7 +308,7 @@ void probe_starvation(json_t *trial)
 	union thread *hogs, *answerers;
 	struct moment a, b;
 	int64_t i;
-	json_t *o, *end;
+	json_t *o;
 	int *cpus;
 
 	read_trial(trial);
@@ -347,9 +347,7 @@ void probe_starvation(json_t *trial)
 	if (run.hogs_are_uthreads)
 		workers_record(o, &before);
 	record_print(o);
-	end = record_new("end");
-	json_object_set_new(end, "samples", json_integer(1));
-	record_print(end);
+	record_end();
 	free(hogs);
 	free(answerers);
 	free(cpus);

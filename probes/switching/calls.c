@@ -321,7 +321,7 @@ static void perform(json_t *trial, int *cpus, int ncpus)
 void probe_calls(json_t *trial)
 {
 	static const char *const models[] = { "pthread", "uthread", NULL };
-	json_t *o, *end, *threads = json_array();
+	json_t *o, *threads = json_array();
 	int *cpus, ncpus, model;
 	int64_t signals;
 
@@ -352,8 +352,6 @@ void probe_calls(json_t *trial)
 	json_array_append_new(threads, record_thread(0, &run.result));
 	json_object_set_new(o, "threads", threads);
 	record_print(o);
-	end = record_new("end");
-	json_object_set_new(end, "samples", json_integer(1));
-	record_print(end);
+	record_end();
 	free(cpus);
 }

@@ -211,7 +211,7 @@ static void record_works(json_t *s, const struct overhead *o)
 void overhead_print(json_t *s, const struct overhead *o)
 {
 	int64_t first = INT64_MAX, last = 0, minflt = 0, majflt = 0;
-	json_t *threads = json_array(), *carriers = json_array(), *end;
+	json_t *threads = json_array(), *carriers = json_array();
 	int i;
 
 	for (i = 0; i < o->tasks; i++) {
@@ -245,7 +245,5 @@ void overhead_print(json_t *s, const struct overhead *o)
 	json_object_set_new(s, "threads", threads);
 	json_object_set_new(s, "carriers", carriers);
 	record_print(s);
-	end = record_new("end");
-	set(end, "samples", "", 1);
-	record_print(end);
+	record_end();
 }

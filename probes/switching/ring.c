@@ -365,7 +365,7 @@ void probe_ring(json_t *trial)
 					      "ucontext", NULL };
 	int model = trial_choice(trial, "model", models);
 	struct ring r;
-	json_t *o, *end;
+	json_t *o;
 	int64_t *took;
 
 	r.members = (int)trial_int(trial, "members", 2, RING_MEMBERS_MAX);
@@ -387,8 +387,6 @@ void probe_ring(json_t *trial)
 		ring_of_coroutines(&r, model == 4, o, took);
 	ring_record(o, &r, took);
 	record_print(o);
-	end = record_new("end");
-	json_object_set_new(end, "samples", json_integer(1));
-	record_print(end);
+	record_end();
 	free(r.cpus);
 }

@@ -391,7 +391,7 @@ static void record_events(json_t *o, const struct token *t)
 static void record(const struct token *t)
 {
 	int64_t begin = t->threads[0].start_ns, handovers = 0;
-	json_t *o = record_new("sample"), *list, *end;
+	json_t *o = record_new("sample"), *list;
 	int i;
 
 	json_object_set_new(o, "model", json_string(t->model->name));
@@ -422,9 +422,7 @@ static void record(const struct token *t)
 		json_array_append_new(list, record_carrier(0, &t->carrier));
 	json_object_set_new(o, "carriers", list);
 	record_print(o);
-	end = record_new("end");
-	set(end, "samples", 1);
-	record_print(end);
+	record_end();
 }
 
 void probe_token(json_t *trial)

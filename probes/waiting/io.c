@@ -382,7 +382,7 @@ static void record(json_t *o, const struct io_mark *before,
 void probe_io(json_t *trial)
 {
 	struct io_mark before, after;
-	json_t *o, *end;
+	json_t *o;
 
 	read_trial(trial);
 	connect_all();
@@ -397,9 +397,7 @@ void probe_io(json_t *trial)
 	disconnect_all();
 	record(o, &before, &after);
 	record_print(o);
-	end = record_new("end");
-	json_object_set_new(end, "samples", json_integer(1));
-	record_print(end);
+	record_end();
 	free(messages);
 	free(io.conns);
 }

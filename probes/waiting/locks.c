@@ -348,7 +348,7 @@ static void record(json_t *o)
 void probe_locks(json_t *trial)
 {
 	struct uthread_stats before, after;
-	json_t *o, *end;
+	json_t *o;
 	int64_t cpu;
 
 	read_trial(trial);
@@ -376,9 +376,7 @@ void probe_locks(json_t *trial)
 		workers_record(o, &before);
 	}
 	record_print(o);
-	end = record_new("end");
-	json_object_set_new(end, "samples", json_integer(1));
-	record_print(end);
+	record_end();
 	free(run.parts);
 	free(run.cpus);
 }

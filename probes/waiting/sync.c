@@ -157,7 +157,7 @@ void probe_sync(json_t *trial)
 	static const char *const ways[] = { "shared", "spin",	"mutex",
 					    "own",    "packed", NULL };
 	struct uthread_stats before;
-	json_t *o, *end, *threads = json_array();
+	json_t *o, *threads = json_array();
 	int k;
 
 	run.uthreads = trial_choice(trial, "model", models) == 1;
@@ -190,8 +190,6 @@ void probe_sync(json_t *trial)
 				      record_thread(k, &run.results[k]));
 	json_object_set_new(o, "threads", threads);
 	record_print(o);
-	end = record_new("end");
-	json_object_set_new(end, "samples", json_integer(1));
-	record_print(end);
+	record_end();
 	free(run.cpus);
 }

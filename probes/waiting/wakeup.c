@@ -178,7 +178,7 @@ void probe_wakeup(json_t *trial)
 	static const char *const models[] = { "pthread", "uthread", NULL };
 	static const char *const ways[] = { "timer", "other", NULL };
 	struct uthread_stats before;
-	json_t *o, *end, *threads = json_array();
+	json_t *o, *threads = json_array();
 
 	run.uthreads = trial_choice(trial, "model", models) == 1;
 	run.by = (enum by)trial_choice(trial, "by", ways);
@@ -207,8 +207,6 @@ void probe_wakeup(json_t *trial)
 		json_array_append_new(threads, record_thread(0, &run.sleeper));
 	json_object_set_new(o, "threads", threads);
 	record_print(o);
-	end = record_new("end");
-	json_object_set_new(end, "samples", json_integer(1));
-	record_print(end);
+	record_end();
 	free(run.cpus);
 }

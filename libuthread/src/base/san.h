@@ -111,18 +111,6 @@ static inline void san_switch_finish_from(void *fake, const void **low,
 #endif
 }
 
-/* For a stack that nobody is on: a new fiber, after the one it had. */
-static inline void san_fiber_new(void **fiber)
-{
-#if UTHREAD_TSAN
-	if (*fiber)
-		__tsan_destroy_fiber(*fiber);
-	*fiber = __tsan_create_fiber(0);
-#else
-	(void)fiber;
-#endif
-}
-
 static inline void san_fiber_end(void **fiber)
 {
 #if UTHREAD_TSAN
@@ -131,6 +119,15 @@ static inline void san_fiber_end(void **fiber)
 	*fiber = NULL;
 #else
 	(void)fiber;
+#endif
+}
+
+/* For a stack that nobody is on: a new fiber, after the one it had. */
+static inline void san_fiber_new(void **fiber)
+{
+	san_fiber_end(fiber);
+#if UTHREAD_TSAN
+	*fiber = __tsan_create_fiber(0);
 #endif
 }
 
