@@ -86,8 +86,8 @@ struct uthread {
 	uint32_t handled; /* handlers of the program's that it ran */
 	bool taking; /* a tick: from its handler to sched_preempt() */
 	bool in_libc; /* that tick came while it was there */
-	const void *san_low; /* the stack it is on, for ASan and ticks: its */
-	size_t san_size; /* own, or that of a coroutine in it */
+	const void *on_low; /* the stack it is on: its own, or that of a */
+	size_t on_bytes; /* coroutine in it */
 	uint32_t preempt_pending; /* a tick came while it was off; its handler's */
 	stack_t alt; /* its alternate signal stack; ss_size 0: none */
 	uint64_t raised; /* signals it sent to itself while they are blocked */
@@ -177,13 +177,13 @@ struct worker {
 	size_t base_bytes;
 	struct uthread *running; /* atomic; NULL: the base context */
 	struct uthread *handoff; /* for the base loop: run this next */
-	uint32_t tick; /* switches asked for; others read it, relaxed */
+	uint32_t turns; /* switches asked for; others read it, relaxed */
 	uint32_t ticking; /* atomic: somebody waits, so the timer runs */
 	uint32_t state; /* atomic: enum worker_state, WORKER_LEAVING; a futex */
 	uint32_t libc_stint, libc_tries; /* the handler's */
 	uint64_t spare_since; /* it waits for one to be made; the same */
-	uint32_t tick_seen; /* `tick` at the last one, or after it; the same */
-	uint32_t *seen_tick; /* what we saw of the others', by index */
+	uint32_t turns_at_tick; /* or after it; the same */
+	uint32_t *seen_turns; /* what we saw of the others', by index */
 	uint32_t rng;
 	struct worker_stats stats; /* others read it, relaxed */
 	struct pool pool[STACK_CLASSES][2]; /* [class][own TLS] */

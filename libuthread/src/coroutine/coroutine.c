@@ -198,14 +198,14 @@ static void swap(coroutine_scheduler_t *s, struct co_context *from,
 	 * a tick asks whether it is on it. */
 	if (s->owner_ut) {
 		if (!UTHREAD_ASAN && from == &s->caller) {
-			from->san_low = s->owner_ut->san_low;
-			from->san_size = s->owner_ut->san_size;
+			from->stack_low = s->owner_ut->on_low;
+			from->stack_bytes = s->owner_ut->on_bytes;
 		}
-		s->owner_ut->san_low = to->san_low;
-		s->owner_ut->san_size = to->san_size;
+		s->owner_ut->on_low = to->stack_low;
+		s->owner_ut->on_bytes = to->stack_bytes;
 	}
 	san_switch_start(NULL, last ? NULL : &from->san_fake, to->san_fake,
-			 to->san_low, to->san_size);
+			 to->stack_low, to->stack_bytes);
 	s->backend->swap(from, to);
 }
 
@@ -215,7 +215,7 @@ static void arrived(coroutine_t *co, void *fake)
 {
 	struct co_context *back = context_of(co->sched, co->resumer);
 
-	san_switch_finish_from(fake, &back->san_low, &back->san_size);
+	san_switch_finish_from(fake, &back->stack_low, &back->stack_bytes);
 }
 
 void co_main(void *arg)
@@ -431,8 +431,8 @@ static int create(coroutine_scheduler_t *scheduler, coroutine_t **coroutine,
 		free(co);
 		return ENOMEM;
 	}
-	co->ctx.san_low = co->stack->low;
-	co->ctx.san_size = co->stack->bytes;
+	co->ctx.stack_low = co->stack->low;
+	co->ctx.stack_bytes = co->stack->bytes;
 	san_fiber_new(&co->ctx.san_fake);
 	if (scheduler->backend->make(&co->ctx, co->stack->low, co->stack->bytes,
 				     co)) {

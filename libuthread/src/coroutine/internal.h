@@ -18,8 +18,8 @@
 struct co_context {
 	struct context asm_ctx;
 	ucontext_t *uc; /* ucontext back end only; malloced */
-	const void *san_low; /* its stack, for ASan and ticks */
-	size_t san_size;
+	const void *stack_low; /* its stack, for ASan and ticks */
+	size_t stack_bytes;
 	void *san_fake;
 };
 

@@ -90,7 +90,7 @@ static bool is_guest(const struct worker *w)
  * a deadline comes once. */
 static bool is_young(const struct worker *w)
 {
-	return w->tick != w->tick_seen && load_relaxed(&w->ticking) &&
+	return w->turns != w->turns_at_tick && load_relaxed(&w->ticking) &&
 	       !rt.policy && !worker_is_stuck(w) && !worker_is_leaving(w) &&
 	       !is_guest(w);
 }
@@ -99,10 +99,10 @@ static bool is_young(const struct worker *w)
  * or its alternate one. 0: none of these. */
 static uintptr_t stack_below(const struct uthread *me, uintptr_t sp)
 {
-	const uintptr_t low = (uintptr_t)me->san_low;
+	const uintptr_t low = (uintptr_t)me->on_low;
 	const uintptr_t alt = (uintptr_t)me->alt.ss_sp;
 
-	if (sp > low && sp <= low + me->san_size)
+	if (sp > low && sp <= low + me->on_bytes)
 		return low;
 	return sp > alt && sp <= alt + me->alt.ss_size ? alt : 0;
 }
@@ -128,7 +128,7 @@ static void look(struct found *f, const struct worker *w, const struct here *h,
 	f->taking = me->taking || mechanism_at_work(pc);
 	f->room = sp - low >= need;
 	f->in_libc = preempt_in_libc(pc, !f->own_tls);
-	f->tried = w->libc_stint == w->tick && w->libc_tries >= LIBC_TRIES;
+	f->tried = w->libc_stint == w->turns && w->libc_tries >= LIBC_TRIES;
 }
 
 /* ---- who sleeps ---- */
@@ -238,14 +238,14 @@ static void defer(struct worker *w, struct here *h, int why)
 		store_relaxed(&h->self->preempt_pending, 1);
 		return;
 	case UTHREAD_DEFER_YOUNG:
-		w->tick_seen = w->tick;
+		w->turns_at_tick = w->turns;
 		return;
 	case UTHREAD_DEFER_TAKING:
 		return;
 	case UTHREAD_DEFER_LIBC:
-		if (w->libc_stint != w->tick)
+		if (w->libc_stint != w->turns)
 			w->libc_tries = 0;
-		w->libc_stint = w->tick;
+		w->libc_stint = w->turns;
 		w->libc_tries++;
 		break;
 	case UTHREAD_DEFER_STACK:
@@ -320,7 +320,7 @@ HANDLER void preempt_on_tick(int sig, siginfo_t *si, void *ucp)
 	/* The stop itself is no turn that somebody had. */
 	if (why == DECIDE_TAKE || why == UTHREAD_DEFER_RUNTIME ||
 	    why == UTHREAD_DEFER_DISABLED)
-		w->tick_seen = w->tick + 1;
+		w->turns_at_tick = w->turns + 1;
 	if (why == DECIDE_TAKE)
 		take(w, h->self, &f, si, uc);
 	else

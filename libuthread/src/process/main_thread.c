@@ -73,8 +73,8 @@ static bool find_stack(struct uthread *ut)
 		return false;
 	ut->slot = ut->stack_low = low;
 	ut->stack_top = (char *)low + bytes;
-	ut->san_low = low;
-	ut->san_size = bytes;
+	ut->on_low = low;
+	ut->on_bytes = bytes;
 	return true;
 }
 

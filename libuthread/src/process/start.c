@@ -148,7 +148,7 @@ static int start_one(struct worker *w)
 static void worker_free(struct worker *w)
 {
 	free(w->policy_queue);
-	free(w->seen_tick);
+	free(w->seen_turns);
 	free(w);
 }
 
@@ -165,8 +165,8 @@ static struct worker *worker_alloc(const struct config *c, int i,
 	if (posix_memalign((void **)&w, CACHE_LINE, sizeof(*w)))
 		return NULL;
 	memset(w, 0, sizeof(*w));
-	w->seen_tick = calloc((size_t)rt.capacity, sizeof(w->seen_tick[0]));
-	if (!w->seen_tick || policy_worker_alloc(w)) {
+	w->seen_turns = calloc((size_t)rt.capacity, sizeof(w->seen_turns[0]));
+	if (!w->seen_turns || policy_worker_alloc(w)) {
 		worker_free(w);
 		return NULL;
 	}

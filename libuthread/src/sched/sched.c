@@ -27,7 +27,7 @@
  *  - Stealing takes what waits while its worker computes, or half of a
  *    backlog. A single waiting uthread of a worker that switches briskly is
  *    left alone: it runs there sooner than it could here.
- *  - Every FAIR_TICKS switches the inbox, the global queue and the deadlines
+ *  - Every FAIR_TURNS switches the inbox, the global queue and the deadlines
  *    are looked at first, so that a queue that never empties starves nobody.
  *
  * Rejected: one global queue (a lock on every switch); going through the
@@ -39,8 +39,8 @@
 #include "tls/tls.h"
 #include "sched/waiter.h"
 
-#define FAIR_TICKS 61
-#define DRAIN_TICKS 8
+#define FAIR_TURNS 61
+#define DRAIN_TURNS 8
 #define LOOK_ROUNDS 6 /* times a worker looks before it sleeps or naps */
 #define LOOK_NS 1000 /* from one look to the next */
 #define NAP_NS 100000
@@ -73,7 +73,7 @@ static inline void adopt(struct worker *w, struct uthread *next)
 static inline void exchange(struct uthread *me, struct uthread *next)
 {
 	san_switch_start(&me->ctx.busy, &me->san_fake, next->san_fake,
-			 next->san_low, next->san_size);
+			 next->on_low, next->on_bytes);
 	context_switch(&me->ctx, &next->ctx);
 	san_switch_finish(me->san_fake);
 }
@@ -238,7 +238,7 @@ void sched_loop(struct worker *w)
 			spin_pause(&n);
 		adopt(w, next);
 		san_switch_start(&w->base.busy, &w->san_fake, next->san_fake,
-				 next->san_low, next->san_size);
+				 next->on_low, next->on_bytes);
 		context_switch(&w->base, &next->ctx);
 		san_switch_finish(w->san_fake);
 		store_relaxed(&w->tls->off, 1); /* shared TLS: a uthread's */
@@ -247,11 +247,11 @@ void sched_loop(struct worker *w)
 
 /* ---- what a running uthread does ---- */
 
-static inline uint32_t count_tick(struct worker *w)
+static inline uint32_t count_turn(struct worker *w)
 {
-	uint32_t t = w->tick + 1;
+	uint32_t t = w->turns + 1;
 
-	store_relaxed(&w->tick, t);
+	store_relaxed(&w->turns, t);
 	return t;
 }
 
@@ -375,7 +375,7 @@ void sched_park(struct uthread *me, bool timed, struct uthread *heir)
 	STAT_INC(w->stats.parks);
 	if (unlikely(rt.policy))
 		policy_charge(me);
-	if (unlikely(count_tick(w) % FAIR_TICKS == 0))
+	if (unlikely(count_turn(w) % FAIR_TURNS == 0))
 		look_around(w);
 	next = heir ? local_pop_this(w, heir) : NULL;
 	if (likely(!next))
@@ -471,7 +471,7 @@ void sched_preempt(void)
 	if (!(me->flags & UT_OWN_TLS))
 		me->bound = w->index;
 	/* The monitor does it, too, but it looks seldom. */
-	if (unlikely(count_tick(w) % DRAIN_TICKS == 0))
+	if (unlikely(count_turn(w) % DRAIN_TURNS == 0))
 		drain_stuck();
 	me->why = UTHREAD_READY_STOPPED;
 	if (unlikely(worker_is_stuck(w)))
@@ -528,7 +528,7 @@ int uthread_yield(void)
 	}
 	STAT_INC(w->stats.yields);
 	me->why = UTHREAD_READY_YIELDED;
-	if (unlikely(count_tick(w) % FAIR_TICKS == 0 || around_waits(w))) {
+	if (unlikely(count_turn(w) % FAIR_TURNS == 0 || around_waits(w))) {
 		look_around(w);
 		if (step_down(w, me)) {
 			switch_leave(off, true);
@@ -547,8 +547,8 @@ void sched_exit(struct uthread *me)
 	/* NULL: this stack's fake frames go with it. */
 	const bool direct = next && !load_acquire(&next->ctx.busy);
 
-	san_switch_start(NULL, NULL, NULL, direct ? next->san_low : w->san_low,
-			 direct ? next->san_size : w->san_size);
+	san_switch_start(NULL, NULL, NULL, direct ? next->on_low : w->san_low,
+			 direct ? next->on_bytes : w->san_size);
 	if (direct) {
 		adopt(w, next);
 		context_switch(&me->ctx, &next->ctx);

@@ -296,7 +296,7 @@ void sched_drain(struct worker *v)
 bool steal(struct worker *w, bool *active)
 {
 	uint32_t n = (uint32_t)load_acquire(&rt.existing), start, i;
-	uint32_t ticks, moved, waiting;
+	uint32_t turns, moved, waiting;
 
 	w->rng ^= w->rng << 13;
 	w->rng ^= w->rng >> 17;
@@ -307,9 +307,9 @@ bool steal(struct worker *w, bool *active)
 
 		if (v == w)
 			continue;
-		ticks = load_relaxed(&v->tick);
-		moved = ticks - w->seen_tick[v->index];
-		w->seen_tick[v->index] = ticks;
+		turns = load_relaxed(&v->turns);
+		moved = turns - w->seen_turns[v->index];
+		w->seen_turns[v->index] = turns;
 		waiting = stealable(v);
 		*active |= waiting || moved;
 		if (!waiting || (waiting == 1 && moved > BRISK))

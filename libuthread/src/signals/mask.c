@@ -74,10 +74,10 @@ void mask_become(struct worker *w, uint64_t mask)
 static bool has_left_handler(const struct uthread *me)
 {
 	const uintptr_t here = (uintptr_t)__builtin_frame_address(0);
-	const uintptr_t low = (uintptr_t)me->san_low;
+	const uintptr_t low = (uintptr_t)me->on_low;
 
-	return here > low && here <= low + me->san_size &&
-	       me->handler_sp > low && me->handler_sp <= low + me->san_size &&
+	return here > low && here <= low + me->on_bytes &&
+	       me->handler_sp > low && me->handler_sp <= low + me->on_bytes &&
 	       here >= me->handler_sp;
 }
 

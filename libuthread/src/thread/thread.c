@@ -242,8 +242,8 @@ int uthread_create(uthread_t *thread, const uthread_attr_t *attr,
 		memcpy(ut->name, a->name, sizeof(ut->name));
 	else
 		ut->name[0] = 0;
-	ut->san_low = ut->stack_low;
-	ut->san_size = (size_t)(ut->stack_top - ut->stack_low);
+	ut->on_low = ut->stack_low;
+	ut->on_bytes = (size_t)(ut->stack_top - ut->stack_low);
 	san_fiber_new(&ut->san_fake);
 	context_make(&ut->ctx, ut->stack_top, uthread_main, ut);
 	if (w)
