@@ -20,7 +20,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
+#include <time.h>
 
 #include "waiting/locks.h"
 
@@ -81,14 +81,17 @@ void lock_init(struct lock *l, enum lock_kind kind, bool uthreads)
 		uthread_mutex_init(&l->mutex, &uattr);
 }
 
-/* Of the process, in microseconds' steps, threads that have ended too. */
+/* Of the process, threads that have ended too. Of a thread that runs on another
+ * CPU the kernel counts here only what it had at its CPU's last tick, and threads
+ * may still run when they were joined: to be asked for its own clock brings
+ * each up to date. */
 static int64_t used_cpu(void)
 {
-	struct rusage u;
+	struct timespec t;
 
-	getrusage(RUSAGE_SELF, &u);
-	return ((int64_t)u.ru_utime.tv_sec + u.ru_stime.tv_sec) * 1000000000 +
-	       ((int64_t)u.ru_utime.tv_usec + u.ru_stime.tv_usec) * 1000;
+	(void)threads_cpu();
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
 static void work(struct tally *t, uint64_t batches)
