@@ -201,12 +201,15 @@ int main(int argc, char **argv)
 					 UTHREAD_TLS_SHARED,
 				 go, (void *)i);
 	usleep((useconds_t)(seconds * 1e6));
+	do { /* a busy machine takes longer for the first */
+		usleep(1000);
+		CHECK_EQ(uthread_stats(&s, sizeof(s)), 0);
+	} while (!load(&rounds) || !s.preempted);
 	store(&stop, 1);
 	for (i = 0; i < 5; i++)
 		CHECK(joined(t[i]) == (void *)i);
 	CHECK_EQ(uthread_stats(&s, sizeof(s)), 0);
 	printf("%u rounds, %llu ticks, %llu taken\n", rounds,
 	       (unsigned long long)s.ticks, (unsigned long long)s.preempted);
-	CHECK(rounds > 0 && s.preempted > 0);
 	return 0;
 }
