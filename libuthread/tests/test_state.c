@@ -77,6 +77,16 @@ static uthread_t parked(uthread_sem_t *sem)
 	return t;
 }
 
+/* Who switches to the block of the base context is not stopped on the way, nor
+ * is the first one there. */
+TEST(block_of_main_s_worker_is_in_a_region)
+{
+	CHECK_EQ(uthread_init(NULL), 0);
+	if (!uthread_self())
+		SKIP("main is a pthread here");
+	CHECK_EQ(rt.workers[0]->tls->off, 1);
+}
+
 /* Twice in a queue: the second push is of one that is ready already. */
 TEST_DIES(uthread_made_ready_twice, SIGABRT, "not so: ut->state")
 {
@@ -106,6 +116,7 @@ TEST_DIES(uthread_woken_that_does_not_wait, SIGABRT, "not so: ut->state")
 	uthread_t t;
 
 	NEED_ASSERTIONS();
+	setenv("UTHREAD_WORKERS", "2", 1); /* on one CPU as well */
 	CHECK_EQ(uthread_create(&t, NULL, spins_until, &stop), 0);
 	while (load_relaxed(&t->state) != UT_RUNNING)
 		uthread_sleep(1000000);

@@ -107,6 +107,9 @@ static int make_base(struct worker *w)
 	w->base_bytes = bytes;
 	w->tls = tls_here(w->tp);
 	w->tls->worker = w;
+	/* Who comes here first may be a uthread with shared TLS, from main: a
+	 * tick in the switch would stop it before main is let go. */
+	w->tls->off = 1;
 	context_make(&w->base, low, base_entry, w);
 	w->base.tp = w->tp;
 	return 0;

@@ -222,7 +222,10 @@ void sched_loop(struct worker *w)
 	struct uthread *next;
 	unsigned n;
 
-	region_enter(); /* for good: the base context is never preempted */
+	/* For good: the base context is never preempted, and who comes here
+	 * finds a region (uthread_main()). */
+	store_relaxed(&w->tls->off, 1);
+	barrier(); /* pairs: the handler, same CPU */
 	if (w->kind == WORKER_PROPER)
 		sched_rest_first(w); /* made while the others run */
 	else
