@@ -188,6 +188,103 @@ TEST(what_atexit_registered_may_use_uthreads)
 	ends_with(atexit_uses_uthreads, "later in atexit atexit ");
 }
 
+/* ---- main is cancelled ---- */
+
+static pthread_t main_is;
+
+static void *cancels_main(void *arg)
+{
+	CHECK_EQ(pthread_cancel(main_is), 0);
+	return arg;
+}
+
+static void cleanup(void *arg)
+{
+	printf("%s ", (const char *)arg);
+}
+
+static void *never(void *arg)
+{
+	for (;;)
+		pause();
+	return arg;
+}
+
+/* By a pthread or a uthread, while main waits for ever. */
+static void is_cancelled(void)
+{
+	pthread_cleanup_push(cleanup, "cancelled");
+	never(NULL);
+	pthread_cleanup_pop(0);
+}
+
+static void by_a_pthread(void)
+{
+	pthread_t t;
+
+	main_is = pthread_self();
+	one_later();
+	CHECK(!pthread_create(&t, NULL, cancels_main, NULL));
+	is_cancelled();
+}
+
+TEST(a_pthread_cancels_main)
+{
+	setenv("UTHREAD_MAIN", "0", 1);
+	ends_with(by_a_pthread, "cancelled later atexit ");
+}
+
+static void by_a_uthread(void)
+{
+	main_is = pthread_self();
+	spawn(cancels_main, NULL);
+	is_cancelled();
+}
+
+TEST(a_uthread_cancels_main)
+{
+	setenv("UTHREAD_MAIN", "0", 1);
+	ends_with(by_a_uthread, "cancelled atexit ");
+}
+
+static void by_main(void)
+{
+	main_is = pthread_self();
+	one_later();
+	CHECK_EQ(pthread_cancel(main_is), 0);
+	is_cancelled();
+}
+
+TEST(main_cancels_itself)
+{
+	setenv("UTHREAD_MAIN", "0", 1);
+	ends_with(by_main, "cancelled later atexit ");
+}
+
+/* It lives on, and the process with it. */
+static void heeds_it_late(void)
+{
+	pthread_t t;
+	int state;
+
+	main_is = pthread_self();
+	CHECK(!pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state));
+	CHECK(!pthread_create(&t, NULL, cancels_main, NULL));
+	CHECK(!pthread_join(t, NULL));
+	for (int i = 0; i < 10; i++)
+		joined(spawn(later, "uthread"));
+	CHECK(!pthread_setcancelstate(state, NULL));
+	is_cancelled();
+}
+
+TEST(main_heeds_it_late)
+{
+	setenv("UTHREAD_MAIN", "0", 1);
+	ends_with(heeds_it_late,
+		  "uthread uthread uthread uthread uthread uthread uthread "
+		  "uthread uthread uthread cancelled atexit ");
+}
+
 /* ---- pthreads ---- */
 
 static void *pthread_later(void *arg)

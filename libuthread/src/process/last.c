@@ -10,7 +10,8 @@
  * any thread of libc's, so what atexit() registered may do there what it likes,
  * uthreads included.
  *
- * Until main has left, an end costs two loads of a word that nobody writes.
+ * Until main has left, or been cancelled, which it may heed later or never, an
+ * end costs two loads of a word that nobody writes.
  * Whoever leaves says so first and fences heavily, so who did not see it has
  * been counted as ended before the watcher looks.
  *

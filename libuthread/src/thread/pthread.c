@@ -90,15 +90,27 @@ static bool is_ours(pthread_t thread)
 	return !*tls_reason() && tls_pthread_id(thread) >= UTHREAD_FIRST_ID;
 }
 
+static pthread_t main_pthread; /* immutable */
+
+__attribute__((constructor)) static void remember_main(void)
+{
+	main_pthread = pthread_self();
+}
+
 /* A uthread would not survive its next cancellation point, and a worker would
- * take its uthreads with it. */
+ * take its uthreads with it. Main, a plain pthread, leaves at its own, of which
+ * nobody tells us: who is called now waits until it has. */
 EXPORT int pthread_cancel(pthread_t thread)
 {
 	static int (*next)(pthread_t);
+	int err;
 
 	if (load_acquire(&rt.started) && is_ours(thread))
 		return ESRCH;
 	if (!next)
 		NEXT(next, "pthread_cancel");
-	return next(thread);
+	err = next(thread);
+	if (!err && pthread_equal(thread, main_pthread))
+		last_begins(NULL);
+	return err;
 }
