@@ -6,8 +6,8 @@
  * kind of thread behind it. uthreads are scheduled in user space, M of them
  * on N workers (kernel threads). No init call is needed; the first
  * uthread_create() starts the workers. Every function may be called from a
- * uthread and from any plain pthread (main included); a pthread that has to
- * wait sleeps on a futex.
+ * uthread and from any plain pthread; a pthread that has to wait sleeps on a
+ * futex. Main, where it starts the workers, goes on as a uthread.
  *
  * Errors: functions return 0 or an error number as pthreads do, and never
  * touch errno. A broken invariant (a corrupt object, unlock of a lock nobody
