@@ -257,6 +257,45 @@ TEST(constructors_and_destructors_may_do_anything)
 	CHECK_EQ(calls, 40);
 }
 
+/* Until it has been called elsewhere, or does not want to be. */
+static void *keeps_its_worker(void *called)
+{
+	const uint64_t end = test_now() + 20 * MS;
+
+	while (!load((int *)called) && test_now() < end)
+		usleep(50);
+	return NULL;
+}
+
+/* With shared TLS the loader's lock is the worker's, so who waits inside must
+ * come back to it, however long that takes. */
+static void waits_inside(int *(*value)(void))
+{
+	static int called;
+	uthread_t t;
+
+	(void)value;
+	add(&calls, 1);
+	if (uthread_worker() >= uthread_workers())
+		return; /* a spare: nobody can be bound there */
+	store(&called, 0);
+	t = spawn_on(uthread_worker(), keeps_its_worker, &called);
+	uthread_sleep(MS);
+	store(&called, 1);
+	joined(t);
+}
+
+TEST(constructors_and_destructors_may_wait_with_shared_tls)
+{
+	start_workers(2);
+	at("AT_OPEN", waits_inside);
+	at("AT_CLOSE", waits_inside);
+	joined(spawn_tls(UTHREAD_TLS_SHARED, opens_and_closes_that, NULL));
+	CHECK_EQ(calls, 20);
+	/* Nobody has the lock any more. */
+	in_pthread(opens_another, NULL);
+}
+
 static void *more_of_it(void *arg)
 {
 	opens_another(NULL);

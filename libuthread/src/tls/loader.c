@@ -81,12 +81,14 @@ struct change {
 	bool started; /* there may be blocks */
 	bool may_close;
 	struct uthread *held;
+	int32_t bound; /* it was, to that worker */
 	struct tls_change tls;
 };
 
 /*
  * With shared TLS the loader takes whoever runs on this worker for the owner of
- * its lock: nobody else may, until constructors and destructors are through.
+ * its lock: nobody else may, until constructors and destructors are through. If
+ * one of those waits, it goes on here: only its owner can give the lock back.
  */
 static void begin(struct change *c)
 {
@@ -100,6 +102,8 @@ static void begin(struct change *c)
 		c->held = me;
 		store_relaxed(&me->preempt_off, me->preempt_off + 1);
 		barrier();
+		c->bound = me->bound;
+		store_relaxed(&me->bound, me->worker->index);
 	}
 	c->may_close = tls_change_begin(&c->tls);
 }
@@ -109,6 +113,7 @@ static void end(const struct change *c)
 	if (c->started)
 		tls_change_end(&c->tls);
 	if (c->held) {
+		store_relaxed(&c->held->bound, c->bound);
 		barrier();
 		store_relaxed(&c->held->preempt_off, c->held->preempt_off - 1);
 	}
