@@ -8,6 +8,7 @@
  */
 #include "util.h"
 
+#include <setjmp.h>
 #include <sys/mman.h>
 
 #include "base/nouns.h"
@@ -537,6 +538,65 @@ TEST(one_of_those_who_wait_runs_what_was_left)
 	crowd(16, 4, calls_once, ONCE(ends_late));
 	CHECK_EQ(calls, 4);
 	CHECK_EQ(done, 17);
+}
+
+static uthread_once_t inner = UTHREAD_ONCE_INIT;
+static jmp_buf *out_of_it;
+static int inner_calls;
+
+static void jumps(void)
+{
+	if (add(&inner_calls, 1) == 1)
+		longjmp(*out_of_it, 1);
+}
+
+static void calls_the_inner(void)
+{
+	add(&calls, 1);
+	uthread_once(&inner, jumps);
+}
+
+static __attribute__((noinline)) int fills_the_stack(int n)
+{
+	volatile char bytes[512];
+
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		bytes[i] = 0x5a;
+	return (n ? fills_the_stack(n - 1) : 0) + bytes[n];
+}
+
+static void *jumps_out_of_both(void *again)
+{
+	jmp_buf here;
+
+	out_of_it = &here;
+	if (!setjmp(here))
+		uthread_once(&once, calls_the_inner);
+	CHECK(fills_the_stack(10));
+	if (again) {
+		calls_once(ONCE(calls_the_inner));
+		CHECK_EQ(inner_calls, 2);
+	}
+	return NULL;
+}
+
+TEST(the_next_one_runs_what_was_jumped_out_of)
+{
+	start_workers(2);
+	in_uthread(jumps_out_of_both, NULL);
+	CHECK_EQ(done, 0);
+	in_uthread(calls_once, ONCE(calls_the_inner));
+	CHECK_EQ(calls, 2);
+	CHECK_EQ(inner_calls, 2);
+	CHECK_EQ(done, 1);
+}
+
+TEST(who_jumped_out_may_be_the_next_one)
+{
+	start_workers(2);
+	in_uthread(jumps_out_of_both, &done);
+	CHECK_EQ(calls, 2);
+	CHECK_EQ(done, 1);
 }
 
 TEST_MAIN()

@@ -59,6 +59,8 @@ struct waiter;
 struct keyblock;
 struct call;
 
+#define ONCES_MAX 4
+
 struct uthread {
 	/* Zone 1: what a switch touches; owner: the worker that runs it,
 	 * or whoever took it out of a queue. */
@@ -79,7 +81,11 @@ struct uthread {
 	void *value; /* written before `join` becomes JOIN_DONE */
 	uintptr_t join; /* JOIN_* or a struct waiter *; atomic */
 	struct keyblock **keys; /* private to the uthread */
-	struct once_open *onces; /* it is inside of; private to it */
+	uint32_t nonces; /* sync/once.c: that it is inside of; private to it */
+	struct {
+		uthread_once_t *once;
+		const void *frame;
+	} onces[ONCES_MAX];
 	struct _Unwind_Exception *unwind; /* uthread_exit()'s, on its stack */
 	void *coroutine; /* the coroutine it is inside of; private to it */
 	struct call *call; /* of libc's, that it is in (preempt/calls.c) */

@@ -4,8 +4,8 @@
  *
  * A function that does not return (it throws, or ends its thread) has not run:
  * the next caller runs it, one of those who wait or a new one. The unwinder
- * tells us; where there is none, or a frame that it cannot pass, the end of the
- * uthread does (once_abandon()).
+ * tells us; where there is none, or a frame that it cannot pass, or longjmp(),
+ * the end of the uthread does (once_abandon()), or its next call.
  */
 #include "sync/sync.h"
 
@@ -39,40 +39,75 @@ static void end(uthread_once_t *once, uint32_t state)
 
 /* ---- whose function is running ---- */
 
-struct once_open {
-	struct once_open *next;
-	struct uthread *ut; /* in whose list it is; NULL: none */
-	uthread_once_t *once;
+/*
+ * A frame that longjmp() has passed is gone without a word, so what is known
+ * about it lies in the uthread, and nobody looks at the frame: one below the
+ * caller's, or the caller's own, is not there any more. Those deeper than
+ * ONCES_MAX are known to the unwinder only, and those of a coroutine, whose
+ * frames may vanish otherwise.
+ */
+struct once_frame {
+	uthread_once_t *once; /* NULL: the function has returned */
+	struct uthread *ut; /* that knows of it; NULL: none */
 };
 
-/* A coroutine's frame may vanish without a word, so it is not listed. */
-static void list(struct once_open *o, struct uthread *me)
+static bool on_its_stack(const struct uthread *me, const void *frame)
 {
-	if (!me || (char *)o < me->stack_low || (char *)o >= me->stack_top)
-		return;
-	o->ut = me;
-	o->next = me->onces;
-	me->onces = o;
+	return me && (const char *)frame >= me->stack_low &&
+	       (const char *)frame < me->stack_top;
 }
 
-static void leave(struct once_open *o, uint32_t state)
+/* Those from the n-th on are left. */
+static void abandon(struct uthread *me, uint32_t n)
+{
+	while (me->nonces > n)
+		end(me->onces[--me->nonces].once, NEW);
+}
+
+/* Those that were jumped out of, as far as a caller with this frame can say:
+ * one that wants to run what it is running would wait for itself. */
+static void find_jumps(const void *frame, const uthread_once_t *once)
+{
+	struct uthread *me = uthread_current();
+	uint32_t i;
+
+	if (likely(!me || !me->nonces) || !on_its_stack(me, frame))
+		return;
+	for (i = 0; i < me->nonces; i++)
+		if (me->onces[i].frame <= frame || me->onces[i].once == once)
+			abandon(me, i);
+}
+
+static void list(struct once_frame *o)
+{
+	struct uthread *me = uthread_current();
+
+	if (!on_its_stack(me, o) || me->nonces == ONCES_MAX)
+		return;
+	o->ut = me;
+	me->onces[me->nonces].frame = o;
+	me->onces[me->nonces++].once = o->once;
+}
+
+static void leave(struct once_frame *o, uint32_t state)
 {
 	uthread_once_t *once = o->once;
-	struct once_open **at;
+	struct uthread *me = o->ut;
+	uint32_t n;
 
-	if (o->ut)
-		for (at = &o->ut->onces; *at; at = &(*at)->next)
-			if (*at == o) {
-				*at = o->next;
-				break;
-			}
 	o->once = NULL;
+	if (me) {
+		for (n = me->nonces; n && me->onces[n - 1].frame != o; n--)
+			;
+		abandon(me, n);
+		me->nonces = n ? n - 1 : 0;
+	}
 	end(once, state);
 }
 
 /* The unwinder passes: an exception, uthread_exit(), pthread_exit(), a
  * cancelled pthread. */
-static void unwound(struct once_open *o)
+static void unwound(struct once_frame *o)
 {
 	if (o->once)
 		leave(o, NEW);
@@ -80,8 +115,7 @@ static void unwound(struct once_open *o)
 
 void once_abandon(struct uthread *me)
 {
-	while (me->onces)
-		leave(me->onces, NEW);
+	abandon(me, 0);
 }
 
 /* ---- */
@@ -113,10 +147,10 @@ static bool begin(uthread_once_t *once)
 static __attribute__((noinline)) void run(uthread_once_t *once,
 					  void (*fn)(void))
 {
-	struct once_open open
+	struct once_frame open
 		__attribute__((cleanup(unwound))) = { .once = once };
 
-	list(&open, uthread_current());
+	list(&open);
 	fn();
 	leave(&open, DONE);
 }
@@ -126,6 +160,7 @@ int uthread_once(uthread_once_t *once, void (*fn)(void))
 	/* pairs with the release in end(): what fn did is seen */
 	if (likely(load_acquire(&once->_state) == DONE))
 		return 0;
+	find_jumps(__builtin_frame_address(0), once);
 	if (begin(once))
 		run(once, fn);
 	return 0;

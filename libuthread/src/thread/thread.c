@@ -94,7 +94,7 @@ static __attribute__((noreturn)) void finish(struct uthread *me)
 
 	if (unlikely(load_relaxed(&last_alone) || me->flags & UT_MAIN))
 		last_begins(me);
-	if (unlikely(me->onces))
+	if (unlikely(me->nonces))
 		once_abandon(me);
 	run_destructors(me);
 	if (me->flags & UT_OWN_TLS) {
