@@ -169,6 +169,25 @@ TEST(static_initialisers_make_the_kinds)
 	CHECK_EQ(uthread_mutex_trylock(&m), EBUSY);
 }
 
+/* It matters only to who would have to wait. */
+TEST(a_bad_deadline_of_who_holds_it_already)
+{
+	struct timespec bad = { 1, 1000000000 };
+	uthread_mutexattr_t a;
+
+	CHECK_EQ(uthread_mutexattr_init(&a), 0);
+	CHECK_EQ(uthread_mutexattr_settype(&a, UTHREAD_MUTEX_RECURSIVE), 0);
+	for (int protocol = 0; protocol < 2; protocol++) {
+		CHECK_EQ(uthread_mutexattr_setprotocol(&a, protocol), 0);
+		CHECK_EQ(uthread_mutex_init(&m, &a), 0);
+		for (int i = 0; i < 3; i++)
+			CHECK_EQ(uthread_mutex_timedlock(&m, &bad), 0);
+		for (int i = 0; i < 3; i++)
+			unlock();
+		CHECK_EQ(uthread_mutex_unlock(&m), EPERM);
+	}
+}
+
 TEST(unknown_kind_is_EINVAL)
 {
 	uthread_mutexattr_t a;

@@ -214,11 +214,7 @@ int uthread_mutex_timedlock(uthread_mutex_t *mutex,
 	int err;
 
 	/* As POSIX: a bad deadline matters only if it would wait. */
-	if (take_free(mutex)) {
-		set_owner(mutex, self_id());
-		return 0;
-	}
-	if (mutex_inherits(mutex) && !pi_trylock(mutex))
+	if (!uthread_mutex_trylock(mutex))
 		return 0;
 	err = deadline_ns(deadline, &ns);
 	return err ? err : lock_slow(mutex, self_id(), ns);
