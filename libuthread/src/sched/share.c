@@ -70,11 +70,14 @@ void global_push(struct uthread *ut)
 
 void ready_from(struct worker *w, struct uthread *ut)
 {
-	if (ut->bound >= 0 && (!w || ut->bound != w->index)) {
-		inbox_push(rt.workers[ut->bound], ut);
+	/* Once it is in a queue it may run, end, and be another's memory. */
+	const int32_t bound = ut->bound;
+
+	if (bound >= 0 && (!w || bound != w->index)) {
+		inbox_push(rt.workers[bound], ut);
 	} else if (w && may_run(w, ut)) {
 		local_push(w, ut);
-		if (ut->bound < 0)
+		if (bound < 0)
 			poke();
 	} else {
 		global_push(ut);
