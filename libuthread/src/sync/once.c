@@ -20,7 +20,7 @@ static void lock(uthread_once_t *o)
 	if (unlikely(object_lock(&o->_lock))) {
 		waitq_forget(WAITQ(o));
 		if (o->_state == BUSY)
-			o->_state = NEW;
+			store_relaxed(&o->_state, NEW);
 	}
 }
 
@@ -139,7 +139,7 @@ static bool begin(uthread_once_t *once)
 		OBJECT_UNLOCK(once);
 		return false;
 	}
-	once->_state = BUSY;
+	store_relaxed(&once->_state, BUSY);
 	OBJECT_UNLOCK(once);
 	return true;
 }
