@@ -35,12 +35,13 @@ part_sanitize() {
 		-Db_lundef=false -Dassertions=true
 }
 
-# Its own program only: the others may look inside, without the locks.
+# Its own program, and the storms that shared TLS allows; the other tests may
+# look inside, without the locks.
 part_thread() {
 	tools/compile.sh build-tsan -Db_sanitize=thread -Db_lundef=false \
 		-Dprobes=false || return
 	PATH="$VENV/bin:$PATH" meson test -C build-tsan --setup=thread \
-		--print-errorlogs uthread-tsan
+		--print-errorlogs uthread-tsan soak-sync soak-malloc soak-qsort
 }
 
 # The lab measures on the machine itself, so its probes are not cross-built.

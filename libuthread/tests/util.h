@@ -21,6 +21,11 @@
 #else
 #define TEST_ASAN 0
 #endif
+#ifdef __SANITIZE_THREAD__
+#define TEST_TSAN 1
+#else
+#define TEST_TSAN 0
+#endif
 #ifndef TEST_EMULATED
 #define TEST_EMULATED 0 /* 1: under qemu-user; meson.build */
 #endif

@@ -137,7 +137,8 @@ static void successor(struct slot *slot, uthread_t before)
 	l->slot = slot;
 	l->before = before;
 	l->s.rng = test_random(&slot->rng) | 1;
-	l->s.tag = slot->number << 16 | (++slot->lives & 0xffff);
+	store(&slot->lives, slot->lives + 1);
+	l->s.tag = slot->number << 16 | (slot->lives & 0xffff);
 	CHECK_EQ(uthread_attr_init(&a), 0);
 	CHECK_EQ(uthread_attr_setname(&a, st->name), 0);
 	if (st->stack)
@@ -291,6 +292,8 @@ static int wanted(const struct storm *st, int argc, char **argv)
 {
 	int i;
 
+	if (TEST_TSAN && !st->shared_tls)
+		return 0;
 	for (i = 1; i < argc; i++)
 		if (!strcmp(argv[i], st->name))
 			return 1;
@@ -315,10 +318,12 @@ int main(int argc, char **argv)
 	say_at_the_end();
 	setenv("UTHREAD_WORKERS", "4", 0);
 	setenv("UTHREAD_TICK", "100us", 0);
-	need_own_tls();
+	if (!TEST_TSAN) /* which has neither own TLS nor ticks */
+		need_own_tls();
 	for (st = storms; st; st = st->next)
 		n += wanted(st, argc, argv);
-	CHECK(n);
+	if (!n)
+		SKIP("nothing here is right with shared TLS");
 	some_shared = seed & 1;
 	for (st = storms; st; st = st->next)
 		some_shared &= st->shared_tls || !wanted(st, argc, argv);
