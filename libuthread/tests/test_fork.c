@@ -201,4 +201,84 @@ TEST(who_waits_for_a_fork_parks)
 	CHECK(!pthread_join(p, NULL));
 }
 
+static int pipes[2];
+
+static void *sleeps_in_read(void *arg)
+{
+	char c;
+
+	CHECK_EQ(read(pipes[0], &c, 1), 1);
+	return arg;
+}
+
+static void *forks_on_a_spare(void *arg)
+{
+	store(&g.locked, 1);
+	while (!load(&g.go))
+		uthread_yield();
+	CHECK(uthread_worker() >= uthread_workers());
+	store(&g.asks, 1);
+	return forks_and_waits(arg);
+}
+
+static void *forks_for_long(void *arg)
+{
+	store(&g.forking, 1);
+	return forks_and_waits(arg);
+}
+
+static struct uthread_stats stats_now(void)
+{
+	struct uthread_stats st;
+
+	CHECK_EQ(uthread_stats(&st, sizeof(st)), 0);
+	return st;
+}
+
+/* With ticks and shared TLS it comes back to the spare that ran it, which has
+ * parked meanwhile. */
+TEST(who_waits_for_a_fork_on_a_spare_comes_back)
+{
+	uthread_t sleeper, waits;
+	pthread_t p[2];
+
+	if (TEST_EMULATED || TEST_ASAN)
+		SKIP("no ticks, or no spares");
+	setenv("UTHREAD_WORKERS", "1", 1);
+	setenv("UTHREAD_MAIN", "0", 1);
+	setenv("UTHREAD_TICK", "1ms", 1);
+	g.file = tmpfile();
+	CHECK(g.file && !pipe(pipes));
+	in_uthread(nothing, NULL);
+	if (!stats_now().own_tls)
+		SKIP("the sleeper is not stopped");
+	sleeper = spawn(sleeps_in_read, NULL);
+	usleep(20000);
+	waits = spawn_tls(UTHREAD_TLS_SHARED, forks_on_a_spare, NULL);
+	while (!load(&g.locked))
+		usleep(1000);
+	/* Main has the file, the first pthread the lock that the other's fork
+	 * wants. */
+	flockfile(g.file);
+	CHECK(!pthread_create(&p[0], NULL, flushes, NULL));
+	usleep(50000);
+	CHECK(!pthread_create(&p[1], NULL, forks_for_long, NULL));
+	while (!load(&g.forking))
+		usleep(1000);
+	usleep(50000);
+	store(&g.go, 1);
+	while (!load(&g.asks))
+		usleep(1000);
+	usleep(50000);
+	CHECK_EQ(write(pipes[1], "", 1), 1);
+	while (stats_now().spares_used)
+		usleep(1000);
+	usleep(50000);
+	funlockfile(g.file);
+	joined(sleeper);
+	joined(waits);
+	for (int i = 0; i < 2; i++)
+		CHECK(!pthread_join(p[i], NULL));
+}
+
 TEST_MAIN()

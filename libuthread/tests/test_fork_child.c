@@ -173,6 +173,44 @@ TEST(children_of_children_with_the_monitor)
 	crowd(1, 1, goes_down, NULL);
 }
 
+/* The runtime of a plain pthread's child begins afresh, before its spares. */
+static void *says_where(void *number)
+{
+	CHECK_EQ(uthread_worker(), *(int *)number);
+	return number;
+}
+
+static void use_each_worker(void)
+{
+	uthread_attr_t a;
+
+	for (int i = 0; i < uthread_workers(); i++) {
+		uthread_attr_init(&a);
+		uthread_attr_setworker(&a, i);
+		joined(spawn_attr(&a, says_where, &i));
+	}
+}
+
+static void *starts_in_children(void *arg)
+{
+	for (int i = 0; i < SCALE(100) + 5; i++) {
+		pid_t pid = fork();
+
+		if (!pid) {
+			use_each_worker();
+			_exit(12);
+		}
+		ended_with(pid, 12);
+	}
+	return arg;
+}
+
+TEST(workers_of_a_pthreads_child_come_before_spares)
+{
+	start_ticking(UTHREAD_TICK_WORKER);
+	in_pthread(starts_in_children, NULL);
+}
+
 /* In a child of either kind who computes is stopped. */
 static void *computes_for_ever(void *arg)
 {

@@ -247,9 +247,9 @@ int monitor_threads(void)
 	return mon.started + mon.maker;
 }
 
-void monitor_forked(void)
+void monitor_forked(bool afresh)
 {
 	mon.resting = 0;
 	mon.started = mon.maker = false;
-	spare_forked();
+	spare_forked(afresh);
 }

@@ -71,6 +71,7 @@ int preempt_setup(const struct config *c)
 		.drain = spare_drain,
 		.spare_begin = spare_begin,
 		.spare_park = spare_park,
+		.spare_get_up = spare_get_up,
 	};
 	preempt_find_libc();
 	return mechanism_setup(c->mechanism);

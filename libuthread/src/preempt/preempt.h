@@ -58,7 +58,7 @@ void monitor_wake(void);
 void monitor_hint(void);
 /* How many threads of the runtime's there are that are no workers. */
 int monitor_threads(void);
-void monitor_forked(void);
+void monitor_forked(bool afresh);
 
 /* ---- spare.c ---- */
 
@@ -90,13 +90,15 @@ void spare_unstuck(struct worker *w);
 void spare_begin(struct worker *w);
 /* ... and one that is not needed any more until it is again. */
 void spare_park(struct worker *w);
+/* Somebody who is bound to it for a while has come back. */
+void spare_get_up(struct worker *w);
 /* What stuck workers have in their queues is everybody's. */
 void spare_drain(void);
 /* Around a fork by a uthread, one at a time; the end in a region. False: ask
  * again soon. */
 bool spare_fork_begin(void);
 void spare_fork_end(void);
-void spare_forked(void);
+void spare_forked(bool afresh);
 void spare_stats(struct uthread_stats *s);
 
 /* ---- calls.c ---- */

@@ -334,6 +334,23 @@ void spare_begin(struct worker *w)
 	rest(w);
 }
 
+/* Whom shared TLS binds to a spare for a while comes back to it, parked or not:
+ * as one that is about to park it runs that one, and parks again. */
+void spare_get_up(struct worker *w)
+{
+	bool up;
+
+	spin_lock(&sp.lock);
+	up = worker_is(w, WORKER_PARKED);
+	if (up) {
+		worker_set_leaving(w, true);
+		worker_become(w, WORKER_PARKED, WORKER_WORKING);
+	}
+	spin_unlock(&sp.lock);
+	if (up)
+		futex_wake(&w->state, 1);
+}
+
 void spare_park(struct worker *w)
 {
 	bool park;
@@ -344,8 +361,12 @@ void spare_park(struct worker *w)
 	if (park)
 		worker_become(w, WORKER_WORKING, WORKER_PARKED);
 	spin_unlock(&sp.lock);
-	if (park)
-		rest(w);
+	if (!park)
+		return;
+	full_fence(); /* pairs: inbox_push() */
+	if (load_relaxed(&w->inbox_count))
+		spare_get_up(w);
+	rest(w);
 }
 
 /* ---- making them ---- */
@@ -510,8 +531,11 @@ void spare_setup(int limit, struct worker *(*make)(bool rescuer))
 	make_spares();
 }
 
-void spare_forked(void)
+void spare_forked(bool afresh)
 {
+	/* Or the maker would begin before spare_setup(), beside the start. */
+	if (afresh)
+		sp.limit = sp.most = 0;
 	sp.lock = rt.nstuck = sp.made = sp.active = 0;
 	sp.at_it = sp.making = sp.forking = sp.wanted = false;
 	sp.said = sp.to_say = false;

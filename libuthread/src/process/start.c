@@ -563,7 +563,7 @@ void runtime_forked(struct uthread *me)
 		free(rt.workers);
 		rt.workers = NULL;
 		rt.existing = 0;
-		monitor_forked();
+		monitor_forked(true);
 		return;
 	}
 	/* Nobody waits for its end, nor for what it holds. */
@@ -602,5 +602,5 @@ void runtime_forked(struct uthread *me)
 	w->kind = WORKER_PROPER;
 	w->state = WORKER_WORKING;
 	rt.started = FORKED;
-	monitor_forked();
+	monitor_forked(false);
 }

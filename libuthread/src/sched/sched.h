@@ -21,6 +21,8 @@ struct sched_hooks {
 	void (*spare_begin)(struct worker *w);
 	/* ... and one that is not needed any more until it is again. */
 	void (*spare_park)(struct worker *w);
+	/* Somebody who is bound to it for a while has come back. */
+	void (*spare_get_up)(struct worker *w);
 	/* signals/: a uthread whose mask may be another than we know leaves
 	 * its worker, */
 	void (*mask_out)(struct worker *w, struct uthread *me);

@@ -31,9 +31,9 @@ void inbox_push(struct worker *w, struct uthread *ut)
 		idle_wake(w);
 	else if (worker_is(w, WORKER_IDLE))
 		sched_nudge(w);
-	else if (unlikely(worker_is(w, WORKER_PARKED) &&
-			  w->kind == WORKER_PROPER))
-		sched_unrest(w);
+	else if (unlikely(worker_is(w, WORKER_PARKED)))
+		(w->kind == WORKER_PROPER ? sched_unrest :
+					    sched_hooks.spare_get_up)(w);
 	else
 		tick_want(w);
 }
