@@ -142,8 +142,8 @@ BOSS(who_ends_takes_nothing_along, ends_holding, 1)
 static void *forks(void *arg)
 {
 	struct actor mid, high;
-	int status, p;
 	pid_t pid;
+	int p;
 
 	need_threads_in_a_child();
 	CHECK_EQ(uthread_setpriority(uthread_self(), 3), 0);
@@ -158,7 +158,6 @@ static void *forks(void *arg)
 		CHECK_EQ(uthread_getpriority(uthread_self(), &p), 0);
 	while (p != 9 && !uthread_sleep(MS / 10));
 	pid = fork();
-	CHECK(pid >= 0);
 	if (!pid) {
 		CHECK_EQ(uthread_getpriority(uthread_self(), &p), 0);
 		CHECK_EQ(p, 3);
@@ -180,7 +179,7 @@ static void *forks(void *arg)
 		CHECK_EQ(uthread_mutex_unlock(&m[0]), 0);
 		_exit(0);
 	}
-	CHECK(waitpid(pid, &status, 0) == pid && !status);
+	ended_with(pid, 0);
 	CHECK_EQ(uthread_mutex_unlock(&m[1]), 0);
 	CHECK_EQ(uthread_getpriority(uthread_self(), &p), 0);
 	CHECK_EQ(p, 3);

@@ -444,7 +444,6 @@ TEST(it_waits_for_those_that_the_child_created)
 TEST(in_mains_child_nobody_else_lives)
 {
 	struct uthread_stats st;
-	int status;
 	pid_t pid;
 
 	need_threads_in_a_child();
@@ -456,8 +455,7 @@ TEST(in_mains_child_nobody_else_lives)
 		CHECK_EQ(uthread_stats(&st, sizeof(st)), 0);
 		_exit((int)st.live);
 	}
-	CHECK_EQ(waitpid(pid, &status, 0), pid);
-	CHECK_EQ(status, 0);
+	ended_with(pid, 0);
 }
 
 TEST_MAIN()

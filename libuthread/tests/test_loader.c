@@ -305,7 +305,6 @@ static void *more_of_it(void *arg)
 
 static void forks(int *(*value)(void))
 {
-	int status;
 	pid_t pid = fork();
 
 	(void)value;
@@ -317,8 +316,7 @@ static void forks(int *(*value)(void))
 		}
 		return; /* and out of dlopen() and dlclose() */
 	}
-	CHECK(waitpid(pid, &status, 0) == pid);
-	CHECK_EQ(status, 0);
+	ended_with(pid, 0);
 	add(&calls, 1);
 }
 
@@ -358,7 +356,6 @@ static void *opens_for_ever(void *arg)
 static void *forks_beside(void *arg)
 {
 	for (int i = 0; i < 30; i++) {
-		int status;
 		pid_t pid = fork();
 
 		CHECK(pid >= 0);
@@ -366,8 +363,7 @@ static void *forks_beside(void *arg)
 			crowd(20, 0, nothing, NULL);
 			_exit(0);
 		}
-		CHECK(waitpid(pid, &status, 0) == pid);
-		CHECK_EQ(status, 0);
+		ended_with(pid, 0);
 		CHECK(!setuid(getuid()));
 	}
 	return arg;

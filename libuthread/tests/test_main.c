@@ -366,7 +366,7 @@ TEST(signals_are_handled_while_main_waits)
 
 TEST(main_forks_and_goes_on_in_the_child)
 {
-	int count = 0, status;
+	int count = 0;
 	pid_t pid;
 
 	need_threads_in_a_child();
@@ -380,8 +380,7 @@ TEST(main_forks_and_goes_on_in_the_child)
 			joined(spawn(plus_one, &count));
 		_exit(count);
 	}
-	CHECK_EQ(waitpid(pid, &status, 0), pid);
-	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 11);
+	ended_with(pid, 11);
 	joined(spawn(plus_one, &count));
 	CHECK_EQ(count, 2);
 }

@@ -188,7 +188,6 @@ TEST(one_bound_stays_whatever_others_sleep_for)
 
 static void *forks(void *arg)
 {
-	int status;
 	pid_t pid;
 
 	for (int i = 0; i < 20; i++) {
@@ -198,8 +197,7 @@ static void *forks(void *arg)
 			free(malloc(1000));
 			_exit(3);
 		}
-		CHECK_EQ(waitpid(pid, &status, 0), pid);
-		CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 3);
+		ended_with(pid, 3);
 	}
 	return arg;
 }

@@ -546,7 +546,6 @@ TEST(a_breakpoint_is_the_programs_and_ticks_go_on)
 
 static void *forks(void *arg)
 {
-	int status;
 	pid_t pid = fork();
 
 	CHECK(pid >= 0);
@@ -559,8 +558,7 @@ static void *forks(void *arg)
 		joined(b);
 		_exit(17);
 	}
-	CHECK_EQ(waitpid(pid, &status, 0), pid);
-	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 17);
+	ended_with(pid, 17);
 	return arg;
 }
 

@@ -379,7 +379,6 @@ TEST(before_the_start_it_starts_them)
 static void *in_child_of_fork(void *arg)
 {
 	pid_t pid = fork();
-	int status;
 
 	CHECK(pid >= 0);
 	if (!pid) {
@@ -391,8 +390,7 @@ static void *in_child_of_fork(void *arg)
 		under_load();
 		_exit(0);
 	}
-	CHECK(waitpid(pid, &status, 0) == pid);
-	CHECK_EQ(status, 0);
+	ended_with(pid, 0);
 	CHECK_EQ(uthread_workers(), 2);
 	return arg;
 }
