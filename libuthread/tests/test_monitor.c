@@ -106,26 +106,34 @@ TEST_DIES(an_overflow_on_a_spare_is_said, SIGSEGV, "stack overflow")
 /* ---- the holder of what a worker sleeps for ---- */
 
 static FILE *file;
-static char from[8 << 20], to[9 << 20];
-static int wrote, finished;
+static char from[SCALE(8 << 20)], to[9 << 20];
+static int begun, wrote, got;
 
-/* Nearly always inside fwrite(), with the file's lock, and stopped there. */
+#define WANTED 10
+
+/* Inside fwrite(), with the file's lock, for some ticks, and stopped there. The
+ * lock is not fair: so it waits until the other one had it. */
 static void *holds(void *arg)
 {
-	while (!load(&finished)) {
+	for (int i = 0; i < WANTED; i++) {
+		store(&begun, i + 1);
 		CHECK_EQ(fwrite(from, 1, sizeof(from), file), sizeof(from));
 		rewind(file);
 		store(&wrote, 1);
-		usleep(1000); /* or the other one is never quick enough */
+		while (load(&got) <= i)
+			usleep(1000);
 	}
 	return arg;
 }
 
 static void *wants(void *arg)
 {
-	for (int i = 0; i < 10; i++)
+	for (int i = 0; i < WANTED; i++) {
+		while (load(&begun) <= i)
+			uthread_yield();
 		CHECK_EQ(fputc('x', file), 'x');
-	store(&finished, 1);
+		store(&got, i + 1);
+	}
 	return arg;
 }
 
