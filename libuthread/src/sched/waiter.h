@@ -31,6 +31,7 @@
 #ifndef UTHREAD_WAITER_H
 #define UTHREAD_WAITER_H
 
+#include "base/san.h"
 #include "base/clock.h"
 #include "base/nouns.h"
 
@@ -165,12 +166,16 @@ static inline void waiter_init(struct waiter *w)
 /*
  * Where the waiter of a uthread lies, for uthread_dump(): the distance from the
  * top of its stack, which stays mapped for ever; 0: elsewhere, in a coroutine.
+ * AddressSanitizer has stacks of its own, which do not stay.
  */
 static inline void waiter_note(struct uthread *ut, const struct waiter *w)
 {
 	uintptr_t off = (uintptr_t)ut->stack_top - (uintptr_t)w;
+	uintptr_t size = UTHREAD_ASAN ?
+				 UTHREAD_STACK_LIMIT :
+				 (uintptr_t)(ut->stack_top - ut->stack_low);
 
-	ut->ctx.note = off < UTHREAD_STACK_LIMIT ? (uint32_t)off : 0;
+	ut->ctx.note = off <= size ? (uint32_t)off : 0;
 }
 
 static inline const struct waiter *waiter_noted(const struct uthread *ut)
