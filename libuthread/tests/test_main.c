@@ -271,6 +271,67 @@ static void stays_a_pthread(struct uthread_config c)
 	CHECK_EQ(count, 1);
 }
 
+/* ---- main waits in pause() ---- */
+
+static int handled, told, awake;
+
+static void notes_it(int sig)
+{
+	(void)sig;
+	add(&handled, 1);
+}
+
+static void *computes_until_told(void *arg)
+{
+	while (!load(&told))
+		;
+	return arg;
+}
+
+/* When ticks have come for long. */
+static void *wakes_main(void *main)
+{
+	struct uthread_stats st;
+
+	do {
+		usleep(1000);
+		CHECK_EQ(uthread_stats(&st, sizeof(st)), 0);
+	} while (st.ticks < 50);
+	store(&told, 1);
+	/* The first may come before it waits. */
+	while (!load(&awake)) {
+		CHECK(!pthread_kill(*(pthread_t *)main, SIGUSR1));
+		usleep(1000);
+	}
+	return NULL;
+}
+
+static void main_pauses(void)
+{
+	struct sigaction sa = { .sa_handler = notes_it };
+	pthread_t me = pthread_self(), p;
+	uthread_t t[2];
+
+	CHECK(!sigaction(SIGUSR1, &sa, NULL));
+	for (int i = 0; i < 2; i++)
+		t[i] = spawn_on(0, computes_until_told, NULL);
+	CHECK(!pthread_create(&p, NULL, wakes_main, &me));
+	errno = 0;
+	CHECK_EQ(pause(), -1);
+	CHECK_EQ(errno, EINTR);
+	CHECK(load(&told) && load(&handled));
+	store(&awake, 1);
+	CHECK(!pthread_join(p, NULL));
+	for (int i = 0; i < 2; i++)
+		joined(t[i]);
+}
+
+TEST(a_tick_does_not_end_a_pause_of_main)
+{
+	begin(1);
+	main_pauses();
+}
+
 TEST(main_stays_a_pthread_if_asked)
 {
 	stays_a_pthread(

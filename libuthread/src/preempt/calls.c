@@ -22,8 +22,8 @@
  * Here is what all of them need; calls_wait.c has those that wait with a
  * time-out of their own, calls_socket.c those on a descriptor.
  *
- * Not among them: pause() and the like, which only handlers end; and calls from
- * inside libc, which eintr.h knows on x86-64.
+ * Not among them: pause() and the like, which only handlers of the program end
+ * (signals/wait.c); and calls from inside libc, which eintr.h knows on x86-64.
  */
 #include "preempt/calls.h"
 

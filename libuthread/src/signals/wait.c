@@ -124,6 +124,22 @@ WEAK int sigsuspend(const sigset_t *set)
 	return -1;
 }
 
+static int (*next_pause)(void);
+
+WEAK int pause(void)
+{
+	struct uthread *me = uthread_current();
+	uint32_t handled;
+
+	if (!me)
+		return next_pause();
+	handled = me->handled;
+	while (me->handled == handled)
+		next_pause();
+	errno = EINTR;
+	return -1;
+}
+
 int __sigpause(int sig_or_mask, int is_sig);
 int __xpg_sigpause(int sig);
 
@@ -152,6 +168,7 @@ __attribute__((constructor)) static void find_next(void)
 	NEXT(next_sigtimedwait, "sigtimedwait");
 	NEXT(next_sigwait, "sigwait");
 	NEXT(next_sigsuspend, "sigsuspend");
+	NEXT(next_pause, "pause");
 }
 
 #endif
