@@ -27,6 +27,13 @@
 
 void vectors_sve(const void *from, void *to, const int *flag);
 void vectors_sme(const void *from, void *to, const int *flag);
+/* Call fn() while SME's ZA is dormant. Then TPIDR2_EL0: 0 if it was saved. */
+const void *vectors_dormant(const void *za, const void *tpidr2,
+			    void (*fn)(void));
+/* In streaming mode, with ZA on: TPIDR2_EL0 when the flag is set. */
+const void *vectors_streams(const void *tpidr2, const int *flag);
+/* 0: not in streaming mode, ZA is off, and TPIDR2_EL0 is 0. */
+int vectors_sme_state(void);
 size_t vectors_sve_bytes(void);
 size_t vectors_sme_bytes(void);
 
@@ -136,6 +143,102 @@ TEST(sme_of_256_bytes)
 	if (TEST_EMULATED)
 		SKIP("qemu-user does not say how large its frames are");
 	sme(256);
+}
+
+/* ---- what a switch leaves to others ---- */
+
+static void need_sme(void)
+{
+	if (!(getauxval(AT_HWCAP2) & HWCAP2_SME))
+		SKIP("no SME");
+	vl = vectors_sme_bytes();
+}
+
+static void *streams(void *tpidr2)
+{
+	CHECK(vectors_streams(tpidr2, &stop) == tpidr2);
+	return NULL;
+}
+
+static void *has_none(void *arg)
+{
+	const uint64_t before = stats().preempted;
+
+	while (stats().preempted < before + STOPS) {
+		CHECK_EQ(vectors_sme_state(), 0);
+		CHECK_EQ(uthread_yield(), 0);
+	}
+	store(&stop, 1);
+	return arg;
+}
+
+/* A tick stops the one; the other has no such mode. */
+TEST(streaming_mode_stays_with_its_uthread)
+{
+	static uint64_t block[2];
+	uthread_t t[2];
+
+	need_sme();
+	start(1);
+	t[0] = spawn(streams, block);
+	t[1] = spawn(has_none, NULL);
+	joined(t[1]);
+	joined(t[0]);
+}
+
+struct tpidr2 {
+	void *to;
+	uint16_t slices, none[3];
+};
+
+static int ended;
+
+static void yields(void)
+{
+	CHECK_EQ(uthread_yield(), 0);
+}
+
+static void *keeps_za(void *seed)
+{
+	uint64_t random = (uint64_t)(uintptr_t)seed;
+	unsigned char *za = malloc(vl * vl), *to = malloc(vl * vl);
+	struct tpidr2 block = { to, (uint16_t)vl, { 0 } };
+	const void *state;
+
+	CHECK(za && to);
+	for (int saved = 0; saved < 20;) {
+		CHECK_EQ(vectors_sme_state(), 0);
+		for (size_t i = 0; i < vl * vl; i++)
+			za[i] = (unsigned char)test_random(&random);
+		memset(to, 0, vl * vl);
+		state = vectors_dormant(za, &block, yields);
+		if (state) {
+			CHECK(state == &block); /* nobody else was ready */
+			if (load(&ended))
+				break; /* nor will anybody be */
+			continue;
+		}
+		CHECK(!memcmp(za, to, vl * vl));
+		saved++;
+	}
+	add(&ended, 1);
+	free(za);
+	free(to);
+	return NULL;
+}
+
+/* Each switch is to somebody who may want ZA. */
+TEST(a_switch_saves_a_dormant_za)
+{
+	uthread_t t[THREADS];
+
+	need_sme();
+	setenv("UTHREAD_TICK", "off", 1);
+	start_workers(1);
+	for (int i = 0; i < THREADS; i++)
+		t[i] = spawn(keeps_za, (void *)(uintptr_t)(i + 1));
+	for (int i = 0; i < THREADS; i++)
+		joined(t[i]);
 }
 
 TEST_MAIN()

@@ -110,6 +110,65 @@ vectors_sme:
 	ret
 	.size	vectors_sme, .-vectors_sme
 
+#define TPIDR2_EL0 s3_3_c13_c0_5
+#define SVCR s3_3_c4_c2_2
+
+/* (za, tpidr2, fn) */
+	.globl	vectors_dormant
+	.type	vectors_dormant, %function
+	.p2align 4
+vectors_dormant:
+	hint	#34
+	stp	x29, x30, [sp, #-16]!
+	mov	x29, sp
+	smstart	za
+	rdsvl	x8, #1
+	mov	w12, #0
+4:	ldr	za[w12, 0], [x0]
+	add	x0, x0, x8
+	add	w12, w12, #1
+	cmp	w12, w8
+	b.ne	4b
+	msr	TPIDR2_EL0, x1
+	blr	x2
+	mrs	x0, TPIDR2_EL0
+	msr	TPIDR2_EL0, xzr
+	smstop	za
+	ldp	x29, x30, [sp], #16
+	ret
+	.size	vectors_dormant, .-vectors_dormant
+
+/* (tpidr2, flag) */
+	.globl	vectors_streams
+	.type	vectors_streams, %function
+	.p2align 4
+vectors_streams:
+	hint	#34
+	save_d
+	smstart
+	msr	TPIDR2_EL0, x0
+5:	ldr	w5, [x1]
+	cbz	w5, 5b
+	mrs	x0, TPIDR2_EL0
+	msr	TPIDR2_EL0, xzr
+	smstop
+	restore_d
+	ret
+	.size	vectors_streams, .-vectors_streams
+
+	.globl	vectors_sme_state
+	.type	vectors_sme_state, %function
+	.p2align 4
+vectors_sme_state:
+	hint	#34
+	mrs	x0, SVCR
+	mrs	x1, TPIDR2_EL0
+	orr	x0, x0, x1
+	cmp	x0, #0
+	cset	w0, ne
+	ret
+	.size	vectors_sme_state, .-vectors_sme_state
+
 /* Bytes of a vector in streaming mode. */
 	.globl	vectors_sme_bytes
 	.type	vectors_sme_bytes, %function

@@ -146,8 +146,8 @@ static char *frame_of(const siginfo_t *si, const ucontext_t *uc)
 /*
  * What does not fit into the frame's 4 KiB (SVE of 128 bytes and more, SME's
  * ZA) lies behind them, and a record among the others says where: the kernel
- * takes it only from where the frame is now. Streaming mode and ZA are off in
- * a handler, and so in who runs next; sigreturn puts them back.
+ * takes it only from where the frame is now. (Streaming mode and ZA themselves:
+ * preempt.S.)
  */
 static void relocate(char *copy, ptrdiff_t by)
 {

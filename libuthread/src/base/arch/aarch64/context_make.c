@@ -4,6 +4,7 @@
  * the one switch.S restores; keep both in step.
  */
 #include <string.h>
+#include <sys/auxv.h>
 
 #include "base/context.h"
 
@@ -13,10 +14,22 @@ struct frame {
 	uint64_t x19, x20, x21, x22, x23, x24, x25, x26, x27, x28, x29, x30;
 	uint64_t d[8];
 	uint64_t fpcr;
-	uint64_t pad;
+	uint64_t tpidr2;
 };
 
 _Static_assert(sizeof(struct frame) == 176, "switch.S restores this frame");
+
+#ifndef HWCAP2_SME
+#define HWCAP2_SME (1ul << 23)
+#endif
+
+/* Read by the assembly: not 0 on a machine with SME (sme.S). */
+uint32_t arch_sme __attribute__((visibility("hidden")));
+
+__attribute__((constructor)) static void find_sme(void)
+{
+	arch_sme = !!(getauxval(AT_HWCAP2) & HWCAP2_SME);
+}
 
 void context_make(struct context *ctx, void *stack_top, void (*entry)(void *),
 		  void *arg)

@@ -7,7 +7,7 @@
  *	+0   x19 x20  +16  x21 x22  +32  x23 x24  +48  x25 x26
  *	+64  x27 x28  +80  x29 x30
  *	+96  d8 d9    +112 d10 d11  +128 d12 d13  +144 d14 d15
- *	+160 FPCR     +168 unused
+ *	+160 FPCR     +168 TPIDR2, where there is SME (sme.S)
  *
  * FPCR is written only where it differs. The link register is saved unsigned
  * and returned to with `ret`, so the first frame of a new context needs no
@@ -62,8 +62,11 @@ context_switch:
 	.cfi_offset d15, -FRAME+152
 	mrs	x9, fpcr
 	str	x9, [sp, #160]
+	adrp	x14, arch_sme
+	ldr	w14, [x14, :lo12:arch_sme]
+	cbnz	w14, 3f
 
-	ldr	x10, [x0, #CTX_TP]
+4:	ldr	x10, [x0, #CTX_TP]
 	ldr	x11, [x1, #CTX_TP]
 	ldr	x12, [x1, #CTX_SP]
 	mov	x13, sp
@@ -84,7 +87,9 @@ context_switch:
 	cmp	x9, x10
 	b.eq	2f
 	msr	fpcr, x10
-2:	ldp	d14, d15, [sp, #144]
+2:	cbnz	w14, 5f
+	.cfi_remember_state
+6:	ldp	d14, d15, [sp, #144]
 	ldp	d12, d13, [sp, #128]
 	ldp	d10, d11, [sp, #112]
 	ldp	d8, d9, [sp, #96]
@@ -117,6 +122,12 @@ context_switch:
 	.cfi_restore d15
 	.cfi_def_cfa_offset 0
 	ret
+	.cfi_restore_state
+3:	bl	context_sme_leave
+	b	4b
+5:	ldr	x10, [sp, #168]
+	msr	s3_3_c13_c0_5, x10	/* tpidr2_el0 */
+	b	6b
 	.cfi_endproc
 	.size	context_switch, .-context_switch
 

@@ -4,6 +4,11 @@
  * taken. sp points at a copy of the kernel's signal frame, and the way back
  * is rt_sigreturn: arm64 has no instruction that loads the program counter
  * together with the last register, so only the kernel can put back all 31.
+ *
+ * Streaming mode and ZA are on again, if they were: the sigreturn that led here
+ * has put back what the frame says. C, and whoever runs next, must not have
+ * them; the copy has, for the sigreturn at the end. TPIDR2_EL0 is in the frame
+ * only with Linux 6.3 and later, so it is kept in x20.
  */
 #include "base/context.h"
 #include "preempt/preempt_asm.h"
@@ -22,7 +27,14 @@ preempt_frame:
 	mov	x19, sp
 	mov	x29, xzr
 	mov	x30, xzr
-	bl	preempt_now
+	adrp	x1, arch_sme
+	ldr	w1, [x1, :lo12:arch_sme]
+	cbz	w1, 1f
+	.arch_extension sme
+	mrs	x20, s3_3_c13_c0_5 /* tpidr2_el0 */
+	msr	s3_3_c13_c0_5, xzr
+	smstop
+1:	bl	preempt_now
 	/*
 	 * sigreturn installs the alternate stack named in the frame: it must
 	 * be that of the worker we are on now. No tick is taken between here
@@ -32,7 +44,11 @@ preempt_frame:
 	.globl	preempt_frame_back
 	.hidden	preempt_frame_back
 preempt_frame_back:
-	adrp	x1, :gottprel:uthread_here
+	adrp	x1, arch_sme
+	ldr	w1, [x1, :lo12:arch_sme]
+	cbz	w1, 2f
+	msr	s3_3_c13_c0_5, x20
+2:	adrp	x1, :gottprel:uthread_here
 	ldr	x1, [x1, :gottprel_lo12:uthread_here]
 	mrs	x0, tpidr_el0
 	add	x0, x0, x1
