@@ -171,7 +171,7 @@ static void *destroys_when_their_time_is_up(void *arg)
 	mutex = object_new(sizeof(*mutex));
 	CHECK_EQ(uthread_mutex_init(mutex, NULL), 0);
 	CHECK_EQ(uthread_mutex_lock(mutex), 0);
-	up = test_now() + 5 * MS;
+	up = test_now() + 2000 * MS; /* all wait by then */
 	for (int i = 0; i < WAITERS; i++) {
 		t[i] = spawn_on(0, wants_a_unit, NULL);
 		t[WAITERS + i] = spawn_on(0, wants_the_mutex, NULL);
