@@ -5,6 +5,8 @@
  */
 #include "util.h"
 
+#include "base/clock.h"
+
 /* ---- barrier ---- */
 
 static uthread_barrier_t b;
@@ -401,6 +403,25 @@ TEST(once_inside_another)
 	start_workers(2);
 	crowd(10, 2, call_outer, NULL);
 	CHECK_EQ(ran, 1);
+}
+
+/* ---- what sleeps in the kernel ---- */
+
+/* Also that Valgrind, under which this program runs, says nothing of it. */
+TEST(a_word_that_is_gone_may_be_woken)
+{
+	uint32_t *word = (uint32_t *)malloc(sizeof(*word));
+
+	CHECK(word);
+	errno = EXDEV;
+	futex_wake(word, 1); /* has no value yet */
+	free(word);
+	word = (uint32_t *)mmap(NULL, 1 << 16, PROT_READ | PROT_WRITE,
+				MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	CHECK(word != MAP_FAILED);
+	CHECK(!munmap(word, 1 << 16));
+	futex_wake(word, 1);
+	CHECK_EQ(errno, EXDEV);
 }
 
 TEST_MAIN()

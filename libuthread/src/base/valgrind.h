@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * valgrind.h - what Valgrind must be told: which memory is a stack. It takes a
- * stack pointer that jumps by less than 2 MB for one stack that has grown, and
- * what lies between for its contents, or for garbage.
+ * valgrind.h - what Valgrind must be told: which memory is a stack, and which
+ * call is no error. It takes a stack pointer that jumps by less than 2 MB for one
+ * stack that has grown, and what lies between for its contents, or for garbage.
  *
  * A request is a handful of instructions that change nothing and that Valgrind
  * knows when it sees them (its own valgrind.h has the same ones); the answer is
@@ -17,6 +17,7 @@
 #define VALGRIND_RUNNING 0x1001
 #define VALGRIND_STACK_REGISTER 0x1501
 #define VALGRIND_STACK_DEREGISTER 0x1502
+#define VALGRIND_ERRORS_OFF 0x1801 /* by 1 more or, with -1, less */
 
 static inline uintptr_t valgrind_request(uintptr_t what, uintptr_t a,
 					 uintptr_t b)
@@ -64,6 +65,17 @@ static inline uintptr_t valgrind_stack(const void *low, size_t bytes)
 static inline void valgrind_stack_gone(uintptr_t number)
 {
 	valgrind_request(VALGRIND_STACK_DEREGISTER, number, 0);
+}
+
+/* Between the two this kernel thread says nothing of what it finds. */
+static inline void valgrind_errors_off(void)
+{
+	valgrind_request(VALGRIND_ERRORS_OFF, 1, 0);
+}
+
+static inline void valgrind_errors_on(void)
+{
+	valgrind_request(VALGRIND_ERRORS_OFF, (uintptr_t)-1, 0);
 }
 
 #endif
