@@ -31,6 +31,10 @@
 #include "base/state.h"
 #include "uthread.h"
 
+/* Ours alone: without that no compiler builds a function into another for a
+ * library whose names others may have, too. */
+#pragma GCC visibility push(hidden)
+
 #define CACHE_LINE 64
 #define WEIGHT_DEFAULT 1024u
 #define WORKERS_MAX 1024
@@ -70,7 +74,7 @@ struct uthread {
 	struct uthread *next; /* guarded by the queue it is in */
 	int32_t bound; /* worker index, or UTHREAD_WORKER_ANY */
 	uint32_t flags;
-	uint32_t preempt_off; /* uthread_preempt_disable() calls; its own */
+	uint32_t why; /* enum uthread_ready, of the queue it is in */
 	uint32_t state; /* enum uthread_state */
 	uint64_t mask; /* its signal mask, as the kernel has it (signals/) */
 
@@ -94,6 +98,7 @@ struct uthread {
 	bool in_libc; /* that tick came while it was there */
 	const void *on_low; /* the stack it is on: its own, or that of a */
 	size_t on_bytes; /* coroutine in it */
+	uint32_t preempt_off; /* uthread_preempt_disable() calls; its own */
 	uint32_t preempt_pending; /* a tick came while it was off; its handler's */
 	stack_t alt; /* its alternate signal stack; ss_size 0: none */
 	uint64_t raised; /* signals it sent to itself while they are blocked */
@@ -104,7 +109,6 @@ struct uthread {
 	uthread_mutex_t *pi_held, *pi_waits; /* sync/mutex_pi.c */
 	int32_t holds, spins; /* with assertions: mutexes, spin locks */
 	uint32_t weight;
-	uint32_t why; /* enum uthread_ready, of the queue it is in */
 	uint64_t stint,
 		ran; /* since when it has the CPU, and how long before */
 	struct worker *queued; /* guarded by that worker's bias lock */
@@ -370,5 +374,7 @@ static inline void worker_set_leaving(struct worker *w, bool leaving)
 	} while (0)
 
 #define STAT_INC(field) store_relaxed(&(field), (field) + 1)
+
+#pragma GCC visibility pop
 
 #endif

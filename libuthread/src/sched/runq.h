@@ -12,6 +12,8 @@
 #include "sched/policy.h"
 #include "sched/sched.h"
 
+#pragma GCC visibility push(hidden)
+
 /* Under the bias lock. */
 static inline void rq_push(struct worker *w, struct uthread *ut)
 {
@@ -21,7 +23,8 @@ static inline void rq_push(struct worker *w, struct uthread *ut)
 	else
 		list_push(&w->rq, ut);
 	store_relaxed(&w->count, w->count + 1);
-	store_relaxed(&w->bound_count, w->bound_count + (ut->bound >= 0));
+	if (unlikely(ut->bound >= 0))
+		store_relaxed(&w->bound_count, w->bound_count + 1);
 }
 
 static inline struct uthread *rq_pop(struct worker *w)
@@ -31,8 +34,8 @@ static inline struct uthread *rq_pop(struct worker *w)
 
 	if (ut) {
 		store_relaxed(&w->count, w->count - 1);
-		store_relaxed(&w->bound_count,
-			      w->bound_count - (ut->bound >= 0));
+		if (unlikely(ut->bound >= 0))
+			store_relaxed(&w->bound_count, w->bound_count - 1);
 	}
 	return ut;
 }
@@ -53,8 +56,9 @@ static inline struct uthread *rq_rotate(struct worker *w, struct uthread *ut)
 	w->rq.tail->next = ut; /* which may be the first's own */
 	w->rq.tail = ut;
 	w->rq.head = first->next;
-	store_relaxed(&w->bound_count,
-		      w->bound_count + (ut->bound >= 0) - (first->bound >= 0));
+	if (unlikely((ut->bound ^ first->bound) < 0)) /* one is, one is not */
+		store_relaxed(&w->bound_count,
+			      w->bound_count + (ut->bound < 0 ? -1u : 1u));
 	return first;
 }
 
@@ -159,5 +163,7 @@ static inline bool around_waits(const struct worker *w)
 {
 	return load_relaxed(&w->inbox_count) | load_relaxed(&rt.global_count);
 }
+
+#pragma GCC visibility pop
 
 #endif

@@ -393,26 +393,40 @@ void sched_park(struct uthread *me, bool timed, struct uthread *heir)
 	switch_leave(off, true);
 }
 
-/* Give the worker to who waited longest, and wait in turn. False: nobody. */
-static inline bool give_way(struct worker *w, struct uthread *me)
+/* A policy is asked whether somebody else shall run at all. */
+static __attribute__((noinline)) struct uthread *
+policy_give_way(struct worker *w, struct uthread *me)
 {
 	struct uthread *next = NULL;
 
-	if (unlikely(rt.policy))
-		policy_charge(me);
+	policy_charge(me);
 	bias_lock(&w->bias);
-	if (likely(!rt.policy)) {
-		next = rq_rotate(w, me);
-	} else if (w->count) {
-		/* A policy is asked whether somebody else shall run at all. */
+	if (w->count) {
 		uthread_become(me, UT_READY);
 		rq_push(w, me);
 		next = rq_pop(w);
-		if (next == me)
+		if (next == me) {
 			uthread_become(me, UT_RUNNING);
+			next = NULL;
+		}
 	}
 	bias_unlock(&w->bias);
-	if (!next || next == me)
+	return next;
+}
+
+/* Give the worker to who waited longest, and wait in turn. False: nobody. */
+static inline bool give_way(struct worker *w, struct uthread *me)
+{
+	struct uthread *next;
+
+	if (unlikely(rt.policy)) {
+		next = policy_give_way(w, me);
+	} else {
+		bias_lock(&w->bias);
+		next = rq_rotate(w, me);
+		bias_unlock(&w->bias);
+	}
+	if (!next)
 		return false;
 	tick_want(w);
 	if (me->bound < 0)

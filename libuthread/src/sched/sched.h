@@ -6,6 +6,8 @@
 #include "base/clock.h"
 #include "base/nouns.h"
 
+#pragma GCC visibility push(hidden)
+
 /*
  * What the scheduler asks of preempt/, which is above it. Set once, by
  * preempt_setup(), before the first worker.
@@ -104,5 +106,7 @@ int policy_worker_setup(struct worker *w);
 
 /* ---- timer.c ---- */
 void timer_forked(void);
+
+#pragma GCC visibility pop
 
 #endif

@@ -35,6 +35,8 @@
 #include "base/clock.h"
 #include "base/nouns.h"
 
+#pragma GCC visibility push(hidden)
+
 enum waiter_state {
 	WAITER_WAITING = 0,
 	WAITER_WOKEN = 1,
@@ -288,5 +290,7 @@ static inline bool timer_due(void)
 
 	return unlikely(next != NO_DEADLINE) && now_ns() >= next;
 }
+
+#pragma GCC visibility pop
 
 #endif

@@ -119,7 +119,7 @@ void mask_base(struct worker *w, bool parks)
 	}
 }
 
-void mask_inherit(struct uthread *ut, const struct uthread *me)
+void mask_inherit_unsure(struct uthread *ut, const struct uthread *me)
 {
 	const bool sure = me && !(me->flags & UT_MASK_UNSURE);
 	const uint64_t mask = sure ? me->mask : mask_now();

@@ -68,7 +68,18 @@ uint64_t mask_now(void);
 /* The calling uthread's is another from now on; it was that. */
 uint64_t mask_set(struct uthread *me, uint64_t mask);
 /* A new uthread of the caller's has that. */
-void mask_inherit(struct uthread *ut, const struct uthread *me);
+void mask_inherit_unsure(struct uthread *ut, const struct uthread *me);
+
+static inline void mask_inherit(struct uthread *ut, const struct uthread *me)
+{
+	if (likely(me && !(me->flags & (UT_MASK_UNSURE | UT_TICK_BLOCKED)))) {
+		ut_assert(me->mask == mask_usable(me->mask));
+		ut->mask = me->mask;
+	} else {
+		mask_inherit_unsure(ut, me);
+	}
+}
+
 /* The switches' (sched.h). */
 void mask_out(struct worker *w, struct uthread *me);
 void mask_in(struct here *h);

@@ -443,8 +443,8 @@ static void trim(struct uthread *ut)
 }
 
 /* In a region of a worker false, and nothing done, while there is a fork. */
-static bool pool_to_global(struct uthread *first, unsigned c, unsigned own,
-			   bool in_region)
+static __attribute__((noinline)) bool
+pool_to_global(struct uthread *first, unsigned c, unsigned own, bool in_region)
 {
 	struct uthread *ut, *next;
 
@@ -466,7 +466,8 @@ static bool pool_to_global(struct uthread *first, unsigned c, unsigned own,
 
 /* Keep the newer half here: their caches are warm, and the newest may still
  * be running. */
-static void pool_spill(struct pool *p, unsigned c, unsigned own)
+static __attribute__((noinline)) void pool_spill(struct pool *p, unsigned c,
+						 unsigned own)
 {
 	struct uthread *last = p->head, *rest;
 	const uint32_t before = p->count;
@@ -485,8 +486,8 @@ static void pool_spill(struct pool *p, unsigned c, unsigned own)
 	}
 }
 
-static struct uthread *pool_from_global(struct worker *w, unsigned c,
-					unsigned own)
+static __attribute__((noinline)) struct uthread *
+pool_from_global(struct worker *w, unsigned c, unsigned own)
 {
 	struct uthread *ut, *more;
 	int n;

@@ -51,7 +51,7 @@ static void run_destructors(struct uthread *me)
 	int round;
 
 	for (round = 0; round < UTHREAD_DESTRUCTOR_ITERATIONS; round++) {
-		again = keys_round(me);
+		again = unlikely(me->keys) && keys_round(me);
 		if (own && tls_round(me))
 			again = true;
 		if (likely(!again))

@@ -198,8 +198,6 @@ void keys_drop(struct uthread *ut)
 
 bool keys_round(struct uthread *ut)
 {
-	if (likely(!ut->keys))
-		return false;
 	if (run_destructors(ut->keys))
 		return true;
 	keys_drop(ut);

@@ -311,7 +311,8 @@ static bool changed(const struct modules *old, const struct modules *new)
 
 static void module_init(const struct module *m, void *block)
 {
-	memcpy(block, m->image, m->filesz);
+	if (m->filesz)
+		memcpy(block, m->image, m->filesz);
 	memset((char *)block + m->filesz, 0, m->memsz - m->filesz);
 }
 

@@ -40,9 +40,8 @@ static inline char *used(char *pd)
 	return pd + tls_layout.specific_off + SPECIFIC_USED;
 }
 
-/* One round of destructors, on the uthread's own TLS. As in glibc the flag says
- * whether a value was set. */
-bool pthread_keys_round(char *pd)
+/* As in glibc the flag says whether a value was set. */
+void pthread_keys_round(char *pd)
 {
 	void (*destructor)(void *);
 	struct key_value *v;
@@ -50,8 +49,6 @@ bool pthread_keys_round(char *pd)
 	void *value;
 	size_t i, j;
 
-	if (likely(!*used(pd)))
-		return false;
 	*used(pd) = 0;
 	for (i = 0; i < SPECIFIC_LEVEL1; i++) {
 		v = values(pd, i);
@@ -69,12 +66,6 @@ bool pthread_keys_round(char *pd)
 				destructor(value);
 		}
 	}
-	return true;
-}
-
-bool pthread_keys_set(const char *pd)
-{
-	return pd[tls_layout.specific_off + SPECIFIC_USED];
 }
 
 void pthread_keys_drop(char *pd)
@@ -82,8 +73,6 @@ void pthread_keys_drop(char *pd)
 	struct key_value *v;
 	size_t i;
 
-	if (likely(!*used(pd)))
-		return;
 	for (i = 0; i < SPECIFIC_LEVEL1; i++) {
 		v = values(pd, i);
 		if (v)

@@ -318,8 +318,10 @@ bool tls_round(struct uthread *me)
 	bool ran;
 
 	call_tls_dtors();
-	ran = pthread_keys_round(pd);
-	return ran || pthread_keys_set(pd) || me->keys;
+	ran = pthread_keys_set(pd);
+	if (unlikely(ran))
+		pthread_keys_round(pd);
+	return ran || me->keys;
 }
 
 void tls_last_round(void)
@@ -353,7 +355,8 @@ void tls_reset(struct uthread *ut)
 	tls_modules_reset(ut);
 	own_here(ut);
 	*(int *)(ut->tcb + (uintptr_t)l->errno_off) = 0;
-	pthread_keys_drop(pd_of(ut->tcb));
+	if (unlikely(pthread_keys_set(pd_of(ut->tcb))))
+		pthread_keys_drop(pd_of(ut->tcb));
 }
 
 void tls_list_as_ours(uintptr_t tp)

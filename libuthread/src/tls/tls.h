@@ -141,14 +141,20 @@ void malloc_cache_reused(struct uthread *ut);
 /* ---- pthread_keys.c ---- */
 /* `pd`: a struct pthread. Find the table; on that thread. NULL, or why not. */
 const char *pthread_keys_setup(char *pd);
-/* One round of destructors, on the uthread's own TLS; false: no value was set. */
-bool pthread_keys_round(char *pd);
-bool pthread_keys_set(const char *pd);
+/* One round of destructors, on the uthread's own TLS; a value was set. */
+void pthread_keys_round(char *pd);
 /* Forget what values there are. */
 void pthread_keys_drop(char *pd);
 
+/* Was one set since the last round? */
+static inline bool pthread_keys_set(const char *pd)
+{
+	return pd[tls_layout.specific_off + SPECIFIC_USED];
+}
+
 /* ---- key.c ---- */
-/* One round of destructors; false: there was nothing for one. */
+/* One round of destructors, of one that has `keys`; false: there was nothing
+ * for one. */
 bool keys_round(struct uthread *ut);
 /* Forget what values there are. */
 void keys_drop(struct uthread *ut);
