@@ -563,4 +563,85 @@ TEST(pthread_once_runs_once)
 	crowd(20, 2, calls_once, NULL);
 }
 
+/* ---- cancellation ---- */
+
+static void *sets_its_cancellation(void *arg)
+{
+	CHECK(!pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL));
+	CHECK(!pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL));
+	return arg;
+}
+
+static void *has_a_fresh_one(void *arg)
+{
+	int state = -1, type = -1;
+
+	CHECK(!pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state));
+	CHECK(!pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type));
+	CHECK_EQ(state, PTHREAD_CANCEL_ENABLE);
+	CHECK_EQ(type, PTHREAD_CANCEL_DEFERRED);
+	return arg;
+}
+
+TEST(cancellation_of_the_last_one_is_forgotten)
+{
+	start_workers(1);
+	need_own_tls();
+	in_uthread(sets_its_cancellation, NULL);
+	for (int i = 0; i < 3; i++)
+		in_uthread(has_a_fresh_one, NULL);
+}
+
+static int cleaned;
+
+static void cleans(void *digit)
+{
+	uthread_yield();
+	cleaned = cleaned * 10 + *(int *)digit;
+}
+
+static __attribute__((noinline)) void pushes_third(int *digit)
+{
+	pthread_cleanup_push(cleans, &digit[2]);
+	pthread_exit(digit);
+	pthread_cleanup_pop(0);
+}
+
+static __attribute__((noinline)) void pushes_second(int *digit)
+{
+	pthread_cleanup_push(cleans, &digit[1]);
+	pushes_third(digit);
+	pthread_cleanup_pop(0);
+}
+
+static void *ends_with_handlers(void *arg)
+{
+	int digit[] = { 1, 2, 3, 4 };
+	(void)arg;
+
+	pthread_cleanup_push(cleans, &digit[0]);
+	pthread_cleanup_push(cleans, &digit[3]);
+	uthread_yield();
+	pthread_cleanup_pop(1);
+	pushes_second(digit);
+	pthread_cleanup_pop(0);
+	return NULL;
+}
+
+/* This file is built without -fexceptions, as C usually is. */
+TEST(pthread_exit_runs_cleanup_handlers)
+{
+	start_workers(2);
+	need_own_tls();
+	for (int i = 0; i < 3; i++) {
+		cleaned = 0;
+		in_uthread(ends_with_handlers, NULL);
+		CHECK_EQ(cleaned, 4321);
+	}
+	/* A plain pthread's are libc's. */
+	cleaned = 0;
+	in_pthread(ends_with_handlers, NULL);
+	CHECK_EQ(cleaned, 4321);
+}
+
 TEST_MAIN()

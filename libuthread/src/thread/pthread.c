@@ -5,6 +5,8 @@
  * pthread_getattr_np    the uthread's stack, not the carrier's
  * pthread_exit          is uthread_exit() in a uthread
  * thrd_exit             the same
+ * __pthread_unwind_next goes on with it, behind a handler of
+ *			 pthread_cleanup_push() in C without -fexceptions
  * pthread_cancel        of a uthread or worker is refused: ESRCH
  */
 #include <threads.h>
@@ -13,6 +15,7 @@
 #include "base/san.h"
 #include "process/process.h"
 #include "stack/stack.h"
+#include "thread/thread.h"
 #include "tls/tls.h"
 
 /* ---- pthread_getattr_np ---- */
@@ -73,6 +76,22 @@ EXPORT void pthread_exit(void *value)
 	if (!next)
 		NEXT(next, "pthread_exit");
 	next(value);
+}
+
+/* Declared where there is no -fexceptions. */
+EXPORT void __pthread_unwind_next(__pthread_unwind_buf_t *buf)
+	__attribute__((noreturn));
+
+EXPORT void __pthread_unwind_next(__pthread_unwind_buf_t *buf)
+{
+	static void (*next)(__pthread_unwind_buf_t *) __attribute__((noreturn));
+	struct uthread *me = uthread_current();
+
+	if (uthread_on_own_tls(me))
+		exit_goes_on(me, buf);
+	if (!next)
+		NEXT(next, "__pthread_unwind_next");
+	next(buf);
 }
 
 EXPORT void thrd_exit(int result)

@@ -30,6 +30,7 @@
 #include "stack/stack.h"
 #include "sync/sync.h"
 #include "thread/attr.h"
+#include "thread/thread.h"
 #include "tls/tls.h"
 
 #include <unwind.h>
@@ -37,6 +38,8 @@
 /* Only in programs that link libgcc_s (C++, or C with cleanup handlers). */
 extern _Unwind_Reason_Code _Unwind_ForcedUnwind(struct _Unwind_Exception *,
 						_Unwind_Stop_Fn, void *)
+	__attribute__((weak));
+extern _Unwind_Word _Unwind_GetCFA(struct _Unwind_Context *)
 	__attribute__((weak));
 
 /*
@@ -377,13 +380,42 @@ static _Unwind_Reason_Code unwind_stop(int version, _Unwind_Action actions,
 				       struct _Unwind_Context *context,
 				       void *arg)
 {
+	struct uthread *me = arg;
+	void *handler = cancel_handler(me);
+	uintptr_t sp;
+
 	(void)version;
 	(void)class;
 	(void)exc;
-	(void)context;
+	/* Beyond its function's frame, which was left alone. */
+	if (handler) {
+		sp = _Unwind_GetCFA(context);
+		if (actions & _UA_END_OF_STACK ||
+		    (sp > (uintptr_t)handler && sp <= (uintptr_t)me->stack_top))
+			cancel_jump(handler);
+	}
 	if (actions & _UA_END_OF_STACK)
-		finish(arg);
+		finish(me);
 	return _URC_NO_REASON;
+}
+
+static __attribute__((noreturn)) void unwind(struct uthread *me)
+{
+	void *handler;
+
+	if (_Unwind_ForcedUnwind)
+		_Unwind_ForcedUnwind(me->unwind, unwind_stop, me);
+	/* No unwinder, or a frame it cannot pass: end without destructors. */
+	handler = cancel_handler(me);
+	if (handler)
+		cancel_jump(handler);
+	finish(me);
+}
+
+void exit_goes_on(struct uthread *me, void *handler)
+{
+	cancel_handled(handler);
+	unwind(me);
 }
 
 void uthread_exit(void *value)
@@ -398,10 +430,7 @@ void uthread_exit(void *value)
 	if (me->flags & UT_MAIN)
 		me->unwind = &main_exc;
 	me->value = value;
-	if (_Unwind_ForcedUnwind)
-		_Unwind_ForcedUnwind(me->unwind, unwind_stop, me);
-	/* No unwinder, or a frame it cannot pass: end without destructors. */
-	finish(me);
+	unwind(me);
 }
 
 /* ---- who am I ---- */

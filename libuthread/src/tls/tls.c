@@ -339,6 +339,7 @@ void tls_end(void)
 	tls_modules_end();
 	if (robust && *(const char *const *)(pd + robust) != pd + robust)
 		robust_end(me);
+	cancel_end(me);
 	if (uselocale((locale_t)0) != LC_GLOBAL_LOCALE)
 		uselocale(LC_GLOBAL_LOCALE);
 	if (dlerror()) /* told once; then */
@@ -567,6 +568,8 @@ int tls_setup(void)
 		bad = own_stack_setup(pd_of(arch_tp()), no_memory);
 	if (!bad)
 		bad = pthread_keys_setup(pd_of(arch_tp()));
+	if (!bad)
+		cancel_find(pd_of(arch_tp()));
 	if (!bad)
 		bad = tls_modules_setup(no_memory);
 	if (!bad)

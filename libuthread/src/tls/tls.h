@@ -138,6 +138,19 @@ void malloc_cache_give_back(struct uthread *me);
 /* One with `cached` is out of the pool. */
 void malloc_cache_reused(struct uthread *ut);
 
+/* ---- cancel.c ---- */
+/* On a real pthread, whose struct pthread this is. */
+void cancel_find(const char *pd);
+/* On the uthread's own TLS: what it set for its cancellation is forgotten. */
+void cancel_end(struct uthread *me);
+/* The innermost pthread_cleanup_push() of C without -fexceptions that is still
+ * to be run, NULL: none. Its address is one in its function's frame. */
+void *cancel_handler(const struct uthread *me);
+/* Run it, on the uthread's own TLS; then it calls __pthread_unwind_next(). */
+void cancel_jump(void *handler) __attribute__((noreturn));
+/* Which says this: it has run. */
+void cancel_handled(void *handler);
+
 /* ---- pthread_keys.c ---- */
 /* `pd`: a struct pthread. Find the table; on that thread. NULL, or why not. */
 const char *pthread_keys_setup(char *pd);

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cancel.c - what glibc keeps of a thread for cancellation: whether it may be
+ * cancelled, and how, and the handlers of pthread_cleanup_push() in C that was
+ * built without -fexceptions. A uthread is never cancelled, but it may ask, and
+ * set, and end with handlers pushed.
+ *
+ * Such a handler is a jump buffer on the stack of its function, in a list whose
+ * head is in struct pthread. Who ends jumps there; the function runs the handler
+ * and calls __pthread_unwind_next() (thread/pthread.c), and so on.
+ *
+ * Nothing says where these fields are. They are found on a real pthread by what
+ * libc's own functions change there. Where anything else is seen libc's functions
+ * set them back each time, and handlers are left alone.
+ */
+#include <setjmp.h>
+#include <string.h>
+
+#include "tls/tls.h"
+
+/* Of libc's; not declared where -fexceptions is. */
+extern void __pthread_register_cancel(__pthread_unwind_buf_t *buf)
+	__attribute__((weak));
+extern void __pthread_unregister_cancel(__pthread_unwind_buf_t *buf)
+	__attribute__((weak));
+
+/* From struct pthread's start; 0: not found. */
+static size_t state_off, type_off, handlers_off;
+static char state_fresh, type_fresh;
+
+static inline char *pd_of(const struct uthread *ut)
+{
+	return (char *)tls_pthread(ut);
+}
+
+static inline __pthread_unwind_buf_t **head_of(const struct uthread *ut)
+{
+	return (__pthread_unwind_buf_t **)(pd_of(ut) + handlers_off);
+}
+
+void cancel_end(struct uthread *me)
+{
+	const char *pd = pd_of(me);
+
+	if (unlikely(!state_off || pd[state_off] != state_fresh))
+		pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
+	if (unlikely(!type_off || pd[type_off] != type_fresh))
+		pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, NULL);
+	/* Left by a return, which is not allowed. */
+	if (unlikely(handlers_off && *head_of(me) && !(me->flags & UT_MAIN)))
+		*head_of(me) = NULL;
+}
+
+void *cancel_handler(const struct uthread *me)
+{
+	__pthread_unwind_buf_t *buf;
+
+	if (!handlers_off || !(me->flags & UT_OWN_TLS))
+		return NULL;
+	buf = *head_of(me);
+	/* The first one of main is libc's, for the end of the process. */
+	if (buf && me->flags & UT_MAIN && !buf->__pad[0])
+		return NULL;
+	return buf;
+}
+
+void cancel_jump(void *handler)
+{
+	void *env = ((__pthread_unwind_buf_t *)handler)->__cancel_jmp_buf;
+
+	/* One without room for a signal mask, which was not saved, and the
+	 * compiler need not know. */
+	__asm__("" : "+r"(env));
+	_longjmp(env, 1);
+}
+
+void cancel_handled(void *handler)
+{
+	__pthread_unregister_cancel(handler);
+}
+
+/* ---- finding them ---- */
+
+/* The one byte that is another now; 0: none, or several. */
+static size_t changed(const char *pd, const char *before)
+{
+	size_t i, found = 0;
+
+	for (i = 0; i < tls_layout.pthread_size; i++) {
+		if (pd[i] == before[i])
+			continue;
+		if (found)
+			return 0;
+		found = i;
+	}
+	return found;
+}
+
+static void find_handlers(const char *pd)
+{
+	__pthread_unwind_buf_t buf, *now;
+	size_t i, found = 0;
+
+	if (!__pthread_register_cancel || !__pthread_unregister_cancel)
+		return;
+	__pthread_register_cancel(&buf);
+	for (i = 0; i < tls_layout.pthread_size; i += sizeof(now)) {
+		memcpy(&now, pd + i, sizeof(now));
+		if (now == &buf)
+			found = i;
+	}
+	__pthread_unregister_cancel(&buf);
+	memcpy(&now, pd + found, sizeof(now));
+	if (found && now == buf.__pad[0])
+		handlers_off = found;
+}
+
+void cancel_find(const char *pd)
+{
+	static char before[16384]; /* find_symbols() allows no more */
+
+	if (tls_layout.pthread_size > sizeof(before))
+		return;
+	memcpy(before, pd, tls_layout.pthread_size);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+	state_off = changed(pd, before);
+	pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
+	state_fresh = pd[state_off];
+	memcpy(before, pd, tls_layout.pthread_size);
+	pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL);
+	type_off = changed(pd, before);
+	pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, NULL);
+	type_fresh = pd[type_off];
+	find_handlers(pd);
+}
