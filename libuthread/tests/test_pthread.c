@@ -644,4 +644,31 @@ TEST(pthread_exit_runs_cleanup_handlers)
 	CHECK_EQ(cleaned, 4321);
 }
 
+/* ---- signals to another ---- */
+
+static pthread_t its_name;
+
+static void *says_its_name(void *arg)
+{
+	its_name = pthread_self();
+	hand_over();
+	return arg;
+}
+
+static void *sends(void *arg)
+{
+	wait_turn();
+	CHECK_EQ(pthread_kill(its_name, 0), ESRCH);
+	CHECK_EQ(pthread_kill(its_name, SIGTERM), ESRCH);
+	CHECK_EQ(pthread_sigqueue(its_name, SIGTERM, (union sigval){ 0 }),
+		 ESRCH);
+	hand_back();
+	return arg;
+}
+
+TEST(another_uthread_is_sent_no_signal)
+{
+	two(says_its_name, sends);
+}
+
 TEST_MAIN()
