@@ -5,7 +5,13 @@
  * Time-outs of sockets (SO_RCVTIMEO, SO_SNDTIMEO) the kernel would count from
  * the start again: for them what is left is waited with poll(), and only who
  * used setsockopt() here pays for looking at the clock first.
+ *
+ * A call that a handler ends when some of it is done says how much. Who writes to
+ * a pipe or a stream and waits expects that of no tick: the rest is done, too.
  */
+#include <fcntl.h>
+#include <sys/stat.h>
+
 #include "preempt/calls.h"
 
 #if !UTHREAD_SAN
@@ -92,10 +98,82 @@ WEAK ssize_t read(int fd, void *to, size_t bytes)
 	RECEIVE(SYS_read, read, fd, to, bytes);
 }
 
-WEAK ssize_t write(int fd, const void *from, size_t bytes)
+/* ---- all of it ---- */
+
+/* What goes there goes whole, unless a handler comes, or an error. */
+static bool goes_whole(int fd, int option)
 {
+	int flags = fcntl(fd, F_GETFL), type = 0;
+	socklen_t bytes = sizeof(type);
+	struct stat st;
+
+	if (flags < 0 || flags & O_NONBLOCK || fstat(fd, &st))
+		return false;
+	if (!S_ISSOCK(st.st_mode))
+		return S_ISFIFO(st.st_mode);
+	return !getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &bytes) &&
+	       type == SOCK_STREAM && socket_end(fd, option, 0) == NO_DEADLINE;
+}
+
+typedef ssize_t some_fn(int fd, char *at, size_t bytes, int flags);
+
+static ssize_t all(some_fn *some, int option, int fd, char *at, size_t bytes,
+		   int flags)
+{
+	struct uthread *me = uthread_current();
+	const uint32_t handled = me ? load_relaxed(&me->handled) : 0;
+	ssize_t got = some(fd, at, bytes, flags);
+	size_t done = (size_t)got;
+	int saved;
+
+	if (likely(got <= 0 || done >= bytes) || !me || !rt.tick_ns ||
+	    flags & MSG_DONTWAIT)
+		return got;
+	saved = errno;
+	if (goes_whole(fd, option))
+		while (done < bytes && load_relaxed(&me->handled) == handled &&
+		       (got = some(fd, at + done, bytes - done, flags)) > 0)
+			done += (size_t)got;
+	errno = saved;
+	return (ssize_t)done;
+}
+
+static ssize_t write_some(int fd, char *from, size_t bytes, int flags)
+{
+	(void)flags;
 	SEND(SYS_write, write, fd, from, bytes);
 }
+
+WEAK ssize_t write(int fd, const void *from, size_t bytes)
+{
+	return all(write_some, SO_SNDTIMEO, fd, (char *)(uintptr_t)from, bytes,
+		   0);
+}
+
+static ssize_t send_some(int fd, char *from, size_t bytes, int flags)
+{
+	SEND(SYS_sendto, send, fd, from, bytes, flags);
+}
+
+WEAK ssize_t send(int fd, const void *from, size_t bytes, int flags)
+{
+	return all(send_some, SO_SNDTIMEO, fd, (char *)(uintptr_t)from, bytes,
+		   flags);
+}
+
+static ssize_t recv_some(int fd, char *to, size_t bytes, int flags)
+{
+	RECEIVE(SYS_recvfrom, recv, fd, to, bytes, flags);
+}
+
+WEAK ssize_t recv(int fd, void *to, size_t bytes, int flags)
+{
+	if (flags & MSG_WAITALL && !(flags & (MSG_PEEK | MSG_TRUNC)))
+		return all(recv_some, SO_RCVTIMEO, fd, to, bytes, flags);
+	return recv_some(fd, to, bytes, flags);
+}
+
+/* ---- */
 
 WEAK ssize_t readv(int fd, const struct iovec *to, int n)
 {
@@ -105,11 +183,6 @@ WEAK ssize_t readv(int fd, const struct iovec *to, int n)
 WEAK ssize_t writev(int fd, const struct iovec *from, int n)
 {
 	SEND(SYS_writev, writev, fd, from, n);
-}
-
-WEAK ssize_t recv(int fd, void *to, size_t bytes, int flags)
-{
-	RECEIVE(SYS_recvfrom, recv, fd, to, bytes, flags);
 }
 
 WEAK ssize_t recvfrom(int fd, void *to, size_t bytes, int flags,
@@ -130,14 +203,11 @@ WEAK int recvmmsg(int fd, struct mmsghdr *m, unsigned n, int flags,
 	RECEIVE(SYS_recvmmsg, recvmmsg, fd, m, n, flags, timeout);
 }
 
-WEAK ssize_t send(int fd, const void *from, size_t bytes, int flags)
-{
-	SEND(SYS_sendto, send, fd, from, bytes, flags);
-}
-
 WEAK ssize_t sendto(int fd, const void *from, size_t bytes, int flags,
 		    const struct sockaddr *to, socklen_t room)
 {
+	if (!to)
+		return send(fd, from, bytes, flags);
 	SEND(SYS_sendto, sendto, fd, from, bytes, flags, to, room);
 }
 
