@@ -194,20 +194,37 @@ static void unpoison(struct worker *w)
 		store_relaxed(&w->poison, KSIG_POISON);
 }
 
+/* To the process. The kernel lets no thread but the first say that a signal was
+ * sent by kill() or by itself, so such a code travels in disguise. */
+static bool send_back(int sig, const siginfo_t *si)
+{
+	siginfo_t sent = *si;
+
+	if (si->si_code >= 0 || si->si_code == SI_TKILL)
+		sent.si_code = SENT_BACK - si->si_code;
+	return !syscall(SYS_rt_sigqueueinfo, getpid(), sig, &sent);
+}
+
 static void keep(struct worker *w, struct here *h, int sig, const siginfo_t *si,
 		 ucontext_t *uc)
 {
 	const uint64_t mask = ksig_word(&uc->uc_sigmask);
 	const struct uthread *ut = load_relaxed(&w->running);
+	const uint64_t all = mask_usable(~KSIG_FAULTS);
 
 	/* A handler that came upon this one has seen a little more blocked. */
 	w->mask_kept = mask_usable(
 		load_relaxed(&w->deferred) ? mask & w->mask_kept : mask);
-	w->deferred_info[sig - 1] = *si;
+	/* One of them has its place; none with a real-time number is lost. */
+	if (load_relaxed(&w->deferred) & KSIG_BIT(sig) && sig >= SIGRTMIN)
+		send_back(sig, si);
+	else
+		w->deferred_info[sig - 1] = *si;
 	__atomic_fetch_or(&w->deferred, KSIG_BIT(sig), __ATOMIC_RELAXED);
 	store_relaxed(&w->poison, KSIG_POISON);
 	store_relaxed(&w->mask, w->mask | KSIG_POISON);
-	ksig_set(&uc->uc_sigmask, mask | mask_usable(~KSIG_FAULTS));
+	ksig_set(&uc->uc_sigmask, mask | all);
+	store_relaxed(&w->mask_next, all); /* in mask_install() */
 	/* Whoever's region ends first: the block may be that of libc just now,
 	 * or of who goes. */
 	region_wait(h);
@@ -312,15 +329,6 @@ static void kept(void)
 		mask_become(w, me->mask);
 	region_leave();
 	mask_send_raised(me, me->mask);
-}
-
-/* Back to the process. The kernel lets no thread but the first say that a
- * signal was sent by kill() or by itself, so such a code travels in disguise. */
-static bool send_back(int sig, siginfo_t *si)
-{
-	if (si->si_code >= 0 || si->si_code == SI_TKILL)
-		si->si_code = SENT_BACK - si->si_code;
-	return !syscall(SYS_rt_sigqueueinfo, getpid(), sig, si);
 }
 
 void handler_info(siginfo_t *si)

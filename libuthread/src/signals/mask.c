@@ -51,10 +51,15 @@ uint64_t mask_now(void)
 
 void mask_install(struct worker *w, uint64_t mask)
 {
-	/* Before the kernel: what is let in may poison it at once. */
+	/* Before the kernel: what is let in may poison it at once. What comes
+	 * just before has the kernel told another mask: all (keep()). */
 	w->mask = mask | w->poison;
+	store_relaxed(&w->mask_next, mask);
+	barrier(); /* pairs: the handler, same CPU */
+	ksig_mask(SIG_SETMASK, &w->mask_next, NULL);
 	barrier();
-	ksig_mask(SIG_SETMASK, &mask, NULL);
+	if (unlikely(load_relaxed(&w->poison)))
+		store_relaxed(&w->mask, w->mask | KSIG_POISON);
 }
 
 void mask_become(struct worker *w, uint64_t mask)
