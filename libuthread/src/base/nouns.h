@@ -62,6 +62,7 @@ enum {
 struct waiter;
 struct keyblock;
 struct call;
+struct raised;
 
 #define ONCES_MAX 4
 
@@ -102,6 +103,7 @@ struct uthread {
 	uint32_t preempt_pending; /* a tick came while it was off; its handler's */
 	stack_t alt; /* its alternate signal stack; ss_size 0: none */
 	uint64_t raised; /* signals it sent to itself while they are blocked */
+	struct raised *raised_first; /* these, but for some (signals/raised.c) */
 	uintptr_t handler_sp; /* where its outermost handler interrupted it */
 
 	/* For policies other than first in, first out. */

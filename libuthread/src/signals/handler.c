@@ -460,10 +460,10 @@ void signals_forked(struct uthread *me)
 	struct worker *w = me ? me->worker : NULL;
 
 	actions_forked();
+	/* They were the parent's. */
+	raised_forked(me);
 	if (!w)
 		return;
-	/* They were the parent's. */
-	me->raised = 0;
 	w->posts = NULL;
 	w->poison = 0;
 	if (w->deferred) {

@@ -28,8 +28,8 @@
  * that a single uthread blocks does not stay outside with it.
  *
  * A blocked signal that a uthread sends to itself would wait at the kernel
- * thread and come to somebody else; it is kept in `raised` until the uthread
- * lets it in or waits for it.
+ * thread and come to somebody else; it is kept (raised.c) until the uthread lets
+ * it in or waits for it.
  */
 #include <setjmp.h>
 
@@ -137,21 +137,26 @@ void mask_inherit_unsure(struct uthread *ut, const struct uthread *me)
 
 /* ---- signals to oneself ---- */
 
-static int send_self(int sig)
+/* In a region: who asks for its number and is moved hits another. */
+static int send_self(siginfo_t *si)
 {
-	return (int)syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), sig);
+	return (int)syscall(SYS_rt_tgsigqueueinfo, getpid(),
+			    syscall(SYS_gettid), si->si_signo, si);
 }
 
 void mask_send_raised(struct uthread *me, uint64_t mask)
 {
-	uint64_t some;
+	bool sent = true;
+	siginfo_t si;
 
-	while (unlikely(some = me->raised & ~mask)) {
+	while (unlikely(me->raised & ~mask) && sent) {
 		/* On this worker until it has come. */
 		region_enter();
-		some &= -some;
-		me->raised &= ~some;
-		send_self(__builtin_ctzll(some) + 1);
+		if (raised_take(me, ~mask, &si) && send_self(&si)) {
+			/* The kernel's queue is full: another time. */
+			raised_add(me, si.si_signo, si.si_code, si.si_value);
+			sent = false;
+		}
 		region_leave();
 	}
 }
@@ -178,20 +183,25 @@ static uint64_t mask_of(const struct uthread *me)
 }
 
 /* An error number. */
-static int to_oneself(struct uthread *me, int sig)
+static int to_oneself(struct uthread *me, int sig, int code, union sigval value)
 {
+	siginfo_t si;
 	int err = 0;
 
 	if (sig < 0 || sig >= _NSIG)
 		return EINVAL;
 	if (!sig)
 		return 0;
-	if (KSIG_BIT(sig) & mask_of(me)) {
-		me->raised |= KSIG_BIT(sig);
-		return 0;
-	}
-	region_enter(); /* who asks for its number and is moved hits another */
-	if (send_self(sig))
+	if (KSIG_BIT(sig) & mask_of(me))
+		return raised_add(me, sig, code, value);
+	memset(&si, 0, sizeof(si));
+	si.si_signo = sig;
+	si.si_code = code;
+	si.si_pid = getpid();
+	si.si_uid = getuid();
+	si.si_value = value;
+	region_enter();
+	if (send_self(&si))
 		err = errno;
 	region_leave();
 	return err;
@@ -204,8 +214,19 @@ WEAK int pthread_kill(pthread_t thread, int sig)
 	struct uthread *me = uthread_current();
 
 	if (me && pthread_equal(thread, pthread_self()))
-		return to_oneself(me, sig);
+		return to_oneself(me, sig, SI_TKILL, (union sigval){ 0 });
 	return next_kill(thread, sig);
+}
+
+static int (*next_queue)(pthread_t, int, const union sigval);
+
+WEAK int pthread_sigqueue(pthread_t thread, int sig, const union sigval value)
+{
+	struct uthread *me = uthread_current();
+
+	if (me && pthread_equal(thread, pthread_self()))
+		return to_oneself(me, sig, SI_QUEUE, value);
+	return next_queue(thread, sig, value);
 }
 
 WEAK int raise(int sig)
@@ -398,6 +419,7 @@ WEAK void __longjmp_chk(struct __jmp_buf_tag env[1], int value)
 __attribute__((constructor)) static void find_next(void)
 {
 	NEXT(next_kill, "pthread_kill");
+	NEXT(next_queue, "pthread_sigqueue");
 	NEXT(next_jump, "siglongjmp");
 	NEXT(next_jump_checked, "__longjmp_chk");
 }

@@ -48,6 +48,17 @@ struct action action_take(int sig);
 /* What the kernel calls for a signal that the program handles (handler.c). */
 void handler_entry(int sig, siginfo_t *si, void *uc);
 
+/* ---- raised.c ---- */
+
+/* It waits for the caller, `me`, who blocks it. EAGAIN: there is no place. */
+int raised_add(struct uthread *me, int sig, int code, union sigval value);
+/* The first of these that waits, by number; 0: none. */
+int raised_take(struct uthread *me, uint64_t set, siginfo_t *si);
+/* At its end, nothing coming any more. */
+void raised_forget(struct uthread *me);
+/* In the child of a fork. */
+void raised_forked(struct uthread *me);
+
 /* ---- mask.c ---- */
 
 /* Of a thread's mask, what is blocked while it runs as a uthread: never the

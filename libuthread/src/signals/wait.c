@@ -11,25 +11,6 @@
 
 #if !UTHREAD_SAN
 
-static bool take_raised(struct uthread *me, uint64_t set, siginfo_t *si,
-			int *sig)
-{
-	const uint64_t some = me->raised & set;
-
-	if (!some)
-		return false;
-	*sig = __builtin_ctzll(some) + 1;
-	me->raised &= ~KSIG_BIT(*sig);
-	if (si) {
-		memset(si, 0, sizeof(*si));
-		si->si_signo = *sig;
-		si->si_code = SI_TKILL;
-		si->si_pid = getpid();
-		si->si_uid = getuid();
-	}
-	return true;
-}
-
 /* The signal, or -1 and errno. */
 static int wait_for(struct uthread *me, const sigset_t *which, siginfo_t *si,
 		    uint64_t deadline)
@@ -37,11 +18,15 @@ static int wait_for(struct uthread *me, const sigset_t *which, siginfo_t *si,
 	const uint64_t set = mask_usable(ksig_word(which));
 	const uint32_t handled = me->handled;
 	struct timespec left;
+	siginfo_t unused;
 	uint64_t now;
 	int sig;
 
+	if (!si)
+		si = &unused;
 	for (;;) {
-		if (take_raised(me, set, si, &sig))
+		sig = raised_take(me, set, si);
+		if (sig)
 			return sig;
 		now = deadline == NO_DEADLINE ? 0 : now_ns();
 		now = now < deadline ? deadline - now : 0;
@@ -50,7 +35,7 @@ static int wait_for(struct uthread *me, const sigset_t *which, siginfo_t *si,
 		sig = (int)syscall(SYS_rt_sigtimedwait, &set, si,
 				   deadline == NO_DEADLINE ? NULL : &left,
 				   sizeof(set));
-		if (sig > 0 && si)
+		if (sig > 0)
 			handler_info(si);
 		if (sig > 0 || errno != EINTR || me->handled != handled)
 			return sig;

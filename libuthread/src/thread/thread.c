@@ -110,6 +110,8 @@ static __attribute__((noreturn)) void finish(struct uthread *me)
 	if (unlikely(load_relaxed(&me->pi_held)))
 		pi_abandon(me);
 	region_enter(); /* for good */
+	if (unlikely(me->raised))
+		raised_forget(me);
 	if (me->flags & UT_OWN_TLS)
 		tls_reset(me);
 	w = me->worker;
@@ -239,7 +241,6 @@ int uthread_create(uthread_t *thread, const uthread_attr_t *attr,
 	ut->flags = (ut->flags & UT_TLS_BLOCK) | (own ? UT_OWN_TLS : 0);
 	mask_inherit(ut, me);
 	ut->alt.ss_size = 0;
-	ut->raised = 0;
 	ut->ctx.tp = own ? ut->tcb : 0;
 	if (a)
 		memcpy(ut->name, a->name, sizeof(ut->name));

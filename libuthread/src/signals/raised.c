@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * raised.c - signals that a uthread has sent to itself while they are blocked.
+ *
+ * They would wait at the kernel thread, and come to somebody else; here they
+ * wait for their uthread. Of an ordinary signal one waits at most, as ever; of
+ * those with a real-time number all, in order, with their values. raise() may
+ * be called in a handler, so memory is not asked for: there are RAISED_MAX
+ * places, in the whole process, and who finds none has EAGAIN, as where the
+ * kernel's queue is full. Without a place an ordinary signal waits all the same,
+ * as the bit in `raised`.
+ *
+ * Only its uthread touches its list, in regions, where no handler comes.
+ */
+#include "base/san.h"
+#include "signals/signals.h"
+
+#if !UTHREAD_SAN
+
+#define RAISED_MAX 256
+#define WORDS (RAISED_MAX / 64)
+
+struct raised {
+	struct raised *next;
+	int sig, code;
+	union sigval value;
+};
+
+static struct raised places[RAISED_MAX];
+static uint64_t taken[WORDS]; /* atomic: a bit for each */
+
+static struct raised *place_get(void)
+{
+	uint64_t was, bit;
+	int i;
+
+	for (i = 0; i < WORDS; i++) {
+		was = load_relaxed(&taken[i]);
+		while (~was) {
+			bit = ~was & -~was;
+			if (__atomic_compare_exchange_n(
+				    &taken[i], &was, was | bit, false,
+				    __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+				return &places[i * 64 + __builtin_ctzll(bit)];
+		}
+	}
+	return NULL;
+}
+
+static void place_put(struct raised *r)
+{
+	const size_t i = (size_t)(r - places);
+
+	__atomic_fetch_and(&taken[i / 64], ~(1ull << i % 64), __ATOMIC_RELEASE);
+}
+
+int raised_add(struct uthread *me, int sig, int code, union sigval value)
+{
+	const bool queued = sig >= SIGRTMIN;
+	struct raised *r, **last;
+	int err = 0;
+
+	region_enter();
+	if (queued || !(me->raised & KSIG_BIT(sig))) {
+		r = place_get();
+		if (r) {
+			*r = (struct raised){ NULL, sig, code, value };
+			for (last = &me->raised_first; *last;)
+				last = &(*last)->next;
+			*last = r;
+		}
+		if (r || !queued)
+			me->raised |= KSIG_BIT(sig);
+		else
+			err = EAGAIN;
+	}
+	region_leave();
+	return err;
+}
+
+/* Off its list; NULL: it had no place. *more: another of the same waits. */
+static struct raised *take(struct uthread *me, int sig, bool *more)
+{
+	struct raised **at = &me->raised_first, *r, *next;
+
+	while (*at && (*at)->sig != sig)
+		at = &(*at)->next;
+	r = *at;
+	*more = false;
+	if (!r)
+		return NULL;
+	*at = r->next;
+	for (next = r->next; next; next = next->next)
+		*more |= next->sig == sig;
+	return r;
+}
+
+int raised_take(struct uthread *me, uint64_t set, siginfo_t *si)
+{
+	const uint64_t some = me->raised & set;
+	struct raised *r;
+	bool more;
+	int sig;
+
+	if (!some)
+		return 0;
+	region_enter();
+	sig = __builtin_ctzll(some) + 1;
+	r = take(me, sig, &more);
+	if (!more)
+		me->raised &= ~KSIG_BIT(sig);
+	memset(si, 0, sizeof(*si));
+	si->si_signo = sig;
+	si->si_code = r ? r->code : SI_TKILL;
+	si->si_pid = getpid();
+	si->si_uid = getuid();
+	if (r) {
+		si->si_value = r->value;
+		place_put(r);
+	}
+	region_leave();
+	return sig;
+}
+
+void raised_forget(struct uthread *me)
+{
+	struct raised *r;
+
+	me->raised = 0;
+	while ((r = me->raised_first)) {
+		me->raised_first = r->next;
+		place_put(r);
+	}
+}
+
+void raised_forked(struct uthread *me)
+{
+	if (me) {
+		me->raised = 0;
+		me->raised_first = NULL;
+	}
+	memset(taken, 0, sizeof(taken));
+}
+
+#else
+
+void raised_forget(struct uthread *me)
+{
+	(void)me;
+}
+
+#endif
