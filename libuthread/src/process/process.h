@@ -42,6 +42,14 @@ void workers_forked(struct config *kept);
 /* As uthread_worker() has it. */
 int workers_number(const struct worker *w);
 
+/* ---- worker.c ---- */
+/* Worker `i`, started. NULL: no memory, or it could not start. */
+struct worker *worker_new(const struct config *c, int i, enum worker_kind kind,
+			  int number);
+/* Worker 0 of main's kernel thread; NULL: main had better stay a pthread. */
+struct worker *worker_of_main(const struct config *c);
+void worker_free(struct worker *w);
+
 /* ---- start.c ---- */
 /* One worker more: it rests. NULL: it could not be made. */
 struct worker *worker_add(int number);
