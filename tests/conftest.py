@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from built import find_build
+from hypothesis import settings
 
 from swtch import plan
 from swtch.engines.native import find_probe
@@ -22,6 +23,9 @@ from swtch.experiments import Setting, get
 from swtch.records import Manifest, Trial
 
 FAKE_PROBE = Path(__file__).parent / "fake_probe.py"
+# How long one example takes says what else the machine does.
+settings.register_profile("swtch", deadline=None)
+settings.load_profile("swtch")
 # A script's background jobs ignore SIGINT, nohup's SIGHUP, and so would all programs
 # under test.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
