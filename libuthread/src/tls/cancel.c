@@ -24,9 +24,7 @@ extern void __pthread_register_cancel(__pthread_unwind_buf_t *buf)
 extern void __pthread_unregister_cancel(__pthread_unwind_buf_t *buf)
 	__attribute__((weak));
 
-/* From struct pthread's start; 0: not found. */
-static size_t state_off, type_off, handlers_off;
-static char state_fresh, type_fresh;
+struct cancel_at cancel_at;
 
 static inline char *pd_of(const struct uthread *ut)
 {
@@ -35,19 +33,15 @@ static inline char *pd_of(const struct uthread *ut)
 
 static inline __pthread_unwind_buf_t **head_of(const struct uthread *ut)
 {
-	return (__pthread_unwind_buf_t **)(pd_of(ut) + handlers_off);
+	return (__pthread_unwind_buf_t **)(pd_of(ut) + cancel_at.handlers);
 }
 
-void cancel_end(struct uthread *me)
+void cancel_forget(struct uthread *me)
 {
-	const char *pd = pd_of(me);
-
-	if (unlikely(!state_off || pd[state_off] != state_fresh))
-		pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
-	if (unlikely(!type_off || pd[type_off] != type_fresh))
-		pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, NULL);
+	pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
+	pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, NULL);
 	/* Left by a return, which is not allowed. */
-	if (unlikely(handlers_off && *head_of(me) && !(me->flags & UT_MAIN)))
+	if (cancel_at.handlers && !(me->flags & UT_MAIN))
 		*head_of(me) = NULL;
 }
 
@@ -55,7 +49,7 @@ void *cancel_handler(const struct uthread *me)
 {
 	__pthread_unwind_buf_t *buf;
 
-	if (!handlers_off || !(me->flags & UT_OWN_TLS))
+	if (!cancel_at.handlers || !(me->flags & UT_OWN_TLS))
 		return NULL;
 	buf = *head_of(me);
 	/* The first one of main is libc's, for the end of the process. */
@@ -112,7 +106,7 @@ static void find_handlers(const char *pd)
 	__pthread_unregister_cancel(&buf);
 	memcpy(&now, pd + found, sizeof(now));
 	if (found && now == buf.__pad[0])
-		handlers_off = found;
+		cancel_at.handlers = found;
 }
 
 void cancel_find(const char *pd)
@@ -123,13 +117,13 @@ void cancel_find(const char *pd)
 		return;
 	memcpy(before, pd, tls_layout.pthread_size);
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
-	state_off = changed(pd, before);
+	cancel_at.state = changed(pd, before);
 	pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
-	state_fresh = pd[state_off];
 	memcpy(before, pd, tls_layout.pthread_size);
 	pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL);
-	type_off = changed(pd, before);
+	cancel_at.type = changed(pd, before);
 	pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, NULL);
-	type_fresh = pd[type_off];
+	cancel_at.sure = cancel_at.state && cancel_at.type &&
+			 !pd[cancel_at.state] && !pd[cancel_at.type];
 	find_handlers(pd);
 }

@@ -339,7 +339,8 @@ void tls_end(void)
 	tls_modules_end();
 	if (robust && *(const char *const *)(pd + robust) != pd + robust)
 		robust_end(me);
-	cancel_end(me);
+	if (unlikely(cancel_was_set(pd)))
+		cancel_forget(me);
 	if (uselocale((locale_t)0) != LC_GLOBAL_LOCALE)
 		uselocale(LC_GLOBAL_LOCALE);
 	if (dlerror()) /* told once; then */

@@ -142,7 +142,7 @@ void malloc_cache_reused(struct uthread *ut);
 /* On a real pthread, whose struct pthread this is. */
 void cancel_find(const char *pd);
 /* On the uthread's own TLS: what it set for its cancellation is forgotten. */
-void cancel_end(struct uthread *me);
+void cancel_forget(struct uthread *me);
 /* The innermost pthread_cleanup_push() of C without -fexceptions that is still
  * to be run, NULL: none. Its address is one in its function's frame. */
 void *cancel_handler(const struct uthread *me);
@@ -150,6 +150,21 @@ void *cancel_handler(const struct uthread *me);
 void cancel_jump(void *handler) __attribute__((noreturn));
 /* Which says this: it has run. */
 void cancel_handled(void *handler);
+
+/* Where that is, from struct pthread's start. */
+extern struct cancel_at {
+	size_t state, type; /* bytes that are 0 in a new thread, if `sure` */
+	size_t handlers; /* 0: not found */
+	bool sure;
+} cancel_at __attribute__((visibility("hidden")));
+
+/* Must it be? */
+static inline bool cancel_was_set(const char *pd)
+{
+	return !cancel_at.sure || pd[cancel_at.state] | pd[cancel_at.type] ||
+	       (cancel_at.handlers &&
+		*(void *const *)(pd + cancel_at.handlers));
+}
 
 /* ---- pthread_keys.c ---- */
 /* `pd`: a struct pthread. Find the table; on that thread. NULL, or why not. */
