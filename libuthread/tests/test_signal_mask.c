@@ -257,6 +257,38 @@ TEST(a_blocked_signal_to_itself_waits_for_its_uthread)
 		joined(t[i]);
 }
 
+static void *pauses_until_it_came(void *arg)
+{
+	block(SIG_UNBLOCK, SIGUSR1);
+	while (!load(&came))
+		pause();
+	return arg;
+}
+
+/* Without spares ticks end the call, and the handler may run in who computes. */
+TEST(a_handler_elsewhere_ends_pause)
+{
+	struct uthread_config c = config(1);
+	uthread_t pauser, loops;
+
+	if (TEST_ASAN)
+		SKIP("no preemption under AddressSanitizer");
+	handle(SIGUSR1, on_signal, 0);
+	c.spares = -1;
+	CHECK_EQ(uthread_init(&c), 0);
+	loops = spawn(empty_loop, NULL);
+	block(SIG_BLOCK, SIGUSR1); /* main: for the worker */
+	for (int i = 0; i < 30; i++) {
+		store(&came, 0);
+		pauser = spawn(pauses_until_it_came, NULL);
+		usleep(5000);
+		CHECK(!kill(getpid(), SIGUSR1));
+		joined(pauser);
+	}
+	store(&stop, 1);
+	joined(loops);
+}
+
 static void *waits_for_any(void *arg)
 {
 	sigset_t all;

@@ -28,7 +28,7 @@
 
 #if !UTHREAD_SAN /* it has functions of these names itself */
 
-uint32_t actions_ours;
+uint32_t actions_ours, actions_begun;
 
 static struct action table[_NSIG];
 static uint32_t lock, sequence; /* odd: somebody writes */
@@ -78,6 +78,7 @@ struct action action_take(int sig)
 	struct action a = action_get(sig);
 	uint64_t old;
 
+	__atomic_fetch_add(&actions_begun, 1, __ATOMIC_RELEASE);
 	if (a.flags & (int)SA_RESETHAND) {
 		old = write_begin();
 		table[sig].handler = (void *)SIG_DFL;

@@ -38,6 +38,8 @@ struct action {
 
 /* Do programs' handlers go through ours? From the start of the runtime on. */
 extern uint32_t actions_ours;
+/* How many handlers of the program's have begun, in any thread. */
+extern uint32_t actions_begun;
 
 void actions_setup(void);
 void actions_forked(void);

@@ -111,15 +111,15 @@ WEAK int sigsuspend(const sigset_t *set)
 
 static int (*next_pause)(void);
 
+/* Any handler ends it that has begun before a tick does: what is meant for main
+ * may come while its worker runs another, and nothing else would come. */
 WEAK int pause(void)
 {
-	struct uthread *me = uthread_current();
-	uint32_t handled;
+	const uint32_t begun = load_acquire(&actions_begun);
 
-	if (!me)
+	if (!uthread_current())
 		return next_pause();
-	handled = me->handled;
-	while (me->handled == handled)
+	while (load_acquire(&actions_begun) == begun)
 		next_pause();
 	errno = EINTR;
 	return -1;
