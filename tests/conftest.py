@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from built import find_build
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from swtch import plan
 from swtch.engines.native import find_probe
@@ -24,7 +24,7 @@ from swtch.records import Manifest, Trial
 
 FAKE_PROBE = Path(__file__).parent / "fake_probe.py"
 # How long one example takes says what else the machine does.
-settings.register_profile("swtch", deadline=None)
+settings.register_profile("swtch", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("swtch")
 # A script's background jobs ignore SIGINT, nohup's SIGHUP, and so would all programs
 # under test.

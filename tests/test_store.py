@@ -62,7 +62,9 @@ def test_what_was_written_is_read(run_dir: Path, make_manifest: MakeManifest) ->
 
 
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(data=st.data())
 def test_cut_at_any_byte_and_resumed_loses_and_doubles_nothing(
@@ -90,7 +92,9 @@ def test_cut_at_any_byte_and_resumed_loses_and_doubles_nothing(
 
 
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(data=st.data())
 def test_a_damaged_byte_is_noticed_or_harmless(run_dir: Path, data: st.DataObject) -> None:
