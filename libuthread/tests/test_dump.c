@@ -7,6 +7,7 @@
 #include "util.h"
 
 #include "base/nouns.h"
+#include "sched/waiter.h"
 
 static char text[1 << 20];
 
@@ -350,6 +351,52 @@ TEST(a_panic_dumps_with_assertions)
 		CHECK(strstr(err, "'victim': waiting for sem"));
 	else
 		CHECK(!strstr(err, "victim"));
+}
+
+/* ---- who goes on while it is looked at ---- */
+
+static int may_end;
+
+static void *ends_when_it_may(void *arg)
+{
+	while (!load(&may_end))
+		uthread_sleep(MS);
+	return arg;
+}
+
+static void *joins_it(void *arg)
+{
+	joined(arg);
+	return NULL;
+}
+
+/* What lies where its waiter was may be anything by then. */
+TEST(a_join_that_is_over_meanwhile)
+{
+	static char anything[64];
+	const struct waiter *seen;
+	struct waiter *w;
+	uthread_t t, j;
+
+	start_workers(2);
+	t = spawn(ends_when_it_may, NULL);
+	j = spawn(joins_it, t);
+	uthread_setname(j, "joins");
+	while (load(&j->state) != UT_WAITING || !(seen = waiter_noted(j)) ||
+	       load(&seen->kind) != WAITS_JOIN)
+		usleep(1000);
+	dump();
+	has("joins", "for join of ");
+	w = (struct waiter *)(uintptr_t)seen;
+	store(&w->on, (const void *)8);
+	dump();
+	has("joins", "for join");
+	store(&w->on, (const void *)anything);
+	dump();
+	has("joins", "for join");
+	store(&w->on, (const void *)t);
+	store(&may_end, 1);
+	joined(j);
 }
 
 TEST_MAIN()

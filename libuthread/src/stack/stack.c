@@ -385,6 +385,22 @@ void stack_each(void (*fn)(struct uthread *ut, void *arg), void *arg)
 	}
 }
 
+bool stack_holds(const struct uthread *ut)
+{
+	const char *at = (const char *)ut;
+	const struct slab *s;
+	size_t i;
+
+	for (s = load_acquire(&slabs); s; s = s->next) {
+		if (at < s->base || at >= s->base + s->bytes)
+			continue;
+		i = (size_t)(at - s->base) >> s->class;
+		return i < load_acquire(&s->carved) &&
+		       slot_uthread(s, (uint32_t)i) == ut;
+	}
+	return false;
+}
+
 /* ---- pools ---- */
 
 static struct uthread *pool_pop(struct pool *p)

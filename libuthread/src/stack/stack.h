@@ -31,6 +31,8 @@ size_t stack_page(void);
 uint64_t stack_count(void);
 /* Call fn for every uthread slot that exists. */
 void stack_each(void (*fn)(struct uthread *ut, void *arg), void *arg);
+/* Is it one of those? The pointer may be anything. */
+bool stack_holds(const struct uthread *ut);
 void stack_fork_lock(void);
 void stack_fork_unlock(void);
 /* A mapping for stacks. NULL: none to be had. */

@@ -216,9 +216,11 @@ static void put_waits(struct line *l, const struct uthread *ut)
 	put(l, " for ");
 	put(l, kinds[kind]);
 	other = load_relaxed(&w->on);
-	if (kind == WAITS_JOIN && other)
+	/* It may have gone on meanwhile, and then that is anything. */
+	if (kind == WAITS_JOIN &&
+	    (other == &main_uthread || stack_holds(other)))
 		put_num(l, " of ", load_relaxed(&other->id));
-	else if (other)
+	else if (kind != WAITS_JOIN && other)
 		put_hex(l, " ", (uintptr_t)other);
 	deadline = load_relaxed(&w->deadline);
 	if (load_relaxed(&w->timed))
