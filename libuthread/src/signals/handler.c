@@ -198,11 +198,15 @@ static void unpoison(struct worker *w)
  * sent by kill() or by itself, so such a code travels in disguise. */
 static bool send_back(int sig, const siginfo_t *si)
 {
+	const int saved = errno;
 	siginfo_t sent = *si;
+	bool done;
 
 	if (si->si_code >= 0 || si->si_code == SI_TKILL)
 		sent.si_code = SENT_BACK - si->si_code;
-	return !syscall(SYS_rt_sigqueueinfo, getpid(), sig, &sent);
+	done = !syscall(SYS_rt_sigqueueinfo, getpid(), sig, &sent);
+	errno = saved;
+	return done;
 }
 
 static void keep(struct worker *w, struct here *h, int sig, const siginfo_t *si,

@@ -364,6 +364,9 @@ long fault_syscall(long nr, ...)
 		if (!faults || !load_kind())
 			FAIL_ERRNO("rt_tgsigqueueinfo", EAGAIN);
 		break;
+	case SYS_rt_sigqueueinfo:
+		FAIL_ERRNO("rt_sigqueueinfo", EAGAIN);
+		break;
 	default:
 		break;
 	}
