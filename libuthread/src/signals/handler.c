@@ -497,7 +497,7 @@ void signals_forked(struct uthread *me)
 	(void)me;
 }
 
-void mask_inherit(struct uthread *ut, const struct uthread *me)
+void mask_inherit_unsure(struct uthread *ut, const struct uthread *me)
 {
 	(void)me;
 	ut->mask = 0;
