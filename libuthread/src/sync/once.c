@@ -49,6 +49,7 @@ static void end(uthread_once_t *once, uint32_t state)
 struct once_frame {
 	uthread_once_t *once; /* NULL: the function has returned */
 	struct uthread *ut; /* that knows of it; NULL: none */
+	const void *at; /* with AddressSanitizer it lies elsewhere itself */
 };
 
 static bool on_its_stack(const struct uthread *me, const void *frame)
@@ -82,10 +83,10 @@ static void list(struct once_frame *o)
 {
 	struct uthread *me = uthread_current();
 
-	if (!on_its_stack(me, o) || me->nonces == ONCES_MAX)
+	if (!on_its_stack(me, o->at) || me->nonces == ONCES_MAX)
 		return;
 	o->ut = me;
-	me->onces[me->nonces].frame = o;
+	me->onces[me->nonces].frame = o->at;
 	me->onces[me->nonces++].once = o->once;
 }
 
@@ -97,7 +98,7 @@ static void leave(struct once_frame *o, uint32_t state)
 
 	o->once = NULL;
 	if (me) {
-		for (n = me->nonces; n && me->onces[n - 1].frame != o; n--)
+		for (n = me->nonces; n && me->onces[n - 1].frame != o->at; n--)
 			;
 		abandon(me, n);
 		me->nonces = n ? n - 1 : 0;
@@ -147,8 +148,8 @@ static bool begin(uthread_once_t *once)
 static __attribute__((noinline)) void run(uthread_once_t *once,
 					  void (*fn)(void))
 {
-	struct once_frame open
-		__attribute__((cleanup(unwound))) = { .once = once };
+	struct once_frame open __attribute__((cleanup(
+		unwound))) = { .once = once, .at = __builtin_frame_address(0) };
 
 	list(&open);
 	fn();
