@@ -253,7 +253,7 @@ static void *destroys_an_inheriting_mutex(void *arg)
 	inherits(mutex);
 	inherits(&other);
 	CHECK_EQ(uthread_mutex_lock(mutex), 0);
-	up = test_now() + 5 * MS;
+	up = test_now() + 2000 * MS; /* it waits by then */
 	t = spawn_on(0, gives_up_and_is_lent_to, NULL);
 	while (load(&waiting) < 1)
 		uthread_yield();
