@@ -82,6 +82,8 @@ static inline void local_push(struct worker *w, struct uthread *ut)
 
 void global_push(struct uthread *ut);
 void global_push_all(struct uthread_list *l);
+/* Somebody waits for whoever is there first, and nobody sleeps. */
+void ticks_for_all(void);
 
 /* May `w` run it at all? The rescuer (spare.c) runs only who can be stopped
  * in libc. */

@@ -134,13 +134,18 @@ static bool look(struct worker *w)
 		 !worker_is_stuck(w));
 	/*
 	 * The last one to stop looking may have been the reason why nobody
-	 * was woken: if there is more, pass it on.
+	 * was woken: if there is more, pass it on. Where nobody sleeps it was
+	 * the reason why nobody was given ticks.
 	 */
 	if (__atomic_sub_fetch(&rt.nspinning, 1, __ATOMIC_SEQ_CST) == 0 &&
-	    found && load_relaxed(&rt.nidle)) {
-		bias_heavy_fence(); /* pairs with poke() */
-		if (anything_to_steal(w))
-			wake_some();
+	    found) {
+		if (load_relaxed(&rt.nidle)) {
+			bias_heavy_fence(); /* pairs with poke() */
+			if (anything_to_steal(w))
+				wake_some();
+		} else if (load_relaxed(&rt.global_count)) {
+			ticks_for_all(); /* pairs: global_push_all() */
+		}
 	}
 	return found;
 }
@@ -148,16 +153,14 @@ static bool look(struct worker *w)
 /* It may have been woken for something, or kept the next deadline. */
 static void hand_over(void)
 {
-	int i;
-
 	if (load_relaxed(&rt.nidle)) {
 		if (anything_to_steal(NULL))
 			wake_some();
 		else if (load_relaxed(&timer_next) != NO_DEADLINE)
 			sched_wake_for_timer();
-	} else if (load_relaxed(&timer_next) != NO_DEADLINE) {
-		for (i = 0; i < load_acquire(&rt.existing); i++)
-			tick_want(rt.workers[i]);
+	} else if (load_relaxed(&timer_next) != NO_DEADLINE ||
+		   load_relaxed(&rt.global_count)) {
+		ticks_for_all(); /* or it was who looked for it */
 	}
 }
 

@@ -38,10 +38,17 @@ void inbox_push(struct worker *w, struct uthread *ut)
 		tick_want(w);
 }
 
+void ticks_for_all(void)
+{
+	int i;
+
+	for (i = 0; i < load_acquire(&rt.existing); i++)
+		tick_want(rt.workers[i]);
+}
+
 void global_push_all(struct uthread_list *l)
 {
 	struct uthread *ut;
-	int i;
 
 	spin_lock(&rt.global_lock);
 	while ((ut = list_pop(l))) {
@@ -56,8 +63,7 @@ void global_push_all(struct uthread_list *l)
 	if (load_relaxed(&rt.nidle))
 		wake_some();
 	else
-		for (i = 0; i < load_acquire(&rt.existing); i++)
-			tick_want(rt.workers[i]);
+		ticks_for_all();
 }
 
 void global_push(struct uthread *ut)
