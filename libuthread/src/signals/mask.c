@@ -49,17 +49,23 @@ uint64_t mask_now(void)
 	return now;
 }
 
+/* A signal that comes to be kept just here must leave its mark (keep()). */
+static void know(struct worker *w, uint64_t mask)
+{
+	store_relaxed(&w->mask, mask | w->poison);
+	barrier(); /* pairs: the handler, same CPU */
+	if (unlikely(load_relaxed(&w->poison)))
+		store_relaxed(&w->mask, mask | KSIG_POISON);
+}
+
 void mask_install(struct worker *w, uint64_t mask)
 {
 	/* Before the kernel: what is let in may poison it at once. What comes
 	 * just before has the kernel told another mask: all (keep()). */
-	w->mask = mask | w->poison;
 	store_relaxed(&w->mask_next, mask);
 	barrier(); /* pairs: the handler, same CPU */
+	know(w, mask);
 	ksig_mask(SIG_SETMASK, &w->mask_next, NULL);
-	barrier();
-	if (unlikely(load_relaxed(&w->poison)))
-		store_relaxed(&w->mask, w->mask | KSIG_POISON);
 }
 
 void mask_become(struct worker *w, uint64_t mask)
@@ -95,7 +101,7 @@ void mask_out(struct worker *w, struct uthread *me)
 	if (w->deferred)
 		now = w->mask_kept;
 	me->mask = mask_usable(now);
-	w->mask = now | w->poison;
+	know(w, now);
 	if (has_left_handler(me))
 		me->flags &= ~(uint32_t)UT_MASK_UNSURE;
 }
