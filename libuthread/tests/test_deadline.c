@@ -115,6 +115,40 @@ TEST(deadlines_while_others_come_and_go)
 		joined(t[i]);
 }
 
+static void *contends(void *arg)
+{
+	while (!load(&woken))
+		free(malloc(10 +
+			    (size_t)rand() % 2000)); /* rand() has a lock */
+	return arg;
+}
+
+/* Whose tick was for the deadline sleeps just then for a lock, is inside libc, or
+ * has main waiting for its worker; and nobody else has a tick. */
+TEST(deadlines_while_others_wait_for_locks)
+{
+	struct uthread_config c = { .size = sizeof(c),
+				    .workers = 2,
+				    .tick_ns = 1 * MS,
+				    .main = UTHREAD_MAIN_DEFAULT };
+	uthread_t t[4];
+	uint64_t then;
+
+	if (TEST_ASAN || TEST_EMULATED)
+		SKIP("no preemption, or all too slow");
+	CHECK_EQ(uthread_init(&c), 0);
+	for (int i = 0; i < 4; i++)
+		t[i] = spawn(i & 1 ? until_woken : contends, NULL);
+	for (int i = 0; i < 300; i++) {
+		uthread_sleep(2 * MS);
+		for (then = test_now() + MS; test_now() < then;)
+			;
+	}
+	store(&woken, 1);
+	for (int i = 0; i < 4; i++)
+		joined(t[i]);
+}
+
 /* What a worker is about to run itself is nobody's reason to wake up. */
 TEST(ones_own_loot_is_not_to_steal)
 {

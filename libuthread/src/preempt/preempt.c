@@ -315,6 +315,7 @@ HANDLER void preempt_on_tick(int sig, siginfo_t *si, void *ucp)
 			store_relaxed(&h->pending, PENDING_TICK);
 		else
 			tick_stop(w);
+		sched_pass_deadline(w);
 		goto out;
 	}
 	why = decide(&f);

@@ -198,11 +198,13 @@ static void stop_timer(struct worker *w)
 
 bool tick_quiet(struct worker *w)
 {
-	__atomic_store_n(&w->ticking, 0, __ATOMIC_SEQ_CST);
+	const bool ran = __atomic_exchange_n(&w->ticking, 0, __ATOMIC_SEQ_CST);
+
 	full_fence(); /* pairs: inbox_push(), which then looks at `ticking` */
 	if (!sched_bound_waits(w))
 		return true;
-	__atomic_store_n(&w->ticking, 1, __ATOMIC_SEQ_CST);
+	if (!__atomic_exchange_n(&w->ticking, 1, __ATOMIC_SEQ_CST) && !ran)
+		start(w); /* a deadline's tick: there is no next */
 	return false;
 }
 
@@ -223,7 +225,8 @@ void tick_retry(struct worker *w)
 {
 	uint64_t then = rt.tick_source == UTHREAD_TICK_WORKER ? rt.tick_ns : 0;
 
-	if (RETRY_NS < rt.tick_ns)
+	/* One for a deadline comes once, so nothing else would come. */
+	if (RETRY_NS < rt.tick_ns || !load_relaxed(&w->ticking))
 		set_timer(w->timer, 0, RETRY_NS, then);
 }
 

@@ -96,6 +96,26 @@ void sched_wake_for_timer(void)
 		idle_wake(w);
 }
 
+/* From a handler: `w` may have kept the next deadline, and gets no ticks now. */
+void sched_pass_deadline(const struct worker *w)
+{
+	struct worker *v;
+	int i;
+
+	full_fence(); /* pairs: go_idle() */
+	if (!timer_lost())
+		return;
+	if (load_relaxed(&rt.nidle)) {
+		sched_wake_for_timer();
+		return;
+	}
+	for (i = 0; i < load_acquire(&rt.existing); i++) {
+		v = rt.workers[i];
+		if (v != w && !worker_is_stuck(v))
+			tick_want(v);
+	}
+}
+
 void go_idle(struct worker *w)
 {
 	uint64_t deadline;

@@ -84,6 +84,8 @@ static inline bool sched_bound_waits(const struct worker *w)
 
 /* ---- idle.c ---- */
 void sched_wake_for_timer(void);
+/* This worker, which sleeps in the kernel, does not keep it any more. */
+void sched_pass_deadline(const struct worker *w);
 /* If it is idle, let it look again. */
 void sched_nudge(struct worker *w);
 
