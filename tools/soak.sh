@@ -38,8 +38,8 @@ for storm in "${storms[@]}"; do
 		die 2 "soak.sh: no storm '$storm'; storms: ${known[*]}"
 	targets+=("$dir/soak_$storm")
 done
-for module in 0 1 2 3 4; do
-	targets+=("$dir/soak_module$module.so")
+for module in module{0..4} lazy{0..3} filler{0..3}; do
+	targets+=("$dir/soak_$module.so")
 done
 ninja -C build-test --quiet "${targets[@]#build-test/}" >&2 ||
 	die 1 "compiling the storms failed (see above)"
