@@ -3,8 +3,11 @@
  * test_tick.c - ticks come when somebody waits and only then, cost those who
  * yield nothing, and leave the program its own signals and timers.
  */
+#include "preempt/preempt.h"
+#include "sched/sched.h"
 #include "ticks.h"
 
+#include <sys/syscall.h>
 #include <sys/time.h>
 
 static void *runs(void *arg)
@@ -21,6 +24,50 @@ static void *computes_100_ms(void *arg)
 	while (test_now() < end)
 		;
 	return arg;
+}
+
+/*
+ * A signal alone may be lost: Linux takes it for the same as one of the timer's
+ * that is pending, and drops that one when its handler stops the timer.
+ */
+static int deaf, done, ticks_on;
+
+static void *comes_to_a_sleeper(void *arg)
+{
+	struct worker *w = rt.workers[0];
+	uthread_t t;
+
+	while (!load(&deaf))
+		uthread_yield();
+	region_enter();
+	CHECK(spare_found_asleep(w, -1));
+	CHECK(tick_quiet(w));
+	region_leave();
+	t = spawn_on(0, runs, NULL);
+	store(&ticks_on, load_relaxed(&w->ticking));
+	store(&done, 1);
+	joined(t);
+	return arg;
+}
+
+TEST(who_comes_to_a_sleeping_worker_has_ticks)
+{
+	const struct timespec moment = { .tv_nsec = (long)MS };
+	const uint64_t all = ~0ull;
+	uint64_t old;
+	uthread_t t;
+
+	start(2);
+	if (!uthread_self())
+		SKIP("main is a pthread here");
+	t = spawn_on(1, comes_to_a_sleeper, NULL);
+	CHECK(!syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &old, 8));
+	store(&deaf, 1);
+	while (!load(&done))
+		syscall(SYS_nanosleep, &moment, NULL);
+	CHECK(!syscall(SYS_rt_sigprocmask, SIG_SETMASK, &old, NULL, 8));
+	joined(t);
+	CHECK(load(&ticks_on));
 }
 
 /* Who yields all the time is mostly found between two stacks. */

@@ -42,8 +42,9 @@
  *    enough, and it goes when spares suffice again.
  *
  * There are at most `limit` stand-ins for those that could be stopped (said
- * once when they are all at work). No tick goes to a worker that is stuck: it
- * would only make more calls begin anew, or fail with EINTR (eintr.h).
+ * once when they are all at work). No tick goes to a worker that is stuck, but for
+ * who is bound there: it would only make more calls begin anew, or fail with
+ * EINTR (eintr.h).
  *
  * Spares are made by a thread of its own, the maker, which may have to wait
  * for malloc's lock like anybody else: the monitor may not, because it sends

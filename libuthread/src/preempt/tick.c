@@ -140,12 +140,14 @@ void tick_arm(struct worker *w)
 	if (unlikely(worker_is_stuck(w))) {
 		if (worker_current() == w) {
 			spare_unstuck(w);
+		} else if (sched_bound_waits(w)) {
+			/* What it sleeps in is begun anew later. Its timer,
+			 * too: Linux takes this signal for the same as one of
+			 * the timer's that is pending, and drops that one if
+			 * its handler stops the timer just now. */
+			tick_send(w);
 		} else {
-			/* Somebody else comes, but for who is bound there:
-			 * then what it sleeps in is begun anew later. */
-			if (sched_bound_waits(w))
-				tick_send(w);
-			errno = saved;
+			errno = saved; /* somebody else comes */
 			return;
 		}
 	}
