@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_eintr_whole.c - a tick when some of a call is through already: what waits
+ * until all has gone through does so, and who will not wait is told how much has.
+ */
+#include "util.h"
+
+#include <sys/socket.h>
+
+#define WHOLE (256 * 1024)
+#define PIECE 8192
+
+static int way[2], all_through;
+static char from_here[WHOLE];
+
+static void *keeps_the_worker_busy(void *arg)
+{
+	while (!load(&all_through))
+		;
+	return arg;
+}
+
+static void *takes_it_slowly(void *arg)
+{
+	static char piece[PIECE];
+	ssize_t got;
+
+	for (int left = WHOLE; left; left -= (int)got) {
+		usleep(1000);
+		got = read(way[0], piece, sizeof(piece));
+		CHECK(got > 0);
+	}
+	return arg;
+}
+
+static void *gives_it_slowly(void *arg)
+{
+	for (int left = WHOLE; left; left -= PIECE) {
+		usleep(1000);
+		CHECK_EQ(write(way[1], from_here, PIECE), PIECE);
+	}
+	return arg;
+}
+
+static void *writes_it(void *arg)
+{
+	CHECK_EQ(write(way[1], from_here, WHOLE), WHOLE);
+	return arg;
+}
+
+static void *sends_it(void *arg)
+{
+	CHECK_EQ(send(way[1], from_here, WHOLE, 0), WHOLE);
+	return arg;
+}
+
+static void *receives_it(void *arg)
+{
+	CHECK_EQ(recv(way[0], from_here, WHOLE, MSG_WAITALL), WHOLE);
+	return arg;
+}
+
+static void beside(void *(*slowly)(void *), void *(*whole)(void *))
+{
+	uthread_t busy[2], t;
+	pthread_t p;
+
+	store(&all_through, 0);
+	for (int i = 0; i < 2; i++)
+		busy[i] = spawn_on(0, keeps_the_worker_busy, NULL);
+	t = spawn_on(0, whole, NULL);
+	CHECK(!pthread_create(&p, NULL, slowly, NULL));
+	joined(t);
+	CHECK(!pthread_join(p, NULL));
+	store(&all_through, 1);
+	for (int i = 0; i < 2; i++)
+		joined(busy[i]);
+}
+
+TEST(what_waits_to_go_through_goes_whole)
+{
+	if (TEST_ASAN)
+		SKIP("no ticks under AddressSanitizer");
+	start_workers(2);
+	CHECK(!pipe(way));
+	beside(takes_it_slowly, writes_it);
+	CHECK(!socketpair(AF_UNIX, SOCK_STREAM, 0, way));
+	beside(takes_it_slowly, writes_it);
+	beside(takes_it_slowly, sends_it);
+	beside(gives_it_slowly, receives_it);
+}
+
+TEST(who_will_not_wait_is_told_how_much_went_through)
+{
+	ssize_t got;
+
+	start_workers(2);
+	CHECK(!pipe2(way, O_NONBLOCK));
+	got = write(way[1], from_here, WHOLE);
+	CHECK(got > 0 && got < WHOLE);
+	CHECK(!socketpair(AF_UNIX, SOCK_STREAM, 0, way));
+	got = send(way[1], from_here, sizeof(from_here), MSG_DONTWAIT);
+	CHECK(got > 0);
+	CHECK(!close(way[1]));
+	CHECK_EQ(recv(way[0], from_here, sizeof(from_here), MSG_WAITALL), got);
+}
+
+TEST_MAIN()
