@@ -31,7 +31,7 @@ static void use_runtime(int n)
 /* See need_threads_in_a_child(). */
 static void use_runtime_in_child(int n)
 {
-	if (TEST_THREADS_IN_A_CHILD)
+	if (!TEST_EMULATED)
 		use_runtime(n);
 }
 

@@ -263,17 +263,11 @@ static inline void need_own_tls(void)
 		SKIP(uthread_tls_reason());
 }
 
-/* Can a child of a fork have workers here? With plain pthreads alone it is the
- * same: a parent that has one more, a child that creates one, and qemu-user 7.2
- * aborts (a table of its CPUs still has the parent's); and AddressSanitizer of
- * gcc 12 takes no locks of its allocator before fork(), so a child may wait for
- * one for ever that another thread had just then. */
-#define TEST_THREADS_IN_A_CHILD (!TEST_EMULATED && !TEST_ASAN)
-
+/* Skip where a child of a fork cannot have workers. So it is with plain pthreads
+ * alone: a parent that has one more, a child that creates one, and qemu-user 7.2
+ * aborts (a table of its CPUs still has the parent's). */
 static inline void need_threads_in_a_child(void)
 {
-	if (TEST_ASAN)
-		SKIP("AddressSanitizer's allocator may be locked in the child of a process with threads");
 	if (TEST_EMULATED)
 		SKIP("qemu-user starts no threads in the child of a process with threads");
 }
