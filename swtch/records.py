@@ -32,6 +32,9 @@ Model = Literal[
 ]
 Engine = Literal["native", "vm", "exact"]
 Depth = Literal["quick", "normal", "paper"]
+# A finding is about what something costs or does; a check, whether what was built or
+# measured is right at all. Reports show them apart.
+Kind = Literal["finding", "check"]
 VerdictName = Literal["holds", "differs", "cannot tell", "not measurable here"]
 
 
@@ -160,8 +163,10 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 class Interval(msgspec.Struct, frozen=True, kw_only=True):
     """An estimate with its confidence interval over invocations.
 
-    ``method`` is "BCa", "constant" (all samples equal) or "percentile"
-    (BCa undefined); ``n`` is the number of invocations.
+    ``method`` is "ranks" (analysis.effects), "constant" (all samples equal), "too few" (the
+    widest there is, which decides nothing) or, of what is only described, "BCa" or
+    "percentile" (BCa undefined). ``n`` is the number of blocks or invocations; ``level``
+    what the method really gives.
     """
 
     estimate: float
@@ -200,6 +205,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     why: str
     threshold: float | None = None
     guest: str = ""
+    kind: Kind = "finding"
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):

@@ -153,7 +153,7 @@ CHAPTERS: dict[str, tuple[Values, list[str], list[str]]] = {
     "wakeup-latency": (
         waking,
         ["fig-wakeup-latency", "fig-wakeup-latency-tail"],
-        ["beside a loop that is 4", "10 ", "as long as a uthread"],
+        ["beside a loop that is 4", "10.0 ", "as long as a uthread"],
     ),
     "peers": (
         peering,

@@ -11,7 +11,7 @@ import synthetic
 from synthetic import Scene, scenario, scenario_sample, spread
 
 from swtch import experiments
-from swtch.analysis import stats
+from swtch.analysis import effects
 from swtch.analysis.control import controls
 from swtch.analysis.findings import (
     UNITS,
@@ -160,9 +160,9 @@ def test_blocks_with_nothing_in_common_are_compared_as_groups() -> None:
     base, fast = scene.groups()
     moved = tuple(msgspec.structs.replace(s, block=s.block + 100) for s in fast.good)
     ratio = compare(replace(fast, good=moved), base)
-    expected = stats.ratio(fast.speeds(), base.speeds())
-    assert ratio == expected
-    assert ratio is not None and ratio.n == 10
+    expected = effects.unpaired(fast.speeds(), base.speeds())
+    assert expected is not None and ratio == expected.interval()
+    assert ratio.n == 10
 
 
 def test_a_comparison_may_be_of_any_metric() -> None:

@@ -128,7 +128,7 @@ def test_it_says_how_long_measures_and_judges(
     assert cli.main([*SMALL, "--out", str(folder)]) == 0
     said = capsys.readouterr()
     first = said.err.splitlines()[0]
-    assert "1 experiments, 9 trials x 5 repeats = 45 invocations, about" in first
+    assert "1 experiments, 9 trials x 6 repeats = 54 invocations, about" in first
     assert "guessed from the definitions" in first
     assert "Study 000" in said.out
     assert "claims, by engine" in said.out
@@ -157,7 +157,7 @@ def test_it_goes_on_where_it_was_interrupted(
     capsys.readouterr()
     assert cli.main(["replicate", "--resume", str(folder), "--format", "csv"]) == 0
     said = capsys.readouterr()
-    assert "35 of 45 are left, about" in said.err
+    assert "44 of 54 are left, about" in said.err
     assert said.out.startswith("study,claim,text,published,here,engine,verdict,why\n")
     after = (folder / store.SAMPLES).read_bytes()
     assert after.startswith(b"".join(lines[:10]))

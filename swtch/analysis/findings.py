@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
+from typing import Literal
 
 from swtch import experiments
-from swtch.analysis import gates, stats
+from swtch.analysis import effects, gates, stats
+from swtch.analysis.effects import Effect
 from swtch.experiments import Metric
 from swtch.records import Engine, Finding, Interval, Sample, Trial
 
@@ -29,16 +31,29 @@ UNITS: Mapping[str, str] = {
 }
 
 
+Clock = Literal["time", "emulated", "instructions"]
+
+
 @dataclass(frozen=True)
 class Place:
     """Where something was measured: numbers of two places are never compared."""
 
     engine: Engine
     guest: str = ""
+    # Whether the guest's processor is emulated; no name of its own.
+    emulated: bool = field(default=False, compare=False)
 
     @classmethod
     def of(cls, trial: Trial) -> Place:
-        return cls(trial.engine, str(trial.factors.get("guest") or ""))
+        emulated = trial.engine == "exact" or trial.factors.get("accel") == "tcg"
+        return cls(trial.engine, str(trial.factors.get("guest") or ""), emulated)
+
+    @property
+    def clock(self) -> Clock:
+        """What its clock tells: time, an emulated processor's, or instructions."""
+        if self.engine == "exact":
+            return "instructions"
+        return "emulated" if self.emulated else "time"
 
     @property
     def speed(self) -> str:
@@ -153,8 +168,8 @@ def find(one: Group) -> Finding:
     )
 
 
-def compare(a: Group, b: Group, metric: str = "") -> Interval | None:
-    """median(a) / median(b), resampled by block where both have the same blocks.
+def effect(a: Group, b: Group, metric: str = "") -> Effect | None:
+    """How many times `b`'s metric `a`'s is, within their blocks where they have some in common.
 
     `metric` is by default the speed of the place both come from.
     """
@@ -163,8 +178,12 @@ def compare(a: Group, b: Group, metric: str = "") -> Interval | None:
     metric = metric or a.place.speed
     left, right = a.by_block(metric), b.by_block(metric)
     common = sorted(left.keys() & right.keys())
-    if len(common) >= stats.MIN_N:
-        return stats.ratio(
-            [left[block] for block in common], [right[block] for block in common], paired=True
-        )
-    return stats.ratio(list(left.values()), list(right.values()))
+    if common:
+        return effects.paired([left[block] for block in common], [right[block] for block in common])
+    return effects.unpaired(list(left.values()), list(right.values()))
+
+
+def compare(a: Group, b: Group, metric: str = "") -> Interval | None:
+    """`effect` with its interval, for figures and tables."""
+    made = effect(a, b, metric)
+    return made.interval() if made else None

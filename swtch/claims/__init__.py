@@ -11,6 +11,12 @@ other side), *cannot tell* (it straddles, or there are too few invocations),
 
 A claim is judged once per place (engine, and guest) that measured it, never
 across. Places that cannot measure it are named only when none of the run can.
+
+A claim about time is not judged by an emulated processor's clock: only what such a guest
+counts decides there. The exact engine counts instructions, and its verdict says so.
+
+Times that gates marked are judged with and without: a verdict that turns on doubtful
+samples says so, and one that they turn round is none. A count is not doubtful for that.
 """
 
 from __future__ import annotations
@@ -18,19 +24,43 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
+from swtch.analysis import effects, gates
+from swtch.analysis.effects import Effect
 from swtch.analysis.findings import Group, Place
-from swtch.analysis.stats import MIN_N
-from swtch.records import Interval, Model, Verdict, VerdictName
+from swtch.claims import rules
+from swtch.claims.rules import Question, Ruling, missing, plain, too_few
+from swtch.records import Kind, Model, Verdict
+
+__all__ = [
+    "About",
+    "Claim",
+    "Evidence",
+    "Question",
+    "Ruling",
+    "every",
+    "judge",
+    "missing",
+    "plain",
+    "too_few",
+]
+
+EMULATED = "an emulated processor's time decides nothing"
+HOW_TIME = "--engine exact counts instructions, and where KVM boots time counts"
+IN_INSTRUCTIONS = "in instructions, which are not time"
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """The groups of one place."""
+    """The groups of one place, and the level at which they are judged."""
 
     place: Place
     groups: tuple[Group, ...]
+    level: float = effects.LEVEL
+    # So many samples that a gate marked were left out.
+    without: int = 0
 
     def of(self, experiment: str, model: Model | None = None, **factors: object) -> list[Group]:
         """Groups with samples; the copy of an A/A pair is not evidence."""
@@ -48,25 +78,54 @@ class Evidence:
         found = self.of(experiment, model, **factors)
         return found[0] if found else None
 
+    # ---- the rule: the whole interval on one side of a bound, or between two ----
 
-@dataclass(frozen=True)
-class Ruling:
-    """What a claim's check says; the registry adds the rest."""
+    def above(self, effect: Effect, threshold: float, why: str = "") -> Ruling:
+        """Holds when the whole interval is above the threshold."""
+        return rules.ask(Question(effect, low=threshold), self.level, why)
 
-    verdict: VerdictName
-    why: str
-    here: Interval | None = None
-    threshold: float | None = None
+    def below(self, effect: Effect, threshold: float, why: str = "") -> Ruling:
+        """Holds when the whole interval is below the threshold."""
+        return rules.ask(Question(effect, high=threshold), self.level, why)
+
+    def within(self, effect: Effect, low: float, high: float, why: str = "") -> Ruling:
+        """Holds when the whole interval lies in [low, high]; `high` may be infinite."""
+        return rules.ask(Question(effect, low, high, closed=True), self.level, why)
+
+    def all_of(self, rulings: Mapping[str, Ruling], why: str) -> Ruling:
+        """One verdict of several cases (claims.rules)."""
+        return rules.all_of(rulings, why, self.level)
+
+    def unmarked(self) -> Evidence:
+        """The same without the samples that a gate marked."""
+        groups = tuple(map(_unmarked, self.groups))
+        left_out = sum(len(a.good) - len(b.good) for a, b in zip(self.groups, groups, strict=True))
+        return replace(self, groups=groups, without=left_out)
+
+
+def _unmarked(group: Group) -> Group:
+    good = tuple(sample for sample in group.good if not gates.check(group.trial, sample))
+    return group if len(good) == len(group.good) else replace(group, good=good)
+
+
+# What a claim is about: time and what follows of it (throughput, latency, CPU time), or
+# what an emulated processor does like any other (counts, orders, identities, correctness).
+About = Literal["time", "counts"]
 
 
 @dataclass(frozen=True)
 class Claim:
+    """A sentence of a study as a check. ``about`` says who can answer it, ``kind`` where it is
+    shown."""
+
     id: str
     study: str
     experiment: str
     text: str
     published: str
     check: Callable[[Evidence], Ruling]
+    about: About = "time"
+    kind: Kind = "finding"
 
 
 def every() -> tuple[Claim, ...]:
@@ -78,23 +137,30 @@ def every() -> tuple[Claim, ...]:
     return tuple(claims)
 
 
-def judge(groups: Sequence[Group], experiments: Iterable[str]) -> tuple[Verdict, ...]:
-    """A verdict for each claim about these experiments, per place."""
+def judge(
+    groups: Sequence[Group], experiments: Iterable[str], level: float = effects.LEVEL
+) -> tuple[Verdict, ...]:
+    """A verdict for each claim about these experiments, per place.
+
+    `level` is that of one look at the data: more than 0.95 where there were several.
+    """
     wanted = set(experiments)
     claims = [claim for claim in every() if claim.experiment in wanted]
     places: dict[Place, list[Group]] = {}
     for group in groups:
         places.setdefault(group.place, []).append(group)
+    known = [Evidence(place, tuple(own), level) for place, own in places.items()]
+    sides = [(evidence, evidence.unmarked()) for evidence in known]
     verdicts: list[Verdict] = []
     for claim in claims:
-        found = [_verdict(claim, Evidence(p, tuple(own))) for p, own in places.items()]
+        found = [_verdict(claim, *both) for both in sides]
         measured = [v for v in found if v.verdict != "not measurable here"]
         verdicts += measured or found[:1]
     return tuple(verdicts)
 
 
-def _verdict(claim: Claim, evidence: Evidence) -> Verdict:
-    ruling = claim.check(evidence)
+def _verdict(claim: Claim, evidence: Evidence, unmarked: Evidence) -> Verdict:
+    ruling = _ruling(claim, evidence, unmarked)
     return Verdict(
         claim=claim.id,
         study=claim.study,
@@ -106,97 +172,31 @@ def _verdict(claim: Claim, evidence: Evidence) -> Verdict:
         verdict=ruling.verdict,
         why=ruling.why,
         threshold=ruling.threshold,
+        kind=claim.kind,
     )
 
 
-# ---- rules that many claims share ----
+def _ruling(claim: Claim, evidence: Evidence, unmarked: Evidence) -> Ruling:
+    """The check's, where its evidence is of use, with what the gates make of it."""
+    ruling = claim.check(evidence)
+    if ruling.verdict == "not measurable here":
+        return ruling
+    if claim.about == "time" and evidence.place.clock == "emulated":
+        return missing(EMULATED, HOW_TIME)
+    if claim.about != "time":
+        return ruling
+    ruling = _gated(claim, unmarked, ruling)
+    return ruling.also(IN_INSTRUCTIONS) if evidence.place.clock == "instructions" else ruling
 
 
-def missing(what: str, how: str = "") -> Ruling:
-    """Not measurable here, with the reason and how to get it."""
-    return Ruling("not measurable here", what + (f"; {how}" if how else ""))
-
-
-def above(here: Interval, threshold: float, why: str) -> Ruling:
-    """Holds when the whole interval is above the threshold."""
-    if here.n < MIN_N:
-        return too_few(here, threshold)
-    if here.low > threshold:
-        verdict: VerdictName = "holds"
-    elif here.high < threshold:
-        verdict = "differs"
-    else:
-        verdict = "cannot tell"
-        why += f"; the interval reaches across {threshold:g}"
-    return Ruling(verdict, why, here, threshold)
-
-
-def below(here: Interval, threshold: float, why: str) -> Ruling:
-    """Holds when the whole interval is below the threshold."""
-    if here.n < MIN_N:
-        return too_few(here, threshold)
-    if here.high < threshold:
-        verdict: VerdictName = "holds"
-    elif here.low > threshold:
-        verdict = "differs"
-    else:
-        verdict = "cannot tell"
-        why += f"; the interval reaches across {threshold:g}"
-    return Ruling(verdict, why, here, threshold)
-
-
-def within(here: Interval, low: float, high: float, why: str) -> Ruling:
-    """Holds when the whole interval lies in [low, high]; differs when all of it is outside."""
-    if here.n < MIN_N:
-        return too_few(here)
-    if low <= here.low and here.high <= high:
-        verdict: VerdictName = "holds"
-    elif here.high < low or here.low > high:
-        verdict = "differs"
-    else:
-        verdict = "cannot tell"
-        why += f"; the interval reaches across the bounds {low:g} and {high:g}"
-    return Ruling(verdict, why, here)
-
-
-def all_of(rulings: Mapping[str, Ruling], why: str) -> Ruling:
-    """One verdict of several cases: all must hold, and one that differs decides.
-
-    Shown is the case that decides; of several, the lowest.
-    """
-    names = {ruling.verdict for ruling in rulings.values()}
-    order: tuple[VerdictName, ...] = ("differs", "cannot tell", "holds")
-    verdict = next(name for name in order if name in names)
-    deciding = [r for r in rulings.values() if r.verdict == verdict and r.here is not None]
-    shown = min(deciding, key=lambda r: r.here.low if r.here else 0.0, default=None)
-    told = "; ".join(f"{case}: {_told(ruling)}" for case, ruling in rulings.items())
-    return Ruling(
-        verdict,
-        f"{why}: {told}",
-        shown.here if shown else None,
-        shown.threshold if shown else None,
-    )
-
-
-def _told(ruling: Ruling) -> str:
-    here = ruling.here
-    return f"{plain(here.estimate)} {here.unit}, {ruling.verdict}" if here else ruling.verdict
-
-
-def plain(value: float) -> str:
-    """Three significant digits, no exponent."""
-    if abs(value) >= 999.5:
-        return f"{value:,.0f}".replace(",", " ")
-    text = f"{value:.3g}"
-    return f"{value:.{2 - int(text.partition('e')[2])}f}" if "e" in text else text
-
-
-def too_few(here: Interval | None, threshold: float | None = None, n: int = 0) -> Ruling:
-    """Cannot tell; `n` says how few where there is no interval."""
-    n = here.n if here else n
-    return Ruling(
-        "cannot tell",
-        f"{n} invocation{'' if n == 1 else 's'}; at least {MIN_N} are needed",
-        here,
-        threshold,
-    )
+def _gated(claim: Claim, unmarked: Evidence, ruling: Ruling) -> Ruling:
+    """A verdict that turns on samples which a gate marked says so; one that becomes its
+    opposite without them is none."""
+    if ruling.verdict not in ("holds", "differs") or not unmarked.without:
+        return ruling
+    without = claim.check(unmarked).verdict
+    if without == ruling.verdict:
+        return ruling
+    turned = {ruling.verdict, without} == {"holds", "differs"}
+    said = ruling.also(f"Without the samples that a gate marked: {without}")
+    return replace(said, verdict="cannot tell") if turned else said

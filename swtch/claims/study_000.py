@@ -7,12 +7,15 @@ module and are measured in a guest by the vm engine.
 
 from __future__ import annotations
 
-from swtch.analysis import stats
-from swtch.analysis.findings import Group, compare
-from swtch.claims import Claim, Evidence, Ruling, above, missing, too_few, within
+from collections.abc import Callable
+
+from swtch.analysis import effects, stats
+from swtch.analysis.effects import Effect
+from swtch.analysis.findings import Group, effect
+from swtch.claims import About, Claim, Evidence, Ruling, missing, too_few
 from swtch.experiments.coroutine_gantt import SLOTS
 from swtch.experiments.scenarios import SCENARIOS
-from swtch.records import Interval, Model, Sample
+from swtch.records import Interval, Kind, Model, Sample
 
 NO_PTHREAD = "no pthread samples in this run"
 NO_KTHREAD = "kernel threads need the module, which this engine does not load"
@@ -50,8 +53,8 @@ def _no_voluntary(evidence: Evidence) -> Ruling:
     here = stats.interval(counts, "switches")
     if here is None:
         return missing("no samples of A, B1 and B2 in this run")
-    if here.n < stats.MIN_N:
-        return too_few(here)
+    if here.n < effects.LEAST:
+        return too_few(None, n=here.n)
     share = sum(count > 0 for count in counts) / len(counts)
     why = "; ".join(per_case)
     if share == 0:
@@ -70,10 +73,10 @@ def _hundred_voluntary(evidence: Evidence) -> Ruling:
         for group in _cases(evidence, model, "C1 C2").values():
             threads = len(group.good[0].threads)
             per_thread += [value / threads for value in group.values("nvcsw")]
-    here = stats.interval(per_thread, "switches a thread")
+    here = effects.level(per_thread, "switches a thread")
     if here is None:
         return missing("no samples of C1 and C2 in this run")
-    return within(here, *PER_THREAD, f"{' and '.join(models)}, C1 and C2 together")
+    return evidence.within(here, *PER_THREAD, f"{' and '.join(models)}, C1 and C2 together")
 
 
 def _counter_exact(evidence: Evidence) -> Ruling:
@@ -102,26 +105,26 @@ def _one_cpu_beats_four(evidence: Evidence) -> Ruling:
     used = base.trial.factors["cpus_used"]
     if not isinstance(used, int) or used < 2:
         return missing("A needs at least two CPUs, one is allowed", "allow more, or --engine vm")
-    here = compare(single, base)
+    here = effect(single, base)
     if here is None:
         return missing("no comparable samples")
     plural = f"on {used} CPUs" + ("" if used == 4 else " instead of 4, so the contention is less")
-    return above(here, 1.0, f"throughput of B2 over A, pthread; A ran {plural}")
+    return evidence.above(here, 1.0, f"throughput of B2 over A, pthread; A ran {plural}")
 
 
-def _kthread_over_pthread(evidence: Evidence, case: str) -> Interval | None:
+def _kthread_over_pthread(evidence: Evidence, case: str) -> Effect | None:
     kthread, pthread = (
         _scenario(evidence, "kthread", case),
         _scenario(evidence, "pthread", case),
     )
-    return compare(kthread, pthread) if kthread and pthread else None
+    return effect(kthread, pthread) if kthread and pthread else None
 
 
 def _kthread_wins_a(evidence: Evidence) -> Ruling:
     here = _kthread_over_pthread(evidence, "A")
     if here is None:
         return missing(NO_KTHREAD, HOW_KTHREAD)
-    return above(here, 1.0, "throughput of kthread over pthread in A")
+    return evidence.above(here, 1.0, "throughput of kthread over pthread in A")
 
 
 def _kthread_wins_others(evidence: Evidence) -> Ruling:
@@ -129,24 +132,17 @@ def _kthread_wins_others(evidence: Evidence) -> Ruling:
     found = {case: ratio for case, ratio in ratios.items() if ratio is not None}
     if not found:
         return missing(NO_KTHREAD, HOW_KTHREAD)
-    rulings = {case: above(ratio, 1.0, "") for case, ratio in found.items()}
-    names = {ruling.verdict for ruling in rulings.values()}
-    why = "; ".join(
-        f"{case}: {found[case].estimate:.2f} x, {rulings[case].verdict}" for case in found
-    )
-    worst = min(found.values(), key=lambda ratio: ratio.low)
-    if names == {"holds"}:
-        return Ruling("holds", why, worst, 1.0)
-    if "differs" in names:
-        return Ruling("differs", why, worst, 1.0)
-    return Ruling("cannot tell", why, worst, 1.0)
+    rulings = {case: evidence.above(ratio, 1.0) for case, ratio in found.items()}
+    return evidence.all_of(rulings, "throughput of kthread over pthread")
 
 
 def _converge(evidence: Evidence) -> Ruling:
     here = _kthread_over_pthread(evidence, "C2")
     if here is None:
         return missing(NO_KTHREAD, HOW_KTHREAD)
-    return within(here, 1 - CONVERGE, 1 + CONVERGE, "throughput of kthread over pthread in C2")
+    return evidence.within(
+        here, 1 - CONVERGE, 1 + CONVERGE, "throughput of kthread over pthread in C2"
+    )
 
 
 def _low_cv(evidence: Evidence) -> Ruling:
@@ -162,10 +158,10 @@ def _low_cv(evidence: Evidence) -> Ruling:
     why = "CV of " + ", ".join(f"{c} {i.estimate:.1f} %" for c, i in intervals.items())
     worst = max(intervals.values(), key=lambda interval: interval.estimate, default=None)
     # One scenario is enough to contradict it; it takes all of them to hold.
-    if any(i.low > CV_LIMIT and i.n >= stats.MIN_N for i in intervals.values()):
+    if any(i.low > CV_LIMIT and i.n >= effects.LEAST for i in intervals.values()):
         return Ruling("differs", why, worst, CV_LIMIT)
-    if fewest < stats.MIN_N:
-        return too_few(None, CV_LIMIT, n=fewest)
+    if fewest < effects.LEAST:
+        return too_few(None, threshold=CV_LIMIT, n=fewest)
     if all(i.high < CV_LIMIT for i in intervals.values()):
         return Ruling("holds", why, worst, CV_LIMIT)
     return Ruling(
@@ -241,9 +237,16 @@ def _overflow(evidence: Evidence) -> Ruling:
     return Ruling("holds", f"a guard page ended the process by SIGSEGV, {len(samples)} times")
 
 
-def _claim(number: str, experiment: str, text: str, published: str, check: object) -> Claim:
-    assert callable(check)
-    return Claim(f"000.{number}", "000", experiment, text, published, check)
+def _claim(
+    number: str,
+    experiment: str,
+    text: str,
+    published: str,
+    check: Callable[[Evidence], Ruling],
+    about: About = "time",
+    kind: Kind = "finding",
+) -> Claim:
+    return Claim(f"000.{number}", "000", experiment, text, published, check, about, kind)
 
 
 CLAIMS = (
@@ -253,6 +256,7 @@ CLAIMS = (
         "Voluntary switches are exactly 0 where threads do nothing or yield (A, B1, B2)",
         "0 in every run",
         _no_voluntary,
+        "counts",
     ),
     _claim(
         "2",
@@ -260,6 +264,7 @@ CLAIMS = (
         "A sleeping thread makes about 100 voluntary switches (C1, C2)",
         "399.4 ± 0.9 and 399.2 ± 0.8 a run of four threads",
         _hundred_voluntary,
+        "counts",
     ),
     _claim(
         "3",
@@ -267,6 +272,8 @@ CLAIMS = (
         "The shared counter is exactly 4 000 000 in every run",
         "4 000 000",
         _counter_exact,
+        "counts",
+        "check",
     ),
     _claim(
         "4",
@@ -297,6 +304,8 @@ CLAIMS = (
         "pthreads share a PID and differ in TID; a kthread's PID is its TID",
         "PID 1401, TIDs 1402-1405; kthreads 1767-1770",
         _identity,
+        "counts",
+        "check",
     ),
     _claim(
         "VII.1",
@@ -304,6 +313,8 @@ CLAIMS = (
         "Five coroutines of 3, 3, 3, 5, 2 iterations take 16 slots, in turn",
         "16 slots, round robin (figure 3)",
         _round_robin,
+        "counts",
+        "check",
     ),
     _claim(
         "VII.2",
@@ -311,6 +322,8 @@ CLAIMS = (
         "Coroutine 4 finishes first and coroutine 3 last",
         "4, 0, 1, 2, 3 (figure 2)",
         _first_and_last,
+        "counts",
+        "check",
     ),
     _claim(
         "VII.3",
@@ -318,5 +331,7 @@ CLAIMS = (
         "A coroutine that overflows its stack can be detected (future work)",
         "a risk of the global array; not measured",
         _overflow,
+        "counts",
+        "check",
     ),
 )

@@ -11,19 +11,16 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 
-from swtch.analysis import gates, stats
-from swtch.analysis.findings import Group, compare
+from swtch.analysis import effects, gates, stats
+from swtch.analysis.effects import Effect
+from swtch.analysis.findings import Group, effect
 from swtch.claims import (
     Claim,
     Evidence,
     Ruling,
-    above,
-    all_of,
-    below,
     missing,
     plain,
     too_few,
-    within,
 )
 from swtch.experiments import (
     _study_001,
@@ -44,7 +41,7 @@ from swtch.experiments._study_001 import (
     PTHREAD_OWN,
     Arm,
 )
-from swtch.records import Interval, VerdictName
+from swtch.records import VerdictName
 
 NO_KTHREAD = "kernel threads need the module, which this engine does not load"
 HOW_KTHREAD = "the vm engine measures them in a guest"
@@ -59,21 +56,20 @@ def _arm(evidence: Evidence, experiment: str, case: str, arm: Arm) -> Group | No
     return evidence.one(experiment, arm.model, case=case, arm=arm.name)
 
 
-def _ratio(a: Group | None, b: Group | None, metric: str = "") -> Interval | None:
-    return compare(a, b, metric) if a and b else None
+def _ratio(a: Group | None, b: Group | None, metric: str = "") -> Effect | None:
+    return effect(a, b, metric) if a and b else None
 
 
-def _beside(evidence: Evidence, experiment: str, case: str, arm: Arm, base: Arm) -> Interval | None:
+def _beside(evidence: Evidence, experiment: str, case: str, arm: Arm, base: Arm) -> Effect | None:
     """The throughput of one arm over another's in the same case."""
     return _ratio(_arm(evidence, experiment, case, arm), _arm(evidence, experiment, case, base))
 
 
 def _and(ruling: Ruling, more: Sequence[str]) -> Ruling:
-    """The ruling with what else was measured."""
-    return Ruling(ruling.verdict, ". ".join((ruling.why, *more)), ruling.here, ruling.threshold)
+    return ruling.also(*more)
 
 
-def _times(interval: Interval) -> str:
+def _times(interval: Effect) -> str:
     return f"{plain(interval.estimate)} x"
 
 
@@ -87,7 +83,7 @@ def _accounts_cost(evidence: Evidence) -> Ruling:
         here = _beside(evidence, yield_modes.NAME, mode, KTHREAD, PTHREAD)
         if here is None:
             continue
-        rulings[mode] = below(here, 1.0, "")
+        rulings[mode] = evidence.below(here, 1.0)
         told = [
             f"{said} {_times(made)}"
             for said, arm in (
@@ -100,7 +96,7 @@ def _accounts_cost(evidence: Evidence) -> Ruling:
             more.append(f"{mode}, {' '.join(told)}")
     if not rulings:
         return missing(NO_KTHREAD, HOW_KTHREAD)
-    ruling = all_of(rulings, "throughput of kernel threads with accounts over pthreads")
+    ruling = evidence.all_of(rulings, "throughput of kernel threads with accounts over pthreads")
     return _and(ruling, more)
 
 
@@ -114,8 +110,8 @@ def _exact_switches(evidence: Evidence) -> Ruling:
     here = stats.interval(voluntary, "switches")
     if here is None or len(involuntary) != len(voluntary):
         return missing("switches were not told")
-    if here.n < stats.MIN_N:
-        return too_few(here, wanted)
+    if here.n < effects.LEAST:
+        return too_few(None, threshold=wanted, n=here.n)
     pairs = list(zip(voluntary, involuntary, strict=True))
     good = sum(pair == (wanted, 0) for pair in pairs)
     why = (
@@ -145,12 +141,12 @@ def _no_user_time(evidence: Evidence) -> Ruling:
     here = stats.interval(values, unit)
     if here is None:
         return missing("user time was not told")
-    if here.n < stats.MIN_N:
-        return too_few(here, 0)
+    if here.n < effects.LEAST:
+        return too_few(None, threshold=0, n=here.n)
     good = sum(value == 0 for value in values)
     why = f"0 {unit} in {good} of {len(values)} invocations of every kind of kernel thread"
     pthread = _arm(evidence, yield_modes.NAME, "normal", PTHREAD)
-    beside = stats.interval(_user_time([pthread]), unit) if pthread else None
+    beside = effects.level(_user_time([pthread]), unit) if pthread else None
     if beside is not None:
         why += f"; pthreads at the same work: {plain(beside.estimate)} {unit}"
     return Ruling(_of_share(good / len(values)), why, here, 0)
@@ -178,10 +174,10 @@ def _oftener_is_less(evidence: Evidence) -> Ruling:
         for oftener, seldom in itertools.pairwise(known):
             here = _ratio(groups[seldom], groups[oftener], metric)
             if here is not None:
-                rulings[f"{what}, {seldom} over {oftener}"] = above(here, 1.0, "")
+                rulings[f"{what}, {seldom} over {oftener}"] = evidence.above(here, 1.0)
     if not rulings:
         return missing(NO_KTHREAD if not groups else "two intervals are needed", HOW_KTHREAD)
-    return all_of(rulings, "kernel threads that sleep at every yield")
+    return evidence.all_of(rulings, "kernel threads that sleep at every yield")
 
 
 # ---- binding ----
@@ -197,15 +193,17 @@ def _more_cpus(evidence: Evidence) -> Ruling:
     for fewer, more in zip(binding.CPUS, binding.CPUS[1:], strict=False):
         here = _ratio(on[KTHREAD.name, more], on[KTHREAD.name, fewer])
         if here is not None:
-            rulings[f"kernel threads on {more} CPUs over {fewer}, to fall"] = below(here, 1.0, "")
+            rulings[f"kernel threads on {more} CPUs over {fewer}, to fall"] = evidence.below(
+                here, 1.0
+            )
         here = _ratio(on[PTHREAD.name, more], on[PTHREAD.name, 1])
         if here is not None:
-            rulings[f"pthreads on {more} CPUs over 1, to stay"] = within(here, *NEAR, "")
+            rulings[f"pthreads on {more} CPUs over 1, to stay"] = evidence.within(here, *NEAR)
     if not rulings:
         return missing(
             "throughput on one and on more CPUs is needed", "allow more CPUs, or --engine vm"
         )
-    ruling = all_of(rulings, "throughput in normal mode")
+    ruling = evidence.all_of(rulings, "throughput in normal mode")
     if not any(case.startswith("kernel") for case in rulings):
         return _and(ruling, ("The kernel threads' half needs the vm engine",))
     return ruling
@@ -223,10 +221,10 @@ def _flat(evidence: Evidence, experiment: str, rows: Mapping[str, Sequence[str]]
             for other in others:
                 here = _ratio(_arm(evidence, experiment, other, arm), base)
                 if here is not None:
-                    rulings[f"{arm.model}, {other} over {first}"] = within(here, *FLAT, "")
+                    rulings[f"{arm.model}, {other} over {first}"] = evidence.within(here, *FLAT)
     if not rulings:
         return missing("pthreads or kernel threads of two cases are needed")
-    return all_of(rulings, "throughput")
+    return evidence.all_of(rulings, "throughput")
 
 
 def _flat_in_work(evidence: Evidence) -> Ruling:
@@ -252,7 +250,7 @@ def _coroutines_fastest(evidence: Evidence) -> Ruling:
         for base in (PTHREAD, KTHREAD):
             here = _beside(evidence, aligned.NAME, mode, COROUTINE_OWN, base)
             if here is not None:
-                rulings[f"{mode}, over {base.model}"] = above(here, 1.0, "")
+                rulings[f"{mode}, over {base.model}"] = evidence.above(here, 1.0)
         made = _beside(evidence, aligned.NAME, mode, COROUTINE, PTHREAD)
         if made is not None:
             more.append(f"{mode}, with the pthreads' shared atomic counter: {_times(made)} pthread")
@@ -263,7 +261,7 @@ def _coroutines_fastest(evidence: Evidence) -> Ruling:
         return missing("coroutines beside pthreads or kernel threads are needed")
     if not any(case.endswith("kthread") for case in rulings):
         more.append("The kernel threads' half needs the vm engine")
-    return _and(all_of(rulings, "throughput of coroutines with own counters"), more)
+    return _and(evidence.all_of(rulings, "throughput of coroutines with own counters"), more)
 
 
 CLAIMS = (
@@ -282,6 +280,7 @@ CLAIMS = (
         "Every yield of a kernel thread is a voluntary switch, and there is no involuntary one",
         "3 996 voluntary and 0 involuntary of 4 x 999 yields (table 8)",
         _exact_switches,
+        "counts",
     ),
     Claim(
         "001.3",
@@ -330,5 +329,6 @@ CLAIMS = (
         "The user time of a kernel thread is 0",
         "0: it runs no code in user space (section 6.4)",
         _no_user_time,
+        "counts",
     ),
 )

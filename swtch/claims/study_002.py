@@ -13,12 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from swtch.analysis import stats
+from swtch.analysis import effects, stats
+from swtch.analysis.effects import Effect
 from swtch.analysis.findings import Group
-from swtch.claims import Claim, Evidence, Ruling, above, all_of, missing, plain, within
+from swtch.claims import Claim, Evidence, Ruling, missing, plain
 from swtch.experiments import interrupt_overhead, pair_overhead
 from swtch.experiments.pair_overhead import unit_of
-from swtch.records import Interval, Model
+from swtch.records import Model
 
 PAIR = pair_overhead.NAME
 INTERRUPT = interrupt_overhead.NAME
@@ -91,12 +92,12 @@ def _by(groups: list[Group], factor: str) -> dict[str, dict[int, Group]]:
 
 
 def _each(
-    groups: list[Group], factor: str, metric: str, judge: Callable[[Interval], Ruling]
+    groups: list[Group], factor: str, metric: str, judge: Callable[[Effect], Ruling]
 ) -> dict[str, Ruling]:
     """A ruling for each pair or task on the interval of a metric."""
     rulings = {}
     for group in groups:
-        made = stats.interval(group.values(metric), _unit(group))
+        made = effects.level(group.values(metric), _unit(group))
         if made is not None:
             rulings[str(group.trial.factors[factor])] = judge(made)
     return rulings
@@ -115,10 +116,12 @@ def _constant(evidence: Evidence) -> Ruling:
     metric = f"direct_{_unit(groups[0])}"
     few, many = (typical(_most(groups, n), metric) for n in (numbers[0], numbers[-1]))
     ratios = [many[block] / few[block] for block in sorted(few.keys() & many.keys())]
-    here = stats.interval(ratios, "x")
+    here = effects.level(ratios, "x")
     if here is None:
         return missing("no comparable samples")
-    return within(here, *CONSTANT, f"C of {numbers[-1]} switches over C of {numbers[0]}, {whose}")
+    return evidence.within(
+        here, *CONSTANT, f"C of {numbers[-1]} switches over C of {numbers[0]}, {whose}"
+    )
 
 
 def typical(groups: Sequence[Group], metric: str) -> dict[int, float]:
@@ -152,13 +155,13 @@ def _grows(evidence: Evidence) -> Ruling:
         unit = _unit(groups[0])
         if len(by_n) < 2:
             continue
-        made = stats.interval(slopes(by_n, f"indirect_{unit}"), f"{unit} a switch")
+        made = effects.level(slopes(by_n, f"indirect_{unit}"), f"{unit} a switch")
         if made is not None:
-            rulings[pair] = above(made, 0, "")
+            rulings[pair] = evidence.above(made, 0)
             warm.append(float(stats.median(slopes(by_n, f"indirect_warm_{unit}"))))
     if not rulings:
         return missing("two different numbers of switches are needed")
-    ruling = all_of(rulings, f"indirect cost of a switch more, {whose}")
+    ruling = evidence.all_of(rulings, f"indirect cost of a switch more, {whose}")
     return _told_warm(ruling, warm, f"{_unit(groups[0])} a switch")
 
 
@@ -180,8 +183,10 @@ def _exceeds(evidence: Evidence) -> Ruling:
     last = _most(groups, pair_overhead.MOST)
     if not last:
         return missing(NO_PAIRS if not groups else f"no trial of {pair_overhead.MOST} switches")
-    rulings = _each(last, "pair", f"excess_{_unit(last[0])}", lambda made: above(made, 0, ""))
-    return all_of(rulings, f"indirect less direct cost of {pair_overhead.MOST} switches, {whose}")
+    rulings = _each(last, "pair", f"excess_{_unit(last[0])}", lambda made: evidence.above(made, 0))
+    return evidence.all_of(
+        rulings, f"indirect less direct cost of {pair_overhead.MOST} switches, {whose}"
+    )
 
 
 def _little(evidence: Evidence) -> Ruling:
@@ -191,8 +196,10 @@ def _little(evidence: Evidence) -> Ruling:
         return missing(NO_PAIRS if not groups else f"no trial of {pair_overhead.MOST} switches")
     if evidence.place.engine == "exact":
         return missing(NO_SECONDS)
-    rulings = _shares(last, "pair", "added_us", PAIR_WORK_S, PAIR_PERCENT)
-    return all_of(rulings, f"added to {PAIR_WORK_S:g} s of work, {whose}{_of_what_ran(last)}")
+    rulings = _shares(evidence, last, "pair", "added_us", PAIR_WORK_S, PAIR_PERCENT)
+    return evidence.all_of(
+        rulings, f"added to {PAIR_WORK_S:g} s of work, {whose}{_of_what_ran(last)}"
+    )
 
 
 def _of_what_ran(groups: Sequence[Group]) -> str:
@@ -206,15 +213,15 @@ def _of_what_ran(groups: Sequence[Group]) -> str:
 
 
 def _shares(
-    groups: list[Group], factor: str, metric: str, seconds: float, most: float
+    evidence: Evidence, groups: list[Group], factor: str, metric: str, seconds: float, most: float
 ) -> dict[str, Ruling]:
     """What was added, as a share of so much work: more than nothing, and not more than most."""
     rulings = {}
     for group in groups:
         shares = [100 * us / (seconds * 1e6) for us in group.values(metric)]
-        made = stats.interval(shares, "%")
+        made = effects.level(shares, "%")
         if made is not None:
-            rulings[str(group.trial.factors[factor])] = within(made, 0, most, "")
+            rulings[str(group.trial.factors[factor])] = evidence.within(made, 0, most)
     return rulings
 
 
@@ -232,8 +239,8 @@ def losses_of(groups: Sequence[Group]) -> dict[str, dict[int, float]]:
     }
 
 
-def _difference(a: Mapping[int, float], b: Mapping[int, float], unit: str) -> Interval | None:
-    return stats.interval([a[block] - b[block] for block in sorted(a.keys() & b.keys())], unit)
+def _difference(a: Mapping[int, float], b: Mapping[int, float], unit: str) -> Effect | None:
+    return effects.level([a[block] - b[block] for block in sorted(a.keys() & b.keys())], unit)
 
 
 def _who_suffers(evidence: Evidence) -> Ruling:
@@ -248,12 +255,12 @@ def _who_suffers(evidence: Evidence) -> Ruling:
         made = _difference(losses.get(more, {}), losses.get(less, {}), _unit(last[0]))
         if made is None:
             return missing(f"{more} and {less} are needed")
-        rulings[f"{more} over {less}"] = above(made, 0, "")
+        rulings[f"{more} over {less}"] = evidence.above(made, 0)
     middle = {task: float(stats.median(list(of.values()))) for task, of in losses.items()}
     order = sorted(middle, key=lambda task: middle[task])
     told = ", ".join(f"{task} {plain(middle[task])}" for task in order)
     unit = _unit(last[0])
-    return all_of(
+    return evidence.all_of(
         rulings, f"lost by each task in {pair_overhead.MOST} switches, {whose}: {told} {unit}"
     )
 
@@ -266,8 +273,10 @@ def _direct_exceeds(evidence: Evidence) -> Ruling:
     last = _most(groups, interrupt_overhead.MOST)
     if not last:
         return missing(NO_INTERRUPTS)
-    rulings = _each(last, "task", f"excess_{_unit(last[0])}", lambda made: above(made, 0, ""))
-    return all_of(rulings, f"direct less indirect cost of {interrupt_overhead.MOST} {whose}")
+    rulings = _each(last, "task", f"excess_{_unit(last[0])}", lambda made: evidence.above(made, 0))
+    return evidence.all_of(
+        rulings, f"direct less indirect cost of {interrupt_overhead.MOST} {whose}"
+    )
 
 
 def _interrupts_add_little(evidence: Evidence) -> Ruling:
@@ -277,15 +286,15 @@ def _interrupts_add_little(evidence: Evidence) -> Ruling:
         return missing(NO_INTERRUPTS)
     if evidence.place.engine == "exact":
         return missing(NO_SECONDS)
-    rulings = _shares(last, "task", "added_us", TASK_WORK_S, INTERRUPT_PERCENT)
+    rulings = _shares(evidence, last, "task", "added_us", TASK_WORK_S, INTERRUPT_PERCENT)
     for group in last:
         shares = [us / (TASK_WORK_S * 1e4) for us in group.values("indirect_us")]
-        made = stats.interval(shares, "%")
+        made = effects.level(shares, "%")
         if made is not None:
             case = f"{group.trial.factors['task']} indirect"
             limit = INTERRUPT_INDIRECT_PERCENT
-            rulings[case] = within(made, -limit, limit, "")
-    return all_of(
+            rulings[case] = evidence.within(made, -limit, limit)
+    return evidence.all_of(
         rulings,
         f"added to {TASK_WORK_S:g} s of work by {interrupt_overhead.MOST}"
         f" {whose}{_of_what_ran(last)}",
@@ -309,10 +318,10 @@ def _disturbs_less(evidence: Evidence) -> Ruling:
         unit = _unit(group)
         made = _difference(losses[task], group.by_block(f"share_{unit}"), unit)
         if made is not None:
-            rulings[task] = above(made, 0, "")
+            rulings[task] = evidence.above(made, 0)
     if not rulings:
         return missing("no task was measured both ways")
-    return all_of(
+    return evidence.all_of(
         rulings,
         f"lost by a task that was left {interrupt_overhead.MOST} times, {whose}, less what it"
         f" lost by as many {by_what.partition(' (')[0]}",

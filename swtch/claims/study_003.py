@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from swtch.analysis import stats
-from swtch.analysis.findings import Group, compare
-from swtch.claims import Claim, Evidence, Ruling, above, all_of, below, missing, within
+from swtch.analysis import effects
+from swtch.analysis.effects import Effect
+from swtch.analysis.findings import Group, effect
+from swtch.claims import Claim, Evidence, Ruling, missing
 from swtch.experiments import locks, preemption, starvation, uthread_scaling
-from swtch.records import Interval
 
 # "Nearly twofold": neither half as much again nor three times.
 ABOUT_TWICE = (1.5, 3.0)
@@ -43,11 +43,11 @@ def _by_kind(evidence: Evidence) -> dict[tuple[int, int], dict[str, Group]]:
     return found
 
 
-def _ratio(kinds: Mapping[str, Group], a: str, b: str) -> Interval | None:
+def _ratio(kinds: Mapping[str, Group], a: str, b: str) -> Effect | None:
     if a not in kinds or b not in kinds:
         return None
     exact = kinds[a].place.engine == "exact"
-    return compare(kinds[a], kinds[b], "wall_mi" if exact else "wall_ms")
+    return effect(kinds[a], kinds[b], "wall_mi" if exact else "wall_ms")
 
 
 def _half_the_time(evidence: Evidence) -> Ruling:
@@ -58,7 +58,7 @@ def _half_the_time(evidence: Evidence) -> Ruling:
         if here is None:
             continue
         case = f"{threads} on {workers} CPU{'s'[: workers - 1]}"
-        rulings[case] = within(here, *ABOUT_TWICE, "")
+        rulings[case] = evidence.within(here, *ABOUT_TWICE)
         room = _ratio(kinds, "pthread", "alone")
         if room is not None:
             gains.append(room.estimate)
@@ -66,7 +66,7 @@ def _half_the_time(evidence: Evidence) -> Ruling:
         return missing(
             "pthreads and uthreads of the study's numbers are needed, with 100 000 additions each"
         )
-    ruling = all_of(rulings, "pthread's time over uthread's")
+    ruling = evidence.all_of(rulings, "pthread's time over uthread's")
     if ruling.verdict != "holds" and gains:
         most = max(gains)
         why = (
@@ -94,16 +94,18 @@ def _every_worker_once(evidence: Evidence) -> Ruling:
         us = int(str(chain.trial.factors["interval_us"]))
         own = evidence.one(preemption.NAME, "uthread", source="worker", interval_us=us, work="loop")
         here = (
-            compare(chain, own, "delivered_least")
+            effect(chain, own, "delivered_least")
             if own
-            else stats.interval(chain.values("delivered_least"), "of those due")
+            else effects.level(chain.values("delivered_least"), "of those due")
         )
         if here is not None:
-            rulings[f"every {us / 1000:g} ms"] = within(here, *ONCE, "")
+            rulings[f"every {us / 1000:g} ms"] = evidence.within(here, *ONCE)
     if not rulings:
         how = "a chain of one worker has no links" if chained else ""
         return missing("ticks passed along at least two workers are needed", how)
-    return all_of(rulings, "ticks that reached the last served worker, against timers of its own")
+    return evidence.all_of(
+        rulings, "ticks that reached the last served worker, against timers of its own"
+    )
 
 
 # ---- starvation ----
@@ -118,15 +120,15 @@ def _wakes_in_time(evidence: Evidence) -> Ruling:
     """Main's wait beside one loop a worker; how long a queue is with more is the policy's."""
     one = evidence.one(starvation.NAME, "uthread", part="main", preempt=True, loops=1)
     unit = "million instructions" if evidence.place.engine == "exact" else "ms"
-    here = stats.interval(one.values(_in_time(one, "late_p99")), unit) if one else None
+    here = effects.level(one.values(_in_time(one, "late_p99")), unit) if one else None
     if one is None or here is None:
         return missing("a uthread that sleeps beside endless loops is needed, with ticks")
     why = f"p99 of main's delays beside an endless loop a worker, to be below {NOTICED_MS:g}"
     without = evidence.one(starvation.NAME, "uthread", part="main", preempt=False)
-    made = stats.interval(without.values(_in_time(without, "late_p99")), unit) if without else None
+    made = effects.level(without.values(_in_time(without, "late_p99")), unit) if without else None
     if made is not None:
         why += f"; without ticks it is {made.estimate:.3g}, until the loops end"
-    return below(here, NOTICED_MS, why)
+    return evidence.below(here, NOTICED_MS, why)
 
 
 def _leaves_neighbours(evidence: Evidence) -> Ruling:
@@ -139,15 +141,15 @@ def _leaves_neighbours(evidence: Evidence) -> Ruling:
     if few is None or pthreads is None or uthreads is None:
         return missing("three pthreads beside few and many pthreads and many uthreads are needed")
     metric = _in_time(few, "response_p99")
-    beside, against = compare(uthreads, few, metric), compare(pthreads, uthreads, metric)
+    beside, against = effect(uthreads, few, metric), effect(pthreads, uthreads, metric)
     if beside is None or against is None:
         return missing("responses were not told")
     many, more = (int(str(one.trial.factors["hogs"])) for one in (pthreads, uthreads))
     rulings = {
-        f"beside {more} uthreads over a busy pthread a CPU": below(beside, AS_RESPONSIVE, ""),
-        f"beside {many} pthreads over {more} uthreads": above(against, FAR_LATER, ""),
+        f"beside {more} uthreads over a busy pthread a CPU": evidence.below(beside, AS_RESPONSIVE),
+        f"beside {many} pthreads over {more} uthreads": evidence.above(against, FAR_LATER),
     }
-    return all_of(rulings, "99 % of their responses")
+    return evidence.all_of(rulings, "99 % of their responses")
 
 
 # ---- locks ----
@@ -159,15 +161,15 @@ def _no_spinning(evidence: Evidence) -> Ruling:
     mutex = evidence.one(locks.NAME, "uthread", lock="mutex", **factors)
     if mutex is None:
         return missing("a uthread that waits for a mutex on its owner's worker is needed")
-    here = stats.interval(mutex.values("waste_ticks"), "ticks")
+    here = effects.level(mutex.values("waste_ticks"), "ticks")
     if here is None:
         return missing("what the hand-over took was not told")
     why = "CPU time of a hand-over beyond the owner's work, in turns of one tick"
     naive = evidence.one(locks.NAME, "uthread", lock="naive", **factors)
-    beside = stats.interval(naive.values("waste_ticks"), "ticks") if naive else None
+    beside = effects.level(naive.values("waste_ticks"), "ticks") if naive else None
     if beside is not None:
         why += f"; a loop around an exchange spends {beside.estimate:.2g}"
-    return below(here, HALF_A_TURN, why)
+    return evidence.below(here, HALF_A_TURN, why)
 
 
 CLAIMS = (
@@ -202,6 +204,7 @@ CLAIMS = (
         "One timer's signal, passed along the workers, reaches each of them once a tick",
         "“propagates the signal out to the rest of the softcores in a chain” (section 2, figure 4)",
         _every_worker_once,
+        "counts",
     ),
     Claim(
         "003.5",

@@ -11,11 +11,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 
-from swtch.analysis import stats
-from swtch.analysis.findings import Group, compare
-from swtch.claims import Claim, Evidence, Ruling, above, all_of, below, missing, plain, within
+from swtch.analysis import effects, stats
+from swtch.analysis.effects import Effect
+from swtch.analysis.findings import Group, effect
+from swtch.claims import Claim, Evidence, Ruling, missing, plain
 from swtch.experiments import counters, direct_cost, working_set
-from swtch.records import Interval, Model
+from swtch.records import Model
 
 # Half and twice of the study's figure, which is of another processor and kernel.
 ABOUT_US = (0.31, 1.24)
@@ -54,13 +55,13 @@ def _kernels(evidence: Evidence) -> Ruling:
     if evidence.place.engine == "exact":
         return missing(NO_TIMES)
     group = evidence.one(direct_cost.NAME, "process", way="pipe")
-    here = stats.interval(group.values("cost_us"), "us") if group else None
+    here = effects.level(group.values("cost_us"), "us") if group else None
     if group is None or here is None:
         return missing("processes that pass a token over pipes are needed")
     why = "a switch between processes over pipes, to be within half and twice of 0.62 us"
     if group.trial.factors.get("accel") == "tcg":
         why += "; an emulated processor's"
-    return within(here, *ABOUT_US, why)
+    return evidence.within(here, *ABOUT_US, why)
 
 
 def _slower_in_user_space(evidence: Evidence) -> Ruling:
@@ -68,18 +69,18 @@ def _slower_in_user_space(evidence: Evidence) -> Ruling:
     kernel = evidence.one(direct_cost.NAME, "process", way="pipe")
     if user is None or kernel is None:
         return missing("uthreads with locks and processes over pipes are needed")
-    here = compare(user, kernel, _cost(user))
+    here = effect(user, kernel, _cost(user))
     if here is None:
         return missing("no comparable samples")
     why = "a uthread's switch with locks over that of processes with pipes"
     asked = evidence.one(direct_cost.NAME, "ucontext", way="yield")
     spared = evidence.one(direct_cost.NAME, "coroutine", way="yield")
-    if asked and spared and (ratio := compare(asked, spared, _cost(asked))):
+    if asked and spared and (ratio := effect(asked, spared, _cost(asked))):
         why += (
             "; the study's library switches by swapcontext, which asks the kernel twice: that"
             f" alone makes a coroutine's switch {plain(ratio.estimate)} times as dear here"
         )
-    return above(here, 1.0, why)
+    return evidence.above(here, 1.0, why)
 
 
 # ---- working-set ----
@@ -98,10 +99,10 @@ def _costs(evidence: Evidence, model: Model) -> dict[int, dict[int, float]]:
     }
 
 
-def _more(costs: Mapping[int, Mapping[int, float]], a: int, b: int) -> Interval | None:
+def _more(costs: Mapping[int, Mapping[int, float]], a: int, b: int) -> Effect | None:
     """How much more a switch costs with arrays of `a` bytes than with those of `b`."""
     blocks = sorted(costs[a].keys() & costs[b].keys())
-    return stats.interval([costs[a][block] - costs[b][block] for block in blocks], "us")
+    return effects.level([costs[a][block] - costs[b][block] for block in blocks], "us")
 
 
 def _nearest(sizes: Iterable[int], size: float) -> int:
@@ -134,14 +135,16 @@ def _peaks(evidence: Evidence) -> Ruling:
         f"and less at {_kib(sizes[-1])}": (SECOND_PEAK, sizes[-1]),
     }
     rulings = {
-        step: above(made, 0.0, "")
+        step: evidence.above(made, 0.0)
         for step, (more, less) in steps.items()
         if (made := _more(costs, more, less)) is not None
     }
     if len(rulings) < len(steps):
         return missing("no comparable samples")
     l1 = f"{plain(max(known))} KiB"
-    return all_of(rulings, f"a process's cost, by how much it rises and falls (L1d is {l1})")
+    return evidence.all_of(
+        rulings, f"a process's cost, by how much it rises and falls (L1d is {l1})"
+    )
 
 
 def _range(costs: Mapping[int, Mapping[int, float]]) -> dict[int, float]:
@@ -164,15 +167,15 @@ def _flat(evidence: Evidence) -> Ruling:
         )
     ranges, beside = map(_range, small)
     blocks = [b for b in ranges if b in beside and user[0].get(b, 0) > 0 and beside[b] > 0]
-    own = stats.interval([ranges[block] / user[0][block] for block in blocks], "of the cost")
-    less = stats.interval([ranges[block] / beside[block] for block in blocks], "x")
+    own = effects.level([ranges[block] / user[0][block] for block in blocks], "of the cost")
+    less = effects.level([ranges[block] / beside[block] for block in blocks], "x")
     if own is None or less is None:
         return missing("no comparable samples")
     rulings = {
-        "over a uthread's cost without a walk": below(own, FLAT, ""),
-        "over the range of processes": below(less, 1.0, ""),
+        "over a uthread's cost without a walk": evidence.below(own, FLAT),
+        "over the range of processes": evidence.below(less, 1.0),
     }
-    return all_of(rulings, "how far a uthread's cost ranges below 64 KiB")
+    return evidence.all_of(rulings, "how far a uthread's cost ranges below 64 KiB")
 
 
 # ---- counters ----
@@ -235,29 +238,20 @@ def _l1d(evidence: Evidence) -> Ruling:
             return missing("this machine does not tell the size of its L1d")
         alone = [_begins(cells, 0, block) for block in blocks]
         turns = [_begins(cells, 1, block) for block in blocks]
-        at = stats.interval([one / l1 for one in alone], "of L1")
-        half = stats.interval([a / b for a, b in zip(alone, turns, strict=True)], "x")
+        at = effects.level([one / l1 for one in alone], "of L1")
+        half = effects.level([a / b for a, b in zip(alone, turns, strict=True)], "x")
         if at is None or half is None:
             continue
-        rulings[f"one of {name} begins at"] = within(at, 1.0, AT, "")
-        rulings[f"that over two {name}"] = within(half, HALF, math.inf, "")
+        rulings[f"one of {name} begins at"] = evidence.within(at, 1.0, AT)
+        rulings[f"that over two {name}"] = evidence.within(half, HALF, math.inf)
         told.append(f"{name} {_kib(int(stats.median(alone)))}, {_kib(int(stats.median(turns)))}")
     if len(told) < 2:
         return _uncounted(evidence)
-    ruling = all_of(rulings, "the size at which each line of an array is missed once a walk")
+    ruling = evidence.all_of(
+        rulings, "the size at which each line of an array is missed once a walk"
+    )
     why = f"{ruling.why}. Alone, in turns: {'; '.join(told)}"
     return Ruling(ruling.verdict, why, ruling.here, ruling.threshold)
-
-
-def _at_least(here: Interval, threshold: float) -> Ruling:
-    """Sizes are steps: equal is enough."""
-    return (
-        within(here, threshold, math.inf, "") if here.low != here.high else _step(here, threshold)
-    )
-
-
-def _step(here: Interval, threshold: float) -> Ruling:
-    return above(here, threshold - 0.5, "")
 
 
 def _l1d_bytes(group: Group) -> float:
@@ -291,17 +285,17 @@ def _dtlb(evidence: Evidence) -> Ruling:
     if rises is None:
         return _uncounted(evidence)
     kernel, user = rises
-    here = stats.interval(list(kernel.values()), "misses a switch")
+    here = effects.level(list(kernel.values()), "misses a switch")
     blocks = sorted(kernel.keys() & user.keys())
-    beside = stats.interval(list(user.values()), "misses a switch")
+    beside = effects.level(list(user.values()), "misses a switch")
     if here is None or beside is None:
         return _uncounted(evidence)
     share = [user[b] / kernel[b] for b in blocks if kernel[b] > 0]
-    rulings = {"processes": above(here, A_MISS, "")}
-    if share and (made := stats.interval(share, "of that")) is not None:
-        rulings["uthreads"] = below(made, HARDLY, "")
+    rulings = {"processes": evidence.above(here, A_MISS)}
+    if share and (made := effects.level(share, "of that")) is not None:
+        rulings["uthreads"] = evidence.below(made, HARDLY)
     why = "dTLB misses that a switch adds, median over sizes"
-    ruling = all_of(rulings, why)
+    ruling = evidence.all_of(rulings, why)
     more = (
         f"{ruling.why} ({plain(beside.estimate)} misses)" if "uthreads" in rulings else ruling.why
     )
@@ -320,7 +314,7 @@ def _l1i(evidence: Evidence) -> Ruling:
         )
     kernel, user = rises
     blocks = sorted(kernel.keys() & user.keys())
-    here = stats.interval([kernel[b] - user[b] for b in blocks], "misses a switch")
+    here = effects.level([kernel[b] - user[b] for b in blocks], "misses a switch")
     if here is None:
         return _uncounted(evidence)
     middle = [plain(float(stats.median(list(rise.values())))) for rise in rises]
@@ -328,7 +322,7 @@ def _l1i(evidence: Evidence) -> Ruling:
         f"L1i misses that a switch adds, median over sizes: {middle[0]} between processes,"
         f" {middle[1]} between uthreads"
     )
-    return above(here, 0.0, why)
+    return evidence.above(here, 0.0, why)
 
 
 CLAIMS = (
@@ -371,6 +365,7 @@ CLAIMS = (
         "L1d misses begin at L1's size when one thread runs and at half of it when two switch",
         "32 KB alone, 16 KB in turns (figures 8 and 9)",
         _l1d,
+        "counts",
     ),
     Claim(
         "004.6",
@@ -379,6 +374,7 @@ CLAIMS = (
         "dTLB misses rise with switches between processes, hardly between user-level threads",
         "“only a slight difference” at user level (figures 10 and 11)",
         _dtlb,
+        "counts",
     ),
     Claim(
         "004.7",
@@ -387,5 +383,6 @@ CLAIMS = (
         "L1i misses rise more with the kernel's switches than with user-level ones",
         "the gap is “larger in the kernel-level context switch” (figures 6 and 7)",
         _l1i,
+        "counts",
     ),
 )

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From an effect to a verdict: the one rule, and how several cases become one verdict.
+
+A ``Question`` is an effect and the bounds that the claim sets it. It *holds* when the
+whole interval is inside, *differs* when all of it is outside, and else nothing can be
+told. The interval is at the level the run is judged at: 0.95 of a run that was planned
+in full, more where it was looked at while it grew (analysis.effects says how many blocks
+a level needs).
+
+Of several cases all must hold, each at that level: that needs no correction, for a claim
+that is false in one of them holds with the error of that one. One case that differs
+decides, and the more cases the more often one does by chance: so it counts only if it
+would at a level corrected for how many cases were looked at (Bonferroni).
+
+Rejected: the median of the cases (a claim "for every pair" is about the worst), a test
+for the whole family (it would not say which case).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from swtch.analysis import effects
+from swtch.analysis.effects import Effect
+from swtch.records import Interval, VerdictName
+
+
+@dataclass(frozen=True)
+class Question:
+    """Whether an effect lies within the bounds, in its unit; an equal bound is inside
+    only where ``closed``."""
+
+    effect: Effect
+    low: float = -math.inf
+    high: float = math.inf
+    closed: bool = False
+
+    @property
+    def threshold(self) -> float | None:
+        """The bound where there is one."""
+        bounds = [bound for bound in (self.low, self.high) if math.isfinite(bound)]
+        return bounds[0] if len(bounds) == 1 else None
+
+    def verdict(self, level: float) -> VerdictName:
+        here = self.effect.interval(level)
+        if self.effect.n < self.effect.least(level):
+            return "cannot tell"
+        if self._inside(here):
+            return "holds"
+        outside = here.high < self.low or here.low > self.high
+        if not self.closed:
+            outside |= here.high == here.low and here.low in (self.low, self.high)
+        return "differs" if outside else "cannot tell"
+
+    def _inside(self, here: Interval) -> bool:
+        if self.closed:
+            return self.low <= here.low and here.high <= self.high
+        return self.low < here.low and here.high < self.high
+
+    def across(self) -> str:
+        """What an interval reaches across that decides nothing."""
+        if self.threshold is not None:
+            return f"the interval reaches across {self.threshold:g}"
+        return f"the interval reaches across the bounds {self.low:g} and {self.high:g}"
+
+
+@dataclass(frozen=True)
+class Ruling:
+    """What a claim's check says; the registry adds the rest.
+
+    ``question`` is what was asked where one effect decided, so that it can be asked again
+    at another level.
+    """
+
+    verdict: VerdictName
+    why: str
+    here: Interval | None = None
+    threshold: float | None = None
+    question: Question | None = None
+
+    def also(self, *more: str) -> Ruling:
+        """The ruling with what else was measured."""
+        why = ". ".join((self.why, *more))
+        return Ruling(self.verdict, why, self.here, self.threshold, self.question)
+
+
+def ask(question: Question, level: float, why: str) -> Ruling:
+    """The verdict at `level`, with its reason."""
+    here = question.effect.interval(level)
+    if question.effect.n < question.effect.least(level):
+        return too_few(question.effect, level, question.threshold, question)
+    verdict = question.verdict(level)
+    if verdict == "cannot tell":
+        why += ("; " if why else "") + question.across()
+    return Ruling(verdict, why, here, question.threshold, question)
+
+
+def all_of(rulings: Mapping[str, Ruling], why: str, level: float = effects.LEVEL) -> Ruling:
+    """One verdict of several cases: all must hold, and one that differs decides if it does
+    at a level corrected for their number.
+
+    Shown is the case that decides; of several, the lowest.
+    """
+    corrected = {case: _corrected(one, len(rulings), level) for case, one in rulings.items()}
+    names = {ruling.verdict for ruling in corrected.values()}
+    order: tuple[VerdictName, ...] = ("differs", "cannot tell", "holds")
+    verdict = next(name for name in order if name in names)
+    deciding = [r for r in corrected.values() if r.verdict == verdict and r.here is not None]
+    shown = min(deciding, key=lambda r: r.here.low if r.here else 0.0, default=None)
+    cases = "; ".join(f"{case}: {_case(ruling)}" for case, ruling in corrected.items())
+    return Ruling(
+        verdict,
+        f"{why}: {cases}",
+        shown.here if shown else None,
+        shown.threshold if shown else None,
+        shown.question if shown and len(rulings) == 1 else None,
+    )
+
+
+def _corrected(ruling: Ruling, cases: int, level: float) -> Ruling:
+    """A case that differs only at the level of one case alone decides nothing."""
+    if ruling.verdict != "differs" or ruling.question is None or cases == 1:
+        return ruling
+    if ruling.question.verdict(1 - (1 - level) / cases) == "differs":
+        return ruling
+    why = f"differs, but not for one of {cases} cases"
+    return Ruling("cannot tell", why, ruling.here, ruling.threshold, ruling.question)
+
+
+def _case(ruling: Ruling) -> str:
+    here = ruling.here
+    return f"{plain(here.estimate)} {here.unit}, {ruling.verdict}" if here else ruling.verdict
+
+
+def missing(what: str, how: str = "") -> Ruling:
+    """Not measurable here, with the reason and how to get it."""
+    return Ruling("not measurable here", what + (f"; {how}" if how else ""))
+
+
+def of_counts(
+    values: Sequence[float], right: int, why: str, here: Interval | None, threshold: float | None
+) -> Ruling:
+    """Of invocations that are each exactly as the claim says or not: all, or fewer than half."""
+    if len(values) < effects.LEAST:
+        return too_few(None, threshold=threshold, n=len(values))
+    share = right / len(values)
+    if share == 1:
+        return Ruling("holds", why, here, threshold)
+    return Ruling("differs" if share < 0.5 else "cannot tell", why, here, threshold)
+
+
+def too_few(
+    effect: Effect | None,
+    level: float = effects.LEVEL,
+    threshold: float | None = None,
+    question: Question | None = None,
+    n: int = 0,
+) -> Ruling:
+    """Cannot tell; `n` says how few where there is no effect."""
+    n, least = (effect.n, effect.least(level)) if effect else (n, effects.least(level))
+    return Ruling(
+        "cannot tell",
+        f"{n} block{'' if n == 1 else 's'}; at least {least} are needed",
+        effect.interval(level) if effect else None,
+        threshold,
+        question,
+    )
+
+
+def plain(value: float) -> str:
+    """Three significant digits, no exponent."""
+    if abs(value) >= 999.5:
+        return f"{value:,.0f}".replace(",", " ")
+    text = f"{value:.3g}"
+    return f"{value:.{2 - int(text.partition('e')[2])}f}" if "e" in text else text
