@@ -40,10 +40,10 @@ PublishedKey = tuple[str, str, str]
 class Setting:
     """What a definition may depend on. ``cpus`` are the allowed ones, best first.
 
-    ``depth``: *quick* is some twenty seconds an experiment, and a definition that leaves
-    out trials or work for it says so in their notes; *normal* is the study's grid with
-    work that fits a coffee break; *paper* is the study's own sizes wherever the machine
-    can do them.
+    ``depth``: *quick* is some twenty seconds an experiment, *normal* is the study's grid
+    with work that fits a coffee break; *paper* is the study's own sizes wherever the
+    machine can do them. What a depth leaves out or does less of stands once in the
+    experiment's ``shortened``; a trial's note is for what this machine cannot do.
     """
 
     cpus: tuple[int, ...]
@@ -102,7 +102,9 @@ class Experiment:
     invocation takes at an engine and depth. ``exact_at`` are the depths at which `swtch
     replicate` counts it in the exact engine, too. ``series`` are the kernels it compares,
     of which `swtch replicate` boots those that the others have no use for. ``metrics`` are
-    its own, beside those every sample has (analysis.findings).
+    its own, beside those every sample has (analysis.findings). ``shortened`` says in one
+    line what a setting leaves out or does less of than the study, without a full stop; it
+    says nothing where that is nothing.
     """
 
     name: str
@@ -118,6 +120,7 @@ class Experiment:
     seconds_at: Mapping[tuple[Engine, Depth], float] = field(default_factory=dict)
     exact_at: tuple[Depth, ...] = ()
     series: tuple[str, ...] = ()
+    shortened: Callable[[Setting], str] = lambda _: ""
 
     @property
     def origin(self) -> str:
