@@ -12,11 +12,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Literal
 
 from swtch import experiments
 from swtch.analysis import effects, gates, stats
 from swtch.analysis.effects import Effect
+from swtch.engines import TRAITS, Clock, Scale, Traits
 from swtch.experiments import Metric
 from swtch.records import Engine, Finding, Interval, Sample, Trial
 
@@ -31,9 +31,6 @@ UNITS: Mapping[str, str] = {
 }
 
 
-Clock = Literal["time", "emulated", "instructions"]
-
-
 @dataclass(frozen=True)
 class Place:
     """Where something was measured: numbers of two places are never compared."""
@@ -45,20 +42,45 @@ class Place:
 
     @classmethod
     def of(cls, trial: Trial) -> Place:
-        emulated = trial.engine == "exact" or trial.factors.get("accel") == "tcg"
+        emulated = TRAITS[trial.engine].counting or trial.factors.get("accel") == "tcg"
         return cls(trial.engine, str(trial.factors.get("guest") or ""), emulated)
+
+    @property
+    def traits(self) -> Traits:
+        return TRAITS[self.engine]
+
+    @property
+    def home(self) -> bool:
+        """This machine itself."""
+        return not self.traits.guest
+
+    @property
+    def counting(self) -> bool:
+        """Whether instructions are counted here instead of time."""
+        return self.traits.counting
 
     @property
     def clock(self) -> Clock:
         """What its clock tells: time, an emulated processor's, or instructions."""
-        if self.engine == "exact":
-            return "instructions"
-        return "emulated" if self.emulated else "time"
+        return self.traits.clock(self.emulated)
 
     @property
     def speed(self) -> str:
         """The metric that says how fast something was here."""
-        return "throughput_opki" if self.engine == "exact" else "throughput_mops"
+        return self.traits.speed
+
+    def suffix(self, scale: Scale = "ns") -> str:
+        """How the names of metrics end here that are times of this scale elsewhere."""
+        return self.traits.suffix(scale)
+
+    def unit(self, scale: Scale = "ns") -> str:
+        """What they are counted in."""
+        return self.traits.unit(scale)
+
+    @property
+    def beside(self) -> str:
+        """What a title says of a place other than the machine itself."""
+        return "" if self.home else f" ({self})"
 
     def __str__(self) -> str:
         return f"{self.engine} {self.guest}".strip()

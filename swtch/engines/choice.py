@@ -8,12 +8,13 @@ Which of them measures what is decided here too (``shares``).
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, cast, get_args
 
-from swtch.engines import PEERS, Engine
+from swtch.engines import PEERS, TRAITS, Engine
 from swtch.engines.several import SeveralEngines
 from swtch.errors import CannotError, LabError, RequestError, did_you_mean
 from swtch.experiments import Experiment
@@ -99,11 +100,13 @@ def check(options: Options) -> None:
         "--headers": options.headers,
     }
     given = [name for name, value in of_guests.items() if value is not None]
-    if options.engines == ("native",) and given:
+    traits = [TRAITS[name] for name in options.engines]
+    if given and not any(of.guest for of in traits):
         raise RequestError(f"{given[0]} belongs to --engine vm or --engine exact.")
-    if "native" not in options.engines and options.native_kthread:
+    if options.native_kthread and all(of.guest for of in traits):
         raise RequestError("--native-kthread belongs to --engine native; guests need no root.")
-    if "exact" in options.engines and (options.cpus not in (None, 1) or options.boots):
+    alone = options.cpus in (None, 1) and not options.boots
+    if not alone and any(of.counting for of in traits):
         raise RequestError("--engine exact has one CPU and boots for each trial; leave that out.")
     if options.headers is not None and options.kernel is None:
         raise RequestError("--headers belongs to --kernel.")
@@ -114,30 +117,16 @@ def check(options: Options) -> None:
 def open_engine(options: Options, *, say: Say) -> Engine:
     """The engine, or several as one; guests are prepared, nothing runs yet."""
     check(options)
-    subjects = _subjects(options, say) if set(options.engines) - {"native"} else []
+    guests = any(TRAITS[name].guest for name in options.engines)
+    subjects = _subjects(options, say) if guests else []
     opened = [_open(name, options, subjects) for name in options.engines]
     return opened[0] if len(opened) == 1 else SeveralEngines(opened)
 
 
 def _open(name: EngineName, options: Options, subjects: list[Any]) -> Engine:
-    if name == "native":
-        if options.native_kthread:
-            from swtch.engines.native_kthread import NativeKthreadEngine
-
-            return NativeKthreadEngine(asked=True)
-        from swtch.engines.native import NativeEngine
-
-        return NativeEngine()
-    from swtch.engines.exact import ExactEngine
-    from swtch.engines.vm import VmEngine
-    from swtch.vm import qemu
-
-    memory = options.memory_mib or qemu.MEMORY_MIB
-    if name == "exact":
-        return ExactEngine(subjects, memory_mib=memory)
-    return VmEngine(
-        subjects, cpus=options.cpus or qemu.CPUS, memory_mib=memory, boots=options.boots
-    )
+    module, _, function = TRAITS[name].opener.partition(":")
+    opener = getattr(importlib.import_module(module), function)
+    return cast(Engine, opener(options, subjects))
 
 
 def members(engine: Engine) -> tuple[Engine, ...]:
@@ -201,7 +190,7 @@ def shares(
     for member in members(engine):
         models = tuple(m for m in asked or known if _has(member, m))
         mine = [e for e in chosen if set(e.models) & set(models)]
-        if made and made[0].engine.name == "native":
+        if made and not TRAITS[made[0].engine.name].guest:
             more = set(models) - set(made[0].models)
             mine = [e for e in mine if set(e.models) & more]
         if mine:
@@ -218,7 +207,7 @@ def shares(
         raise CannotError(
             "kthread needs the kernel module: use --engine vm, which needs no root, or as root"
             " --native-kthread, which loads it into this kernel."
-            if engine.name == "native"
+            if not TRAITS[engine.name].guest
             else "kthread needs the kernel module, and none could be built for these guests."
         )
     return tuple(made)
@@ -241,7 +230,7 @@ def _needs(peer: Model) -> str:
 def _without_kthread(made: Sequence[Share], lacking: Set[Model]) -> str:
     if "kthread" not in lacking:
         return ""
-    if any(share.engine.name != "native" for share in made):
+    if any(TRAITS[share.engine.name].guest for share in made):
         return "kthread is not measured: no kernel module could be built for these guests"
     return "kthread is not measured: it needs a kernel module; --engine native,vm has it in a guest"
 
@@ -291,7 +280,7 @@ def _subjects(options: Options, say: Say) -> list[Any]:
         if not prepared.has_module:
             say(f"{guest.name}: no kernel module, so no kthread there")
         accel = kvm.Choice("tcg", "the exact engine counts instructions")
-        if "vm" in options.engines:
+        if any(TRAITS[name].guest and not TRAITS[name].counting for name in options.engines):
             accel = kvm.choose(prepared, say=say)
             if accel.why:
                 say(f"{guest.name}: emulated ({accel.why})")

@@ -34,7 +34,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -48,6 +48,9 @@ from swtch.vm import cache, qemu
 from swtch.vm.prepare import describe, with_request
 from swtch.vm.serial import Decoder
 from swtch.vm.session import FATAL, Ran, ran_of, run_request
+
+if TYPE_CHECKING:
+    from swtch.engines.choice import Options
 
 BOOT_S = 180.0
 COUNTS = "counts"  # what the model of caches writes
@@ -273,3 +276,8 @@ def _tail(folder: Path) -> str:
         return ""
     lines = console.read_text(errors="replace").replace("\r", "").splitlines()
     return "\n".join([line for line in lines if line.strip()][-_TAIL_LINES:])
+
+
+def opened(options: Options, subjects: Sequence[Subject]) -> ExactEngine:
+    """The engine as `options` ask for it."""
+    return ExactEngine(subjects, memory_mib=options.memory_mib or qemu.MEMORY_MIB)

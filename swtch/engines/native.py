@@ -36,18 +36,22 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from swtch.engines import PEERS, Outcome, disturbance
+from swtch.engines import PEERS, Engine, Outcome, disturbance
 from swtch.engines.protocol import ProbeError, read_result
 from swtch.errors import CannotError, os_error_text
 from swtch.records import Engine as EngineName
 from swtch.records import Invocation, Model, Sample, Trial
+
+if TYPE_CHECKING:
+    from swtch.engines.choice import Options
+    from swtch.engines.vm import Subject
 
 PROBE = "swtch-probe"
 PROBE_DIR = "SWTCH_PROBE_DIR"
@@ -262,3 +266,12 @@ def _end_group(leader: int) -> None:
 
 def _content(file: int) -> bytes:
     return os.pread(file, OUTPUT_MAX, 0)
+
+
+def opened(options: Options, _: Sequence[Subject]) -> Engine:
+    """The engine as `options` ask for it."""
+    if not options.native_kthread:
+        return NativeEngine()
+    from swtch.engines.native_kthread import NativeKthreadEngine
+
+    return NativeKthreadEngine(asked=True)

@@ -26,7 +26,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -41,6 +41,9 @@ from swtch.vm import cache, qemu
 from swtch.vm.kvm import Choice
 from swtch.vm.prepare import AGENT, PROBE, Prepared, describe
 from swtch.vm.session import GuestDiedError, Ran, Session, boot
+
+if TYPE_CHECKING:
+    from swtch.engines.choice import Options
 
 GUEST = "guest"
 # The shortest sleep that is one: programming an emulated timer alone takes longer
@@ -366,3 +369,9 @@ class VmEngine:
     def _is_stopped(self) -> bool:
         # A call, because a signal handler changes it between any two lines.
         return self._stopped
+
+
+def opened(options: Options, subjects: Sequence[Subject]) -> VmEngine:
+    """The engine as `options` ask for it."""
+    cpus, memory = options.cpus or qemu.CPUS, options.memory_mib or qemu.MEMORY_MIB
+    return VmEngine(subjects, cpus=cpus, memory_mib=memory, boots=options.boots)

@@ -25,10 +25,11 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
+from swtch.engines import TRAITS
 from swtch.errors import RequestError, did_you_mean
-from swtch.records import Depth, Engine, Model, Published, Sample, Trial
+from swtch.records import Depth, Engine, Model, Published, Sample, Scalar, Trial
 
 Policy = Literal["other", "batch", "fifo"]
 
@@ -56,6 +57,46 @@ class Setting:
     @property
     def quick(self) -> bool:
         return self.depth == "quick"
+
+    @property
+    def guest(self) -> bool:
+        """In a guest: CPUs of its own, and so slow that a trial does less."""
+        return TRAITS[self.engine].guest
+
+    @property
+    def counting(self) -> bool:
+        """Instructions are counted, not time."""
+        return TRAITS[self.engine].counting
+
+    def probe(self, name: str, model: Model, *, cpus: int = 1, **members: Any) -> dict[str, Any]:
+        """What the probe `name` is asked, on the first so many CPUs."""
+        head = {"schema": 1, "probe": name, "model": model, **members}
+        return {**head, "cpus": list(self.cpus[:cpus]), "policy": self.policy, "seed": 0}
+
+    def trial(
+        self,
+        experiment: str,
+        case: str,
+        probe: Mapping[str, Any],
+        factors: Mapping[str, Scalar],
+        note: str = "",
+    ) -> Trial:
+        """The trial `case` of an experiment, of the model that its probe has."""
+        return Trial(
+            id=f"{experiment}/{case}",
+            experiment=experiment,
+            model=probe["model"],
+            engine=self.engine,
+            factors=dict(factors),
+            probe=dict(probe),
+            note=note,
+            timeout_s=self.timeout_s,
+        )
+
+
+def notes(*lines: str) -> str:
+    """What is done differently, as one note; empty lines say nothing."""
+    return "; ".join(line for line in lines if line)
 
 
 @dataclass(frozen=True, kw_only=True)

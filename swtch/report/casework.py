@@ -30,19 +30,9 @@ from swtch.report.tables import Row, Table, count, gate_marks
 Cell = Callable[[Finding, Place], str]
 
 
-def unit_of(place: Place) -> str:
-    """What time is counted in."""
-    return "instructions" if place.engine == "exact" else "ns"
-
-
 def at(text: str, place: Place) -> str:
     """`text` with the place's unit."""
-    return text.replace("{unit}", unit_of(place))
-
-
-def beside(place: Place) -> str:
-    """What a title says of a place other than the machine itself."""
-    return "" if place == Place("native") else f" ({place})"
+    return text.replace("{unit}", place.unit())
 
 
 def n_of(finding: Finding) -> str:
@@ -165,7 +155,7 @@ class Cases:
     def said(self, story: Story) -> list[str]:
         """One sentence or two for each place, whose name they begin with."""
         return [
-            sentence if place == Place("native") else f"On {place}: {sentence}"
+            sentence if place.home else f"On {place}: {sentence}"
             for place in story.places_of(self.experiment)
             for sentence in self.says(place, story.groups_of(self.experiment, place))
         ]
@@ -189,7 +179,7 @@ class Cases:
         return figure(
             shapes.forest(rows, at(self.axis, place), known=self.known, log=self.log),
             f"fig-{self.experiment}" + (self.part and f"-{self.part}") + place_suffix(place),
-            self.title + beside(place),
+            self.title + place.beside,
             f"Least: {least['case']}, {least['series']}, {number(least['value'])}."
             f" Most: {most['case']}, {most['series']}, {number(most['value'])}.",
             self.caption,

@@ -13,14 +13,12 @@ from swtch.report import shapes
 from swtch.report.casework import (
     Cases,
     at,
-    beside,
     counted,
     find,
     median,
     ratio,
     switches_for,
     told,
-    unit_of,
 )
 from swtch.report.charts import Figure, figure, place_suffix
 from swtch.report.story import Story, number
@@ -48,13 +46,13 @@ def _curve(story: Story, place: Place) -> Figure | None:
         shapes.curves(
             rows,
             "members of the ring, on one CPU",
-            f"{unit_of(place)} of a hand-over",
+            f"{place.unit()} of a hand-over",
             log_x=False,
             ticks=sizes,
         ),
         f"fig-{NAME}" + place_suffix(place),
-        "A hand-over by the number of address spaces" + beside(place),
-        f"Most: {most['series']}, ring of {most['x']}, {number(most['value'])} {unit_of(place)}.",
+        "A hand-over by the number of address spaces" + place.beside,
+        f"Most: {most['series']}, ring of {most['x']}, {number(most['value'])} {place.unit()}.",
         f"Each member reads {PAGES} pages of its own in a turn. x86-64 Linux keeps {MARKS} address"
         " spaces apart in a CPU's TLB: beyond that, processes pay for translations again and"
         " pthreads, which share one, do not. What both curves do is the data's.",

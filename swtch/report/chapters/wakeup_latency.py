@@ -12,7 +12,6 @@ from swtch.records import Trial
 from swtch.report import shapes
 from swtch.report.casework import (
     Cases,
-    beside,
     counted,
     find,
     interval,
@@ -20,7 +19,6 @@ from swtch.report.casework import (
     ratio,
     times,
     told,
-    unit_of,
 )
 from swtch.report.charts import Figure, figure, place_suffix
 from swtch.report.story import Story
@@ -61,9 +59,9 @@ def _tail(story: Story, place: Place) -> Figure | None:
     if not [row for row in rows if row["x"] > 0]:
         return None
     return figure(
-        shapes.distributions(rows, f"{unit_of(place)} late"),
+        shapes.distributions(rows, f"{place.unit()} late"),
         f"fig-{NAME}-tail" + place_suffix(place),
-        "Sleepers that a timer wakes, all of them" + beside(place),
+        "Sleepers that a timer wakes, all of them" + place.beside,
         "For each model, quiet and busy, the share of wakes that were later.",
         "What share of the wakes was later than so much; the median invocation at each share."
         " Who computes beside a pthread loses the CPU to it at once, by SCHED_OTHER; a uthread"
