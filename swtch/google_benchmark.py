@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from swtch.analysis import comparison, findings, gates
+from swtch.analysis import findings, gates, main_metric
 from swtch.analysis.findings import Group, group
 from swtch.records import Sample
 from swtch.store import Run
@@ -50,10 +50,10 @@ def _context(run: Run) -> dict[str, Any]:
 
 
 def _benchmark(one: Group, family: int) -> list[dict[str, Any]]:
-    found = comparison.main_metric(one)
-    if found is None:
+    main = main_metric.within(one)
+    if main is None:
         return []
-    metric, unit = found
+    metric, unit = main.name, main.unit
     threads = int(str(one.trial.probe.get("threads", 1)))
     rows = []
     for index, sample in enumerate(one.good):

@@ -18,7 +18,6 @@ import pytest
 from swtch import cli, store
 from swtch.analysis import changes, comparison, ranks
 from swtch.analysis.comparison import Comparison
-from swtch.analysis.findings import Group
 from swtch.commands import compare, output
 from swtch.errors import RequestError
 from swtch.records import Manifest, Sample, Trial
@@ -134,11 +133,6 @@ def test_other_work_of_the_same_name_is_not_compared(
     made = of(str(a), str(b))
     assert {"scenarios/A/pthread", "scenarios/A/coroutine"} == set(made.only_a) == set(made.only_b)
     assert not any(row.name.startswith("scenarios/A/") for row in made.trials)
-
-
-def test_costs_turn_rates_round() -> None:
-    assert comparison.costs([2.0, 4.0], "Mops/s") == [0.5, 0.25]
-    assert comparison.costs([2.0, 4.0], "us") == [2.0, 4.0]
 
 
 @pytest.mark.parametrize(
@@ -370,10 +364,3 @@ def test_noise_is_rarely_a_change() -> None:
 )
 def test_course(values: list[float], course: str) -> None:
     assert changes.course(values) == course
-
-
-def test_groups_without_a_cost_have_no_metric(make_manifest: MakeManifest) -> None:
-    trial = make_manifest().trials[0]
-    assert comparison.main_metric(Group(trial, (), ())) is None
-    (good,) = [sample(trial, 0, 0, 40e6)]
-    assert comparison.main_metric(Group(trial, (good,), ())) == ("throughput_mops", "Mops/s")

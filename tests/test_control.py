@@ -38,7 +38,7 @@ def test_a_copy_finds_its_original_without_a_mark() -> None:
     scene = Scene()
     groups = []
     for trial in made[:3]:
-        sample = {"wall_ns": 1000}
+        sample = {"wall_ns": 1000, "switches": 30}
         values = [{**sample, "wall_ns": 1000 + 7 * n} for n in range(6)]
         samples = tuple(
             msgspec.structs.replace(scene_sample(scene), values=v, block=n, trial_id=trial.id)
@@ -55,7 +55,7 @@ def scene_sample(scene: Scene):  # type: ignore[no-untyped-def]
     if not scene.groups():
         scene.scenario("A", "pthread")
     sample = scene.groups()[0].good[0]
-    return msgspec.structs.replace(sample, experiment="coroutine-gantt")
+    return msgspec.structs.replace(sample, experiment="coroutine-gantt", threads=())
 
 
 def noisy(groups: int, n: int, seed: int = 5) -> list[Group]:

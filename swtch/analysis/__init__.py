@@ -4,6 +4,7 @@
 ``stats``     intervals and dispersion of plain numbers; knows nothing of trials
 ``gates``     what makes a sample doubtful; marks, never deletes
 ``findings``  groups samples by trial and applies the two above
+``main_metric``  what a trial is compared by, as its experiment declares
 ``changes``     where a series changes its level
 ``comparison``  two runs: ratios, and which of them are differences
 ``series``      trials over many runs

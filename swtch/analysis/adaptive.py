@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-from swtch.analysis import comparison, findings, stats
+from swtch.analysis import findings, main_metric, stats
 from swtch.analysis.findings import Group
 from swtch.records import Interval, Manifest, Sample, Trial
 
@@ -43,10 +43,10 @@ def half_width(made: Interval) -> float:
 def width(trial: Trial, samples: Sequence[Sample]) -> float | None:
     """Of the main metric over these samples; None where there is none."""
     good = tuple(sample for sample in samples if sample.status == "ok")
-    metric = comparison.main_metric(Group(trial, good, ()))
+    metric = main_metric.within(Group(trial, good, ()))
     if metric is None:
         return None
-    return _width(tuple(findings.metrics(s)[metric[0]] for s in good), metric[1])
+    return _width(tuple(findings.metrics(s)[metric.name] for s in good), metric.unit)
 
 
 @lru_cache(maxsize=8192)

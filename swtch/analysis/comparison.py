@@ -38,21 +38,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from swtch.analysis import stats
-from swtch.analysis.findings import UNITS, Group, Place, own_metrics
+from swtch.analysis import main_metric, stats
+from swtch.analysis.findings import Group, Place
+from swtch.analysis.main_metric import MainMetric
 from swtch.analysis.ranks import rank_p
 from swtch.records import Interval, Model, Verdict
 
 LEVEL = 0.05
 RESAMPLES = 2000
-
-# Which way is better; what is not here (counts, shares, ratios) is no cost.
-LESS_IS_BETTER = frozenset(
-    {"ns", "us", "ms", "s", "instructions", "million instructions", "cycles", "ticks"}
-)
-MORE_IS_BETTER = frozenset(
-    {"Mops/s", "ops/s", "ops/1000 instructions", "million a second", "1/s", "MB/s"}
-)
 
 
 @dataclass(frozen=True)
@@ -108,24 +101,8 @@ class Comparison:
         return tuple(r for r in self.rows if r.differs and r.ratio.estimate > 1 + share)
 
 
-def main_metric(group: Group) -> tuple[str, str] | None:
-    """Name and unit of what a trial is compared by: its first metric that is a cost."""
-    own = {name: metric.unit for name, metric in own_metrics(group.trial.experiment).items()}
-    for name, unit in {**own, **UNITS}.items():
-        if unit in LESS_IS_BETTER | MORE_IS_BETTER:
-            values = group.values(name)
-            if values and len(values) == len(group.good) and all(value > 0 for value in values):
-                return name, unit
-    return None
-
-
-def costs(values: Sequence[float], unit: str) -> list[float]:
-    """`values` so that more is worse."""
-    return [1 / value for value in values] if unit in MORE_IS_BETTER else list(values)
-
-
-# Before, after, and by what they are compared: metric and unit.
-Pair = tuple[Group, Group, str, str]
+# Before, after, and by what they are compared.
+Pair = tuple[Group, Group, MainMetric]
 
 
 def compare(a: Sequence[Group], b: Sequence[Group]) -> Comparison:
@@ -137,9 +114,9 @@ def compare(a: Sequence[Group], b: Sequence[Group]) -> Comparison:
         other = right.get(key)
         if other is None or not _same_work(one, other):
             continue
-        found = main_metric(one)
-        if found is not None and found == main_metric(other):
-            pairs.append((one, other, *found))
+        main = main_metric.within(one)
+        if main is not None and main == main_metric.within(other):
+            pairs.append((one, other, main))
     tree: dict[tuple[str, Place], dict[Model, list[Pair]]] = {}
     for pair in pairs:
         trial = pair[0].trial
@@ -166,8 +143,8 @@ def _same_work(a: Group, b: Group) -> bool:
     return one == other
 
 
-def _trial(a: Group, b: Group, metric: str, unit: str) -> Compared:
-    here, there = costs(a.values(metric), unit), costs(b.values(metric), unit)
+def _trial(a: Group, b: Group, main: MainMetric) -> Compared:
+    here, there = main.costs(a.values(main.name)), main.costs(b.values(main.name))
     ratio = stats.ratio(there, here)
     assert ratio is not None  # all costs are positive
     return Compared(
@@ -175,11 +152,11 @@ def _trial(a: Group, b: Group, metric: str, unit: str) -> Compared:
         experiment=a.trial.experiment,
         place=a.place,
         model=a.trial.model,
-        metric=metric,
-        unit=unit,
+        metric=main.name,
+        unit=main.unit,
         n=(len(here), len(there)),
-        a=float(stats.median(a.values(metric))),
-        b=float(stats.median(b.values(metric))),
+        a=float(stats.median(a.values(main.name))),
+        b=float(stats.median(b.values(main.name))),
         ratio=ratio,
         p=rank_p([(here, there)]),
     )
@@ -207,8 +184,8 @@ def _node(models: Mapping[Model, Sequence[Pair]]) -> _Node:
 
 def _family(pairs: Sequence[Pair], children: tuple[_Node, ...], model: Model | None) -> _Node:
     trial = pairs[0][0].trial
-    strata = [(costs(a.values(m), unit), costs(b.values(m), unit)) for a, b, m, unit in pairs]
-    metrics = dict.fromkeys(metric for _, _, metric, _ in pairs)
+    strata = [(m.costs(a.values(m.name)), m.costs(b.values(m.name))) for a, b, m in pairs]
+    metrics = dict.fromkeys(main.name for *_, main in pairs)
     row = Compared(
         name=f"{trial.experiment}, all {model or 'models'}",
         experiment=trial.experiment,

@@ -19,8 +19,8 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from swtch.analysis import stats
-from swtch.analysis.comparison import LEVEL, costs, main_metric
+from swtch.analysis import main_metric, stats
+from swtch.analysis.comparison import LEVEL
 from swtch.analysis.findings import Group, compare
 from swtch.analysis.ranks import rank_p
 from swtch.records import Interval
@@ -76,16 +76,14 @@ def controls(groups: Sequence[Group]) -> tuple[Control, ...]:
 
 
 def _control(a: Group, b: Group) -> Control | None:
-    metric = main_metric(a)
-    if metric is None or metric != main_metric(b):
+    metric = main_metric.within(a)
+    if metric is None or metric != main_metric.within(b):
         return None
-    name, unit = metric
-    ratio = compare(a, b, name)
+    ratio = compare(a, b, metric.name)
     if ratio is None:
         return None
-    return Control(
-        a, b, ratio, rank_p([(costs(a.values(name), unit), costs(b.values(name), unit))])
-    )
+    sides = metric.costs(a.values(metric.name)), metric.costs(b.values(metric.name))
+    return Control(a, b, ratio, rank_p([sides]))
 
 
 def rate(groups: Sequence[Group], comparisons: int = COMPARISONS) -> Rate:
@@ -93,9 +91,9 @@ def rate(groups: Sequence[Group], comparisons: int = COMPARISONS) -> Rate:
     rng = random.Random(SEED)
     pools = []
     for one in groups:
-        metric = main_metric(one) if one.good else None
+        metric = main_metric.within(one)
         if metric is not None and one.trial.factors.get("control") != "b":
-            values = one.values(metric[0])
+            values = one.values(metric.name)
             if len(values) >= stats.MIN_N and min(values) < max(values):
                 pools.append(values)
     if not pools:

@@ -17,8 +17,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from swtch.analysis import changes, comparison
+from swtch.analysis import changes, comparison, main_metric
 from swtch.analysis.findings import Group, group
+from swtch.analysis.main_metric import MainMetric
 from swtch.analysis.ranks import rank_p
 
 if TYPE_CHECKING:
@@ -46,10 +47,17 @@ class Series:
 
     name: str
     place: str
-    metric: str
-    unit: str
+    main: MainMetric
     points: list[Point] = field(default_factory=list)
     levels: tuple[int, ...] = ()
+
+    @property
+    def metric(self) -> str:
+        return self.main.name
+
+    @property
+    def unit(self) -> str:
+        return self.main.unit
 
 
 def trace(runs: Sequence[Run]) -> list[Series]:
@@ -59,14 +67,13 @@ def trace(runs: Sequence[Run]) -> list[Series]:
     found: dict[tuple[str, str, str], Series] = {}
     for run in runs:
         for one in group(run.manifest.trials, run.samples):
-            metric = comparison.main_metric(one) if _shown(one) else None
+            metric = main_metric.within(one) if _shown(one) else None
             if metric is None:
                 continue
             key = (one.trial.id, str(one.place), key_of(one.trial))
-            series = found.setdefault(key, Series(one.trial.id, str(one.place), *metric))
-            if (series.metric, series.unit) == metric:
-                values = one.values(metric[0])
-                series.points.append(Point(run.manifest.run_id, run.manifest.created, values))
+            series = found.setdefault(key, Series(one.trial.id, str(one.place), metric))
+            values = one.values(metric.name)
+            series.points.append(Point(run.manifest.run_id, run.manifest.created, values))
     made = [one for one in found.values() if len(one.points) > 1]
     _mark(made)
     return made
@@ -79,7 +86,7 @@ def _shown(one: Group) -> bool:
 def _mark(made: list[Series]) -> None:
     steps = []
     for one in made:
-        costs = [comparison.costs(point.values, one.unit) for point in one.points]
+        costs = [one.main.costs(point.values) for point in one.points]
         one.levels = changes.changepoints([statistics.median(values) for values in costs])
         for index in range(1, len(one.points)):
             before, after = costs[index - 1], costs[index]

@@ -27,7 +27,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from swtch.engines import TRAITS
+from swtch.engines import TRAITS, Clock
 from swtch.errors import RequestError, did_you_mean
 from swtch.records import Depth, Engine, Model, Published, Sample, Scalar, Trial
 
@@ -131,6 +131,23 @@ def timed(**sources: str) -> dict[str, Metric]:
     }
 
 
+@dataclass(frozen=True)
+class Main:
+    """The metric that a trial is compared by. Of a count neither more nor less is better."""
+
+    metric: str
+    better: Literal["less", "more", "neither"] = "less"
+
+
+# By clock: an emulated processor's time is none, so there it is a count or nothing.
+Mains = Mapping[Clock, Main]
+
+SPEED: Mains = {
+    "time": Main("throughput_mops", "more"),
+    "instructions": Main("throughput_opki", "more"),
+}
+EACH: Mains = {"time": Main("each_ns"), "instructions": Main("each_instructions")}
+
 BEYOND = "beyond"  # the study of an experiment that repeats none
 
 
@@ -145,7 +162,9 @@ class Experiment:
     of which `swtch replicate` boots those that the others have no use for. ``metrics`` are
     its own, beside those every sample has (analysis.findings). ``shortened`` says in one
     line what a setting leaves out or does less of than the study, without a full stop; it
-    says nothing where that is nothing.
+    says nothing where that is nothing. ``main`` is what its trials are compared by
+    (``main_of``): one for all, or where they measure different things a function of the
+    trial. It is fixed before anything is measured.
     """
 
     name: str
@@ -162,6 +181,12 @@ class Experiment:
     exact_at: tuple[Depth, ...] = ()
     series: tuple[str, ...] = ()
     shortened: Callable[[Setting], str] = lambda _: ""
+    main: Mains | Callable[[Trial], Mains] = field(default_factory=dict)
+
+    def main_of(self, trial: Trial, clock: Clock) -> Main | None:
+        """What the trial is compared by; None where that clock has no answer."""
+        mains = self.main(trial) if callable(self.main) else self.main
+        return mains.get(clock)
 
     @property
     def origin(self) -> str:

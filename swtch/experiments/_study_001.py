@@ -28,7 +28,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from swtch.experiments import Metric, PublishedKey, Setting, value
+from swtch.experiments import SPEED, Main, Mains, Metric, PublishedKey, Setting, value
 from swtch.records import Depth, Engine, Model, Published, Sample, Scalar, Trial
 
 WORK: Final = 1_000_000
@@ -336,6 +336,18 @@ METRICS: Final[Mapping[str, Metric]] = {
     "pause_p50_us": value("pause_p50_ns", "us", 1e-3),
     "pause_p99_us": value("pause_p99_ns", "us", 1e-3),
 }
+
+
+def main(trial: Trial) -> Mains:
+    """Throughput; in an emulated guest the switches that its yields are."""
+    if not trial.factors["interval"]:
+        return SPEED
+    count = {"coroutine": "logical_switches", "ucontext": "logical_switches"}.get(
+        trial.model, "user_switches" if trial.model == "uthread" else "nivcsw"
+    )
+    if trial.factors["operation"] == "schedule_timeout":
+        count = "voluntary_per_million"
+    return {**SPEED, "emulated": Main(count, "neither")}
 
 
 # ---- published figures ----

@@ -84,4 +84,5 @@ EXPERIMENT = Experiment(
     metrics=shared.METRICS,
     repeats=shared.REPEATS,
     seconds_at=shared.guest_seconds(2),
+    main=shared.main,
 )

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from swtch.experiments import BEYOND, Experiment, Metric, Setting, ping, timed, value
+from swtch.experiments import BEYOND, EACH, Experiment, Metric, Setting, ping, timed, value
 from swtch.records import Model, Scalar, Trial
 
 NAME: Final = "asid-cliff"
@@ -95,4 +95,5 @@ EXPERIMENT = Experiment(
     seconds=0.08,
     trials=trials,
     metrics=METRICS,
+    main=EACH,
 )

@@ -97,4 +97,5 @@ EXPERIMENT = Experiment(
     metrics=shared.METRICS,
     repeats=shared.REPEATS,
     seconds_at=shared.guest_seconds(2.5),
+    main=shared.main,
 )

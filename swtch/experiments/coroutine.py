@@ -61,4 +61,5 @@ EXPERIMENT = Experiment(
     metrics=shared.METRICS,
     repeats=shared.REPEATS,
     seconds_at=shared.guest_seconds(1.0),
+    main=shared.main,
 )

@@ -13,9 +13,10 @@ slots. Only ``wall_ns`` varies, and it is shown, never claimed about.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, get_args
 
-from swtch.experiments import Experiment, PublishedKey, Setting
+from swtch.engines import Clock
+from swtch.experiments import Experiment, Main, PublishedKey, Setting
 from swtch.records import Model, Published, Scalar, Trial
 
 WORK: Final = (3, 3, 3, 5, 2)
@@ -84,4 +85,5 @@ EXPERIMENT = Experiment(
     seconds=0.02,
     trials=trials,
     published=PUBLISHED,
+    main=dict.fromkeys(get_args(Clock), Main("user_switches", "neither")),
 )

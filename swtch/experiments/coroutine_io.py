@@ -28,7 +28,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from swtch.experiments import Experiment, Metric, Policy, Setting
+from swtch.experiments import EACH, Experiment, Main, Metric, Policy, Setting
 from swtch.records import Model, Scalar, Trial
 
 NAME: Final = "coroutine-io"
@@ -167,4 +167,5 @@ EXPERIMENT = Experiment(
     seconds_at={("native", "quick"): 0.05},
     trials=trials,
     metrics=METRICS,
+    main={**EACH, "emulated": Main("kernel_switches", "neither")},
 )

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from swtch.experiments import Experiment, Metric, Setting, value
+from swtch.experiments import Experiment, Main, Metric, Setting, value
 from swtch.experiments.direct_cost import Way, request
 from swtch.records import Model, Scalar, Trial
 
@@ -70,6 +70,10 @@ def passes(size: int, stride: int, setting: Setting) -> int:
         budget = 300_000 if setting.quick else 10_000_000
         return max(10, min(20_000, budget // (elements + 500)))
     return max(3, min(100, 50_000 // (elements + 500)))
+
+
+# Two arrays that fill L1d: the switch evicts what the other thread has there.
+MAIN: Final = Main(metric("switch", "l1d", 32 * KIB, STRIDE))
 
 
 def _per_thousand(
@@ -150,4 +154,5 @@ EXPERIMENT = Experiment(
     seconds_at={("native", "quick"): 0.15},
     trials=trials,
     metrics=_metrics(),
+    main=dict.fromkeys(("time", "instructions"), MAIN),
 )

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from swtch.experiments import Experiment, Metric, PublishedKey, Setting, value
+from swtch.experiments import Experiment, Main, Mains, Metric, PublishedKey, Setting, value
 from swtch.records import Model, Published, Scalar, Trial
 
 NAME: Final = "direct-cost"
@@ -76,6 +76,9 @@ METRICS: Final[Mapping[str, Metric]] = {
     **times(),
     "single_switches": value("single_switches", "switches"),
 }
+
+# Of working-set, too: what is left beyond the calls and the walk, not the times it is of.
+MAIN: Final[Mains] = {"time": Main("cost_us"), "instructions": Main("cost_instructions")}
 
 
 def request(way: Way, cells: list[dict[str, int]], rounds: int, setting: Setting) -> dict[str, Any]:
@@ -146,4 +149,5 @@ EXPERIMENT = Experiment(
     trials=trials,
     published=PUBLISHED,
     metrics=METRICS,
+    main=MAIN,
 )

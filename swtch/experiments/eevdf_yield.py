@@ -15,9 +15,10 @@ the experiment to run in two guests: ``--engine vm --guest 6.1-amd64,6.12-amd64`
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, get_args
 
-from swtch.experiments import BEYOND, Experiment, Policy, Setting
+from swtch.engines import Clock
+from swtch.experiments import BEYOND, Experiment, Main, Policy, Setting
 from swtch.records import Model, Sample, Scalar, Trial
 
 NAME: Final = "eevdf-yield"
@@ -111,4 +112,5 @@ EXPERIMENT = Experiment(
     seconds_at={("vm", "quick"): 0.25},
     trials=trials,
     series=("6.1", "6.12"),
+    main=dict.fromkeys(get_args(Clock), Main("nivcsw", "neither")),
 )

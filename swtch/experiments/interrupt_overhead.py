@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from swtch.experiments import Experiment, Metric, PublishedKey, Setting, value
+from swtch.experiments import Experiment, Main, Metric, PublishedKey, Setting, value
 from swtch.experiments.pair_overhead import (
     STEPS,
     difference,
@@ -147,4 +147,5 @@ EXPERIMENT = Experiment(
     trials=trials,
     published=PUBLISHED,
     metrics=METRICS,
+    main={"time": Main("direct_us"), "instructions": Main("direct_instructions")},
 )

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from swtch.experiments import Experiment, Metric, Setting, value
+from swtch.experiments import Experiment, Main, Mains, Metric, Setting, value
 from swtch.records import Model, Scalar, Trial
 
 NAME: Final = "locks"
@@ -181,6 +181,13 @@ def trials(setting: Setting) -> tuple[Trial, ...]:
     )
 
 
+def _main_metric(trial: Trial) -> Mains:
+    """What waiting for the owner cost; of contenders how often they get the lock."""
+    contend = trial.factors["mode"] == "contend"
+    main = Main("takes_m", "more") if contend else Main("waste_ticks")
+    return {"time": main, "instructions": main}
+
+
 EXPERIMENT = Experiment(
     name=NAME,
     title="Locks whose owner does not run",
@@ -191,4 +198,5 @@ EXPERIMENT = Experiment(
     seconds_at={("native", "quick"): 0.18},
     trials=trials,
     metrics=METRICS,
+    main=_main_metric,
 )

@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from swtch.experiments import Experiment, Metric, PublishedKey, Setting, value
+from swtch.experiments import Experiment, Main, Metric, PublishedKey, Setting, value
 from swtch.records import Engine, Model, Published, Scalar, Trial
 
 NAME: Final = "pair-overhead"
@@ -314,4 +314,5 @@ EXPERIMENT = Experiment(
     trials=trials,
     published=_published(),
     metrics=METRICS,
+    main={"time": Main("between_us"), "instructions": Main("between_instructions")},
 )

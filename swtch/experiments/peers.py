@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from swtch.experiments import BEYOND, Experiment, Metric, Setting, ping, timed, value
+from swtch.experiments import BEYOND, EACH, Experiment, Metric, Setting, ping, timed, value
 from swtch.records import Model, Scalar, Trial
 
 NAME: Final = "peers"
@@ -90,4 +90,5 @@ EXPERIMENT = Experiment(
     seconds=0.1,
     trials=trials,
     metrics=METRICS,
+    main=EACH,
 )

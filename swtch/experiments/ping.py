@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from swtch.experiments import BEYOND, Experiment, Metric, Setting, timed, value
+from swtch.experiments import BEYOND, EACH, Experiment, Metric, Setting, timed, value
 from swtch.experiments.pair_overhead import STEPS
 from swtch.records import Model, Scalar, Trial
 
@@ -222,4 +222,5 @@ EXPERIMENT = Experiment(
     seconds=0.1,
     trials=trials,
     metrics=METRICS,
+    main=EACH,
 )

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from swtch.experiments import Experiment, Metric, Setting, value
+from swtch.experiments import Experiment, Main, Metric, Setting, value
 from swtch.records import Model, Scalar, Trial
 
 NAME: Final = "preemption"
@@ -186,4 +186,5 @@ EXPERIMENT = Experiment(
     seconds_at={("native", "quick"): 0.32},
     trials=trials,
     metrics=METRICS,
+    main={"time": Main("gap_us"), "instructions": Main("gap_ki")},
 )

@@ -20,7 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from swtch.experiments import Experiment, PublishedKey, Setting
+from swtch.experiments import SPEED, Experiment, Main, Mains, PublishedKey, Setting
 from swtch.records import Model, Published, Scalar, Trial
 
 THREADS: Final = 4
@@ -204,6 +204,15 @@ def trials(setting: Setting) -> tuple[Trial, ...]:
     return tuple(planned)
 
 
+def _main_metric(trial: Trial) -> Mains:
+    """Throughput; in an emulated guest the switches that the intervention asks for."""
+    counts = {"sleep": "nvcsw", "yield": "nivcsw"}
+    if trial.model not in ("pthread", "process", "kthread"):
+        counts = dict.fromkeys(counts, "user_switches")
+    count = counts.get(str(trial.factors["intervention"]))
+    return {**SPEED, "emulated": Main(count, "neither")} if count else SPEED
+
+
 EXPERIMENT = Experiment(
     name="scenarios",
     title="Five scenarios of four threads on one counter",
@@ -220,4 +229,5 @@ EXPERIMENT = Experiment(
     },
     trials=trials,
     published=_published(),
+    main=_main_metric,
 )

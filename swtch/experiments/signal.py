@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from swtch.experiments import BEYOND, Experiment, Metric, Setting, ping, timed, value
+from swtch.experiments import BEYOND, EACH, Experiment, Metric, Setting, ping, timed, value
 from swtch.experiments.syscall import calls
 from swtch.records import Model, Scalar, Trial
 
@@ -88,4 +88,5 @@ EXPERIMENT = Experiment(
     seconds=0.08,
     trials=trials,
     metrics=METRICS,
+    main=EACH,
 )

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from swtch.experiments import Experiment, Metric, Setting, value
+from swtch.experiments import Experiment, Main, Mains, Metric, Setting, value
 from swtch.records import Model, Scalar, Trial
 
 NAME: Final = "starvation"
@@ -195,6 +195,12 @@ def trials(setting: Setting) -> tuple[Trial, ...]:
     return tuple(_trial(case, setting) for case in cases(setting))
 
 
+def _main_metric(trial: Trial) -> Mains:
+    """The tail, which is what starves; a neighbour has an answer to give as well."""
+    name = "late" if trial.factors["part"] == "main" else "response"
+    return {"time": Main(f"{name}_p99_ms"), "instructions": Main(f"{name}_p99_mi")}
+
+
 EXPERIMENT = Experiment(
     name=NAME,
     title="Threads that want to answer, beside endless loops",
@@ -205,4 +211,5 @@ EXPERIMENT = Experiment(
     seconds_at={("native", "quick"): 0.55},
     trials=trials,
     metrics=METRICS,
+    main=_main_metric,
 )

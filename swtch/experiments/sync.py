@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from swtch.experiments import Experiment, Metric, Setting, value
+from swtch.experiments import EACH, Experiment, Metric, Setting, value
 from swtch.records import Model, Scalar, Trial
 
 NAME: Final = "sync"
@@ -121,4 +121,5 @@ EXPERIMENT = Experiment(
     seconds=0.1,
     trials=trials,
     metrics=METRICS,
+    main=EACH,
 )

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from swtch.experiments import BEYOND, Experiment, Metric, Setting, timed, value
+from swtch.experiments import BEYOND, EACH, Experiment, Metric, Setting, timed, value
 from swtch.records import Model, Scalar, Trial
 
 NAME: Final = "syscall"
@@ -98,4 +98,5 @@ EXPERIMENT = Experiment(
     seconds=0.05,
     trials=trials,
     metrics=METRICS,
+    main=EACH,
 )

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from swtch.experiments import Experiment, Metric, PublishedKey, Setting, value
+from swtch.experiments import Experiment, Main, Metric, PublishedKey, Setting, value
 from swtch.records import Model, Published, Scalar, Trial
 
 NAME: Final = "uthread-scaling"
@@ -159,4 +159,5 @@ EXPERIMENT = Experiment(
     trials=trials,
     published=PUBLISHED,
     metrics=METRICS,
+    main={"time": Main("wall_ms"), "instructions": Main("wall_mi")},
 )

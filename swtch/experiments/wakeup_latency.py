@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from swtch.experiments import Experiment, Metric, Policy, Setting, timed, value
+from swtch.experiments import Experiment, Main, Metric, Policy, Setting, timed, value
 from swtch.records import Model, Scalar, Trial
 
 NAME: Final = "wakeup-latency"
@@ -115,4 +115,5 @@ EXPERIMENT = Experiment(
     seconds=0.15,
     trials=trials,
     metrics=METRICS,
+    main={"time": Main("late_ns"), "instructions": Main("late_instructions")},
 )

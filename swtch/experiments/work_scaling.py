@@ -89,4 +89,5 @@ EXPERIMENT = Experiment(
     metrics=shared.METRICS,
     repeats=shared.REPEATS,
     seconds_at=shared.guest_seconds(15),
+    main=shared.main,
 )

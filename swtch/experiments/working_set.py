@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from swtch.experiments import Experiment, Metric, PublishedKey, Setting, value
-from swtch.experiments.direct_cost import Way, request, times
+from swtch.experiments.direct_cost import MAIN, Way, request, times
 from swtch.records import Depth, Model, Published, Scalar, Trial
 
 NAME: Final = "working-set"
@@ -153,4 +153,5 @@ EXPERIMENT = Experiment(
     trials=trials,
     published=PUBLISHED,
     metrics=METRICS,
+    main=MAIN,
 )

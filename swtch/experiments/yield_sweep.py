@@ -79,4 +79,5 @@ EXPERIMENT = Experiment(
     metrics=shared.METRICS,
     repeats=shared.REPEATS,
     seconds_at=shared.guest_seconds(10),
+    main=shared.main,
 )

@@ -2,7 +2,7 @@
 """The small chart of `swtch show`: a line a trial, a dot and its interval on one scale.
 
 What is drawn is the finding's interval of the metric that trials are compared by
-(comparison.main_metric). One chart has one metric of one experiment at one place:
+(analysis.main_metric). One chart has one metric of one experiment at one place:
 numbers of two places or of two units never share a scale. Without colour the picture
 is the same; on a terminal that knows no box drawing the signs are ASCII.
 """
@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from swtch.analysis.comparison import main_metric
+from swtch.analysis import main_metric
 from swtch.analysis.findings import Place
 from swtch.records import Interval
 from swtch.report.story import Story, number
@@ -58,13 +58,15 @@ def charts(story: Story, experiment: str) -> list[Chart]:
     found: dict[tuple[Place, str, str], list[Line]] = {}
     made = {(Place.of(f.trial), f.trial.id): f for f in story.findings_of(experiment)}
     for group in story.groups_of(experiment):
-        metric = main_metric(group)
+        metric = main_metric.within(group)
         finding = made.get((group.place, group.trial.id))
-        interval = finding.intervals.get(metric[0]) if finding and metric else None
+        interval = finding.intervals.get(metric.name) if finding and metric else None
         if metric and interval and _drawable(interval):
             label = group.trial.id.removeprefix(f"{experiment}/")
             label = label.removesuffix(f"@{group.place.guest}")
-            found.setdefault((group.place, *metric), []).append(Line(label, interval))
+            found.setdefault((group.place, metric.name, metric.unit), []).append(
+                Line(label, interval)
+            )
     return [
         Chart(
             f"{experiment}, {place}: {_words(metric, unit)}",

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from swtch import claims, store
-from swtch.analysis import adaptive, changes, comparison, gates
+from swtch.analysis import adaptive, changes, gates, main_metric
 from swtch.analysis.control import Control, Rate, controls, rate
 from swtch.analysis.findings import Group, Place, compare, find, group
 from swtch.claims.contradictions import judged
@@ -161,10 +161,10 @@ class Story:
         """Whether trials held their level over the blocks, in a sentence; empty if too short."""
         found: dict[str, list[str]] = {}
         for one in self.groups:
-            metric = comparison.main_metric(one) if one.good else None
+            metric = main_metric.within(one)
             if metric is None or not _shown(one.trial):
                 continue
-            course = changes.course(comparison.costs(one.values(metric[0]), metric[1]))
+            course = changes.course(metric.costs(one.values(metric.name)))
             found.setdefault(course, []).append(one.trial.id)
         told = {name: ids for name, ids in found.items() if name != "too short to tell"}
         if not told:

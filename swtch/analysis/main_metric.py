@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a trial is compared by: its experiment's declaration, with the metric's unit.
+
+Invariant: a function of the trial alone. Which samples it has, and what is in them,
+changes nothing, or a comparison would be by whatever happened to come out well.
+
+Rejected: the first metric whose unit is a cost (as long as units chose, preemption was
+compared by ticks taken, and half of working-set by its baseline).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal
+
+from swtch import experiments
+from swtch.analysis.findings import UNITS, Group, Place, own_metrics
+from swtch.engines import Clock
+from swtch.errors import RequestError
+from swtch.experiments import Experiment
+from swtch.records import Trial
+
+
+@dataclass(frozen=True)
+class MainMetric:
+    """``better``: which way is; of a count, neither."""
+
+    name: str
+    unit: str
+    better: Literal["less", "more", "neither"]
+
+    def costs(self, values: Sequence[float]) -> list[float]:
+        """`values` so that more is worse."""
+        return [1 / value for value in values] if self.better == "more" else list(values)
+
+
+def declared(trial: Trial, clock: Clock | None = None) -> MainMetric | None:
+    """What `trial` is compared by, by the clock of its place or by another."""
+    try:
+        experiment = _experiment(trial.experiment)
+    except RequestError:
+        return None  # of another version
+    main = experiment.main_of(trial, clock or Place.of(trial).clock)
+    if main is None:
+        return None
+    own = own_metrics(trial.experiment).get(main.metric)
+    return MainMetric(main.metric, own.unit if own else UNITS[main.metric], main.better)
+
+
+@cache
+def _experiment(name: str) -> Experiment:
+    return experiments.get(name)
+
+
+def within(group: Group) -> MainMetric | None:
+    """What `group` is followed by within its own place, where an emulated processor's time
+    is as good as any; None where a good sample lacks it, or has no ratio to another."""
+    emulated = group.place.clock == "emulated"
+    main = declared(group.trial, "time" if emulated else None)
+    if main is None:
+        return None
+    values = group.values(main.name)
+    usable = values and len(values) == len(group.good) and min(values) > 0
+    return main if usable else None
