@@ -138,7 +138,7 @@ def doctor_command(form: str) -> int:
 @click.option(
     "--repeats",
     type=click.IntRange(1, 10_000),
-    help="Invocations per trial (5, 10 or 20 by depth).",
+    help="Invocations per trial (6, 10 or 20 by depth).",
 )
 @click.option(
     "--seed", type=click.IntRange(0, 2**63 - 1), help="Seed of the order; drawn when not given."
@@ -220,8 +220,6 @@ def run_command(
                 " or --quiet with it."
             )
         return run.resume(resume, form=form, report=not no_report, quiet=quiet)
-    if quick and depth not in (None, "quick"):
-        raise click.UsageError(f"--quick is --depth quick, and --depth {depth} is given, too.")
     request = run.Request(
         experiments=experiments,
         models=models,
@@ -230,7 +228,7 @@ def run_command(
         report=not no_report,
         quiet=quiet,
         terms=campaign.Terms(
-            depth=cast("Depth", depth or ("quick" if quick else "normal")),
+            depth=_depth(depth, quick),
             repeats=repeats,
             seed=seed,
             policy=policy or "batch",
@@ -257,22 +255,44 @@ def run_command(
     type=click.Choice(["quick", "normal", "paper"]),
     help="How thoroughly: quick, normal (the default), or as the studies did.",
 )
+@click.option("--quick", is_flag=True, help="The same as --depth quick.")
+@click.option(
+    "--repeats",
+    type=click.IntRange(1, 10_000),
+    help="Invocations per trial (6, 10 or 20 by depth).",
+)
 @click.option(
     "--seed", type=click.IntRange(0, 2**63 - 1), help="Seed of the order; drawn when not given."
 )
+@click.option(
+    "--until",
+    metavar="SHARE",
+    help="Stop a trial when its interval is as narrow, e.g. 2%; --repeats (50) is the most.",
+)
 @click.option("--out", type=FOLDER, metavar="DIR", help="Run directory (new below swtch-runs).")
 @click.option("--resume", type=FOLDER, metavar="DIR", help="Continue the interrupted one in DIR.")
+@click.option(
+    "--policy",
+    type=click.Choice(["other", "batch", "fifo"]),
+    help="Scheduling policy of what is measured (batch).",
+)
 @click.option("--engine", metavar="A,B", help="Only these of native, vm, exact (all there are).")
 @click.option("--guest", metavar="A,B", help="Guests of vm or exact; 'swtch vm list' has all.")
+@click.option("--cpus", type=click.IntRange(1, 64), help="Virtual CPUs of a guest of vm (4).")
 @click.option("--format", "form", type=TABULAR, default="table", help="How to print the verdicts.")
 @click.option("--quiet", is_flag=True, help="No progress on standard error.")
 def replicate_command(
     depth: str | None,
+    quick: bool,
+    repeats: int | None,
     seed: int | None,
+    until: str | None,
     out: Path | None,
     resume: Path | None,
+    policy: str | None,
     engine: str | None,
     guest: str | None,
+    cpus: int | None,
     form: str,
     quiet: bool,
 ) -> int:
@@ -281,11 +301,12 @@ def replicate_command(
     Says first how long it will take. Ctrl-C keeps what was measured and says
     how to continue.
     """
-    from swtch.commands import campaign, replicate
+    from swtch.commands import campaign, output, replicate
     from swtch.engines import choice
 
     if resume is not None:
-        if any(option is not None for option in (depth, seed, out, engine, guest)):
+        planning = (depth, quick or None, repeats, seed, until, out, policy, engine, guest, cpus)
+        if any(option is not None for option in planning):
             raise click.UsageError(
                 "--resume continues the plan as it was made; give only --format or --quiet with it."
             )
@@ -294,11 +315,24 @@ def replicate_command(
         out=out,
         form=form,
         quiet=quiet,
-        terms=campaign.Terms(depth=cast("Depth", depth or "normal"), seed=seed),
+        terms=campaign.Terms(
+            depth=_depth(depth, quick),
+            repeats=repeats,
+            seed=seed,
+            policy=policy or "batch",
+            target=None if until is None else output.parse_share("--until", until),
+        ),
         engines=choice.parse_engines(engine) if engine is not None else None,
         guests=guest,
+        cpus=cpus,
     )
     return replicate.start(request)
+
+
+def _depth(depth: str | None, quick: bool) -> Depth:
+    if quick and depth not in (None, "quick"):
+        raise click.UsageError(f"--quick is --depth quick, and --depth {depth} is given, too.")
+    return cast("Depth", depth or ("quick" if quick else "normal"))
 
 
 @cli.command("vm", add_help_option=False, context_settings={"ignore_unknown_options": True})

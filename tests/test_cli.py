@@ -442,9 +442,9 @@ def test_a_run_in_use_is_refused(probe_dir: Path, swtch: Swtch, tmp_path: Path) 
     ("options", "depth", "repeats"),
     [
         ((), "normal", 10),
-        (("--quick",), "quick", 5),
-        (("--depth", "quick"), "quick", 5),
-        (("--depth", "quick", "--quick"), "quick", 5),
+        (("--quick",), "quick", 6),
+        (("--depth", "quick"), "quick", 6),
+        (("--depth", "quick", "--quick"), "quick", 6),
         (("--depth", "paper"), "paper", 20),
         (("--depth", "paper", "--repeats", "2"), "paper", 2),
     ],

@@ -171,6 +171,14 @@ def test_it_goes_on_where_it_was_interrupted(
         (("--resume", "x", "--depth", "quick"), "--resume continues the plan as it was made"),
         (("--depth", "deep"), "'deep' is not one of"),
         (("--engine", "bare"), "there is no engine 'bare'"),
+        (("--quick", "--depth", "paper"), "--quick is --depth quick, and --depth paper"),
+        (("--resume", "x", "--repeats", "7"), "--resume continues the plan as it was made"),
+        (("--resume", "x", "--quick"), "--resume continues the plan as it was made"),
+        (("--repeats", "0"), "0 is not in the range"),
+        (("--until", "much"), "--until: 'much' is no share"),
+        (("--policy", "nice"), "'nice' is not one of"),
+        (("--cpus", "65"), "65 is not in the range"),
+        (("--engine", "native", "--cpus", "2"), "--cpus belongs to --engine vm"),
         (("scenarios",), "unexpected extra argument"),
     ],
 )
@@ -183,6 +191,23 @@ def test_what_cannot_be_asked(
 
 def test_terms_are_those_of_run() -> None:
     assert campaign.Terms(depth="normal") == campaign.Terms(depth="normal", policy="batch")
+
+
+def test_it_takes_the_options_of_run(
+    few: object, probe_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The plan that `swtch run` makes of them."""
+    given = ("--quick", "--repeats", "7", "--policy", "other", "--seed", "3", "--until", "50%")
+    made = []
+    for command in (("replicate", "--engine", "native"), ("run", "coroutine-gantt")):
+        folder = tmp_path / command[0]
+        assert cli.main([*command, *given, "--out", str(folder)]) == 0
+        made.append(store.load_manifest(folder))
+    one, other = made
+    assert one.repeats == 7
+    assert one.target == 0.5
+    assert {trial.probe["policy"] for trial in one.trials if "policy" in trial.probe} <= {"other"}
+    assert (one.trials, one.plan, one.target) == (other.trials, other.plan, other.target)
 
 
 # ---- the table ----

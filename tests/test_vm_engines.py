@@ -197,7 +197,7 @@ class TestOptions:
             ({"cpus": 2}, "--cpus belongs to"),
             ({"engines": ("vm",), "native_kthread": True}, "--native-kthread belongs to"),
             ({"engines": ("exact",), "cpus": 2}, "one CPU"),
-            ({"engines": ("vm", "exact"), "cpus": 2}, "one CPU"),
+            ({"engines": ("vm", "exact"), "boots": True}, "one CPU"),
             ({"engines": ("exact",), "boots": True}, "boots for each trial"),
             ({"engines": ("vm",), "headers": Path("x")}, "--headers belongs to --kernel"),
             ({"engines": ("vm",), "kernel": Path("x"), "guests": "x"}, "leave --guest out"),
@@ -206,6 +206,10 @@ class TestOptions:
     def test_what_does_not_belong_together(self, given: dict[str, Any], told: str) -> None:
         with pytest.raises(RequestError, match=told):
             choice.check(options(**given))
+
+    def test_beside_vm_the_cpus_are_those_of_its_guests(self) -> None:
+        """A run of all engines is resumed with what its manifest says of vm."""
+        choice.check(options(engines=("native", "vm", "exact"), cpus=4))
 
     def test_native_is_the_default(self, probe_dir: Path) -> None:
         engine = choice.open_engine(options(), say=print)

@@ -38,6 +38,7 @@ class Request:
     terms: campaign.Terms
     engines: tuple[EngineName, ...] | None
     guests: str | None
+    cpus: int | None = None
 
 
 def start(request: Request) -> int:
@@ -108,7 +109,7 @@ def shares_of(
 def _open(request: Request, chosen: tuple[Experiment, ...], progress: Progress) -> Engine:
     """All engines of use; one that was not asked for by name may be missing."""
     further = {} if request.guests else further_guests(chosen)
-    options = choice.Options(guests=request.guests, further=further)
+    options = choice.Options(guests=request.guests, further=further, cpus=request.cpus)
     if request.engines is not None:
         return choice.open_engine(replace(options, engines=request.engines), say=progress.say)
     names = wanted(chosen, request.terms.depth)
@@ -122,7 +123,7 @@ def _open(request: Request, chosen: tuple[Experiment, ...], progress: Progress) 
             progress.warn(f"{lacks[names[-1]]}: {error}")
             names = names[:-1]
             if len(names) == 1:
-                options = replace(options, guests=None, further={})
+                options = replace(options, guests=None, further={}, cpus=None)
 
 
 def _finish(form: str, progress: Progress) -> campaign.Finish:

@@ -105,8 +105,9 @@ def check(options: Options) -> None:
         raise RequestError(f"{given[0]} belongs to --engine vm or --engine exact.")
     if options.native_kthread and all(of.guest for of in traits):
         raise RequestError("--native-kthread belongs to --engine native; guests need no root.")
-    alone = options.cpus in (None, 1) and not options.boots
-    if not alone and any(of.counting for of in traits):
+    # Beside another guest, the number of CPUs is that one's.
+    several = options.cpus not in (None, 1) and all(of.counting or not of.guest for of in traits)
+    if (several or options.boots) and any(of.counting for of in traits):
         raise RequestError("--engine exact has one CPU and boots for each trial; leave that out.")
     if options.headers is not None and options.kernel is None:
         raise RequestError("--headers belongs to --kernel.")
