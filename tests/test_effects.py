@@ -85,6 +85,87 @@ def test_what_has_no_ratio_has_no_effect() -> None:
         effects.paired([1.0], [1.0, 2.0])
 
 
+@pytest.mark.parametrize("bad", [0.0, -1.0, math.inf, math.nan])
+def test_a_zero_and_what_is_not_finite_have_no_ratio(bad: float) -> None:
+    good = [1.0] * 6
+    for made in (effects.paired, effects.unpaired):
+        assert made([*good, bad], [*good, 1.0]) is None
+        assert made([*good, 1.0], [*good, bad]) is None
+    assert (effects.level([*good, bad], "ns") is None) == (not math.isfinite(bad))
+
+
+def test_one_value_is_no_constant() -> None:
+    for one in (effects.level([7.0], "ns"), effects.paired([2.0], [1.0])):
+        assert one is not None and not one.decides()
+        assert (one.interval().method, one.interval().level) == ("too few", 0.0)
+    one = effects.unpaired([2.0] * 9, [1.0])
+    assert one is not None and one.interval().method == "too few" and not one.decides()
+
+
+def test_constant_log_ratios_are_a_point_through_any_drift() -> None:
+    """By powers of two, of which the quotient is exact."""
+    drift = [2.0**e for e in (0, 3, -2, 7, 1, 5)]
+    made = effects.paired([4 * d for d in drift], drift)
+    assert made is not None
+    here = made.interval()
+    assert (here.estimate, here.low, here.high, here.method) == (4, 4, 4, "constant")
+    assert made.p() == pytest.approx(2 / 2**6) and made.p(4.0) == 1.0
+
+
+def test_ties_only_make_it_wider() -> None:
+    """Values equal to what is tested count for both sides."""
+    made = effects.level([0.0, 0.0, 0.0, 1.0, 2.0, 3.0, 4.0, 5.0], "ns")
+    assert made is not None
+    here = made.interval()
+    assert here.low == 0.0 and made.p() > 0.05
+    assert effects.level([0.0] * 8, "ns").p() == 1.0  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(("n", "m"), [(4, 4), (4, 9), (12, 5), (3, 30), (30, 3), (4, 60)])
+def test_groups_of_different_sizes(n: int, m: int) -> None:
+    """The smaller decides whether there are enough, and turned round it is the inverse."""
+    rng = random.Random(n * m)
+    a, b = ([rng.lognormvariate(0, 0.1) for _ in range(size)] for size in (n, m))
+    one, other = effects.unpaired(a, b), effects.unpaired(b, a)
+    assert one is not None and other is not None
+    assert one.n == min(n, m) and one.decides() == (min(n, m) >= 4)
+    here, there = one.interval(), other.interval()
+    assert here.low == pytest.approx(1 / there.high)
+    assert one.p() == pytest.approx(other.p())
+    if one.decides():
+        assert here.level >= 0.95 or n + m > effects.EXACT
+
+
+@pytest.mark.parametrize("n", [5, 6, 8, 10, 20])
+def test_the_level_is_the_share_of_signs_that_hold_zero(n: int) -> None:
+    """What `level` says, counted: of all patterns of signs of n magnitudes, those whose
+    interval holds the centre. Exact to twelve blocks, of more by chance, seeded."""
+    magnitudes = [1.37**i for i in range(n)]
+    rng = random.Random(n)
+    patterns = range(2**n) if n <= 10 else [rng.getrandbits(n) for _ in range(3000)]
+    held = 0
+    for signs in patterns:
+        values = tuple(m if signs >> i & 1 else -m for i, m in enumerate(magnitudes))
+        here = Effect(values, "").interval()
+        held += here.low <= 0 <= here.high
+    share = held / len(patterns)
+    assert share == pytest.approx(here.level, abs=1e-12 if n <= 10 else 0.01)
+
+
+@pytest.mark.parametrize("of", [(70, 0), (40, 40), (4, 80)])
+def test_many_values_have_the_approximation_of_the_exact_cut(of: tuple[int, int]) -> None:
+    exact, _ = effects.cut(effects._counts(*of), 0.95)
+    middle, variance = effects._moments(*of)
+    assert exact == pytest.approx(middle - 1.96 * math.sqrt(variance) - 0.5, abs=2)
+
+
+def test_a_p_value_may_be_against_anything() -> None:
+    made = effects.paired([1.1, 1.2, 1.3, 1.15, 1.25, 1.18], [1.0] * 6)
+    assert made is not None
+    assert made.p() == made.p(1.0) == pytest.approx(2 / 2**6)
+    assert made.p(1.2) > 0.5
+
+
 def test_what_does_not_vary_is_a_point() -> None:
     made = effects.level([7.0] * 6, "switches")
     assert made is not None

@@ -7,23 +7,25 @@ keeps the effect and drops the drift. The effect is the Hodges-Lehmann estimate 
 log-ratios, the median of all means of two of them; its interval is that of Wilcoxon's
 signed-rank test, turned round. Two groups without common blocks (two runs, a run and
 its history) are compared by the same estimator of a shift and the rank-sum test. Both
-are exact for any n: nothing is assumed of the noise but that a like pair has log-ratios
-symmetric about zero, which two draws of one law always have.
+are exact for any n: nothing is assumed of the noise but that log-ratios are symmetric
+about the effect, which those of two draws of one law always are. Where two trials are
+noisy in different ways they are not quite, and what is covered is their pseudo-median.
 
 Invariants:
 
 - The interval is the test: it lacks 1 exactly when the two-sided p is at most 1 - level.
+  Values equal to what is tested count for both sides, so ties only make it wider.
 - The estimate lies in its interval by construction; nothing is stretched.
 - ``level`` is what the ranks really give (0.969 of six blocks), never below what was
-  asked for, but with fewer blocks than `least` says (six at 0.95), where no interval of
-  ranks reaches it: there it is the widest there is, method "too few", and decides nothing.
-- Counts that do not vary give a point, method "constant".
+  asked for, but with fewer blocks than `least` says (six at 0.95), where it is that of
+  the widest interval there is, method "too few", and decides nothing.
+- Counts that do not vary give a point, method "constant"; one value is no such thing.
+- A zero, a negative number or one that is not finite has no ratio: no effect at all.
 
 Why not the others (tools/coverage.py, docs/experiments/statistics.md): a bootstrap of
-the ratio of medians (BCa, which this replaces) misses a nominal 5 % in 16 % of like
-pairs of five blocks; t on log-ratios covers too much and is four times wider where
-some invocations were preempted; the sign test needs nothing of symmetry and half as
-many blocks again.
+the ratio of medians (BCa, which this replaces) misses far more like pairs than it says;
+t on log-ratios covers too much and is wider where some invocations were preempted; the
+sign test asks nothing of symmetry and is wider everywhere.
 
 Source: Hodges and Lehmann, Estimates of location based on rank tests (1963); Lehmann,
 Nonparametrics (1975), chapters 2 and 4.
@@ -43,8 +45,9 @@ from swtch.records import Interval
 LEVEL = 0.95
 # The fewest blocks that decide anything: of five the widest interval of ranks has 0.938.
 LEAST = 6
-# Of more values in all, the normal approximation of a rank statistic is as good.
-EXACT = 60
+# Up to so many values (of two groups in all) every order is counted. Of more, the normal
+# approximation of a rank statistic is as good.
+EXACT = 100
 
 
 @lru_cache(maxsize=256)
@@ -88,11 +91,15 @@ def cut(counts: Sequence[int], level: float) -> tuple[int, float]:
     return left_out, reached
 
 
+def _counts(n: int, m: int) -> tuple[int, ...]:
+    return rank_sum_counts(min(n, m), max(n, m)) if m else signed_rank_counts(n)
+
+
 @lru_cache(maxsize=1024)
 def _cut(n: int, m: int, level: float) -> tuple[int, float]:
     """As `cut`, by the normal approximation where counting every order takes too long."""
     if n + m <= EXACT:
-        return cut(rank_sum_counts(n, m) if m else signed_rank_counts(n), level)
+        return cut(_counts(n, m), level)
     middle, variance = _moments(n, m)
     z = statistics.NormalDist().inv_cdf((1 + level) / 2)
     return math.floor(middle - z * math.sqrt(variance) - 0.5), level
@@ -138,21 +145,21 @@ class Effect:
         import numpy as np
 
         steps = self._steps
-        left_out, reached = self._cut(level)
+        left_out, reached = _cut(len(self.values), len(self.others), level)
         k = max(left_out, 0)
-        found = float(np.median(steps)), float(steps[k]), float(steps[-1 - k])
-        if found[1] == found[2] and self._flat():
+        limits = [float(np.median(steps)), float(steps[k]), float(steps[-1 - k])]
+        if self._flat():
             method, reached = "constant", level
-        elif self.n < self.least(level):
+        elif not self.decides(level):
             method = "too few"
         else:
             method = "ranks"
         if self.ratio:
-            found = math.exp(found[0]), math.exp(found[1]), math.exp(found[2])
+            limits = [math.exp(limit) for limit in limits]
         return Interval(
-            estimate=found[0],
-            low=found[1],
-            high=found[2],
+            estimate=limits[0],
+            low=limits[1],
+            high=limits[2],
             level=reached,
             n=self.n,
             unit=self.unit,
@@ -160,47 +167,51 @@ class Effect:
         )
 
     def least(self, level: float = LEVEL) -> int:
-        """The fewest blocks that can decide anything at `level`."""
+        """The fewest blocks that can decide anything at `level`: of two groups, of each."""
         return least_of_two(level) if self.others else least(level)
 
-    def p(self, against: float = 0.0) -> float:
-        """Two-sided p that the effect is `against`; of a ratio, 1 is no effect."""
-        centre = math.log(against) if self.ratio and against else against
-        below, above = (int((s * (self._steps - centre) >= 0).sum()) for s in (-1, 1))
+    def decides(self, level: float = LEVEL) -> bool:
+        """Whether there are enough blocks for an interval at `level`."""
+        return self.n >= self.least(level)
+
+    def p(self, against: float | None = None) -> float:
+        """Two-sided p that the effect is `against`, by default none: 1 of a ratio, else 0."""
+        centre = 0.0 if against is None else math.log(against) if self.ratio else against
+        below, above = (int((side * (self._steps - centre) >= 0).sum()) for side in (-1, 1))
         return _p(min(below, above), len(self.values), len(self.others))
 
     def _flat(self) -> bool:
-        return min(self.values) == max(self.values) and (
-            not self.others or min(self.others) == max(self.others)
-        )
-
-    def _cut(self, level: float) -> tuple[int, float]:
-        return _cut(len(self.values), len(self.others), level)
+        return all(len(set(side)) == 1 < len(side) for side in (self.values, self.others) if side)
 
 
 def level(values: Sequence[float], unit: str) -> Effect | None:
-    """Where `values`, one a block, have their centre; None of no values."""
-    return Effect(tuple(values), unit) if values else None
+    """Where `values`, one a block, have their centre; None of no values, or of one that is
+    not finite."""
+    return Effect(tuple(values), unit) if values and all(map(math.isfinite, values)) else None
 
 
 def paired(a: Sequence[float], b: Sequence[float]) -> Effect | None:
     """How many times `b` is `a`, where a[i] and b[i] come from the same block.
 
-    None where there is no ratio: no block, or a value that is not positive.
+    None where there is no ratio: no block, or a value that is not positive and finite.
     """
     if len(a) != len(b):
         raise ValueError(f"paired groups differ in length: {len(a)} and {len(b)}")
-    if not a or min(*a, *b) <= 0:
+    if not a or not _have_logarithms((*a, *b)):
         return None
     return Effect(tuple(math.log(x / y) for x, y in zip(a, b, strict=True)), "x", ratio=True)
 
 
 def unpaired(a: Sequence[float], b: Sequence[float]) -> Effect | None:
     """As `paired`, of two groups that have no blocks in common."""
-    if not a or not b or min(*a, *b) <= 0:
+    if not a or not b or not _have_logarithms((*a, *b)):
         return None
     one, other = (tuple(math.log(value) for value in values) for values in (a, b))
     return Effect(one, "x", ratio=True, others=other)
+
+
+def _have_logarithms(values: Sequence[float]) -> bool:
+    return all(0 < value < math.inf for value in values)
 
 
 def least(level: float = LEVEL) -> int:
@@ -222,7 +233,7 @@ def least_of_two(level: float = LEVEL) -> int:
 def _p(extreme: int, n: int, m: int) -> float:
     """Two-sided p of a rank statistic that is as far out as `extreme`."""
     if n + m <= EXACT:
-        counts = rank_sum_counts(n, m) if m else signed_rank_counts(n)
+        counts = _counts(n, m)
         return min(1.0, 2 * sum(counts[: extreme + 1]) / sum(counts))
     middle, variance = _moments(n, m)
     return min(1.0, 2 * statistics.NormalDist().cdf((extreme + 0.5 - middle) / math.sqrt(variance)))
