@@ -192,11 +192,11 @@ def _ruling(claim: Claim, evidence: Evidence, unmarked: Evidence) -> Ruling:
 def _gated(claim: Claim, unmarked: Evidence, ruling: Ruling) -> Ruling:
     """A verdict that turns on samples which a gate marked says so; one that becomes its
     opposite without them is none."""
-    if ruling.verdict not in ("holds", "differs") or not unmarked.without:
+    if not unmarked.without:
         return ruling
     without = claim.check(unmarked).verdict
     if without == ruling.verdict:
         return ruling
+    turns = ruling.also(f"Without the {unmarked.without} samples that a gate marked: {without}")
     turned = {ruling.verdict, without} == {"holds", "differs"}
-    said = ruling.also(f"Without the samples that a gate marked: {without}")
-    return replace(said, verdict="cannot tell") if turned else said
+    return replace(turns, verdict="cannot tell") if turned else turns

@@ -10,7 +10,8 @@ a level needs).
 Of several cases all must hold, each at that level: that needs no correction, for a claim
 that is false in one of them holds with the error of that one. One case that differs
 decides, and the more cases the more often one does by chance: so it counts only if it
-would at a level corrected for how many cases were looked at (Bonferroni).
+would at a level corrected for how many cases were looked at (Bonferroni). Cases of cases
+are counted together. A case that could not be measured is named and decides nothing.
 
 Rejected: the median of the cases (a claim "for every pair" is about the worst), a test
 for the whole family (it would not say which case).
@@ -20,11 +21,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from swtch.analysis import effects
 from swtch.analysis.effects import Effect
 from swtch.records import Interval, VerdictName
+
+# Of several cases the first of these that there is.
+ORDER: tuple[VerdictName, ...] = ("differs", "cannot tell", "holds")
 
 
 @dataclass(frozen=True)
@@ -44,9 +48,9 @@ class Question:
         return bounds[0] if len(bounds) == 1 else None
 
     def verdict(self, level: float) -> VerdictName:
-        here = self.effect.interval(level)
-        if self.effect.n < self.effect.least(level):
+        if not self.effect.decides(level):
             return "cannot tell"
+        here = self.effect.interval(level)
         if self._inside(here):
             return "holds"
         outside = here.high < self.low or here.low > self.high
@@ -70,31 +74,32 @@ class Question:
 class Ruling:
     """What a claim's check says; the registry adds the rest.
 
-    ``question`` is what was asked where one effect decided, so that it can be asked again
-    at another level.
+    ``questions`` are what was asked of effects, of one case or of several, so that they can
+    be asked again at another level; none where counts decided.
     """
 
     verdict: VerdictName
     why: str
     here: Interval | None = None
     threshold: float | None = None
-    question: Question | None = None
+    questions: tuple[Question, ...] = ()
+    # In the place of "cannot tell", where more can be said of it.
+    open: str = ""
 
     def also(self, *more: str) -> Ruling:
         """The ruling with what else was measured."""
-        why = ". ".join((self.why, *more))
-        return Ruling(self.verdict, why, self.here, self.threshold, self.question)
+        return replace(self, why=". ".join((self.why, *more)))
 
 
 def ask(question: Question, level: float, why: str) -> Ruling:
     """The verdict at `level`, with its reason."""
     here = question.effect.interval(level)
-    if question.effect.n < question.effect.least(level):
+    if not question.effect.decides(level):
         return too_few(question.effect, level, question.threshold, question)
     verdict = question.verdict(level)
     if verdict == "cannot tell":
         why += ("; " if why else "") + question.across()
-    return Ruling(verdict, why, here, question.threshold, question)
+    return Ruling(verdict, why, here, question.threshold, (question,))
 
 
 def all_of(rulings: Mapping[str, Ruling], why: str, level: float = effects.LEVEL) -> Ruling:
@@ -103,10 +108,12 @@ def all_of(rulings: Mapping[str, Ruling], why: str, level: float = effects.LEVEL
 
     Shown is the case that decides; of several, the lowest.
     """
-    corrected = {case: _corrected(one, len(rulings), level) for case, one in rulings.items()}
-    names = {ruling.verdict for ruling in corrected.values()}
-    order: tuple[VerdictName, ...] = ("differs", "cannot tell", "holds")
-    verdict = next(name for name in order if name in names)
+    measured = [ruling for ruling in rulings.values() if ruling.verdict in ORDER]
+    if not measured:
+        return missing(f"{why}: none of the cases")
+    looked_at = sum(max(1, len(ruling.questions)) for ruling in measured)
+    corrected = {case: _corrected(one, looked_at, level) for case, one in rulings.items()}
+    verdict = min((r.verdict for r in corrected.values() if r.verdict in ORDER), key=ORDER.index)
     deciding = [r for r in corrected.values() if r.verdict == verdict and r.here is not None]
     shown = min(deciding, key=lambda r: r.here.low if r.here else 0.0, default=None)
     cases = "; ".join(f"{case}: {_case(ruling)}" for case, ruling in corrected.items())
@@ -115,23 +122,23 @@ def all_of(rulings: Mapping[str, Ruling], why: str, level: float = effects.LEVEL
         f"{why}: {cases}",
         shown.here if shown else None,
         shown.threshold if shown else None,
-        shown.question if shown and len(rulings) == 1 else None,
+        tuple(question for ruling in measured for question in ruling.questions),
     )
 
 
 def _corrected(ruling: Ruling, cases: int, level: float) -> Ruling:
     """A case that differs only at the level of one case alone decides nothing."""
-    if ruling.verdict != "differs" or ruling.question is None or cases == 1:
+    if ruling.verdict != "differs" or not ruling.questions or cases == 1:
         return ruling
-    if ruling.question.verdict(1 - (1 - level) / cases) == "differs":
+    strict = 1 - (1 - level) / cases
+    if any(question.verdict(strict) == "differs" for question in ruling.questions):
         return ruling
-    why = f"differs, but not for one of {cases} cases"
-    return Ruling("cannot tell", why, ruling.here, ruling.threshold, ruling.question)
+    return replace(ruling, verdict="cannot tell", open=f"differs, but not as one of {cases} cases")
 
 
 def _case(ruling: Ruling) -> str:
-    here = ruling.here
-    return f"{plain(here.estimate)} {here.unit}, {ruling.verdict}" if here else ruling.verdict
+    here, verdict = ruling.here, ruling.open or ruling.verdict
+    return f"{plain(here.estimate)} {here.unit}, {verdict}" if here else verdict
 
 
 def missing(what: str, how: str = "") -> Ruling:
@@ -165,7 +172,7 @@ def too_few(
         f"{n} block{'' if n == 1 else 's'}; at least {least} are needed",
         effect.interval(level) if effect else None,
         threshold,
-        question,
+        (question,) if question else (),
     )
 
 
