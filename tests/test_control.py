@@ -4,13 +4,16 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
 import msgspec
 import pytest
+from scipy.stats import binom
 from synthetic import Scene
 
 from swtch import experiments, plan
-from swtch.analysis import control
+from swtch.analysis import control, findings
+from swtch.analysis.control import Control
 from swtch.analysis.findings import Group
 from swtch.experiments import Setting
 from swtch.records import Trial
@@ -58,28 +61,54 @@ def scene_sample(scene: Scene):  # type: ignore[no-untyped-def]
     return msgspec.structs.replace(sample, experiment="coroutine-gantt", threads=())
 
 
-def noisy(groups: int, n: int, seed: int = 5) -> list[Group]:
-    """Groups of a skewed noise."""
-    rng = random.Random(seed)
-    scene = Scene()
-    for case in ("A", "B1", "B2", "C1", "C2")[:groups]:
-        scene.scenario(case, "pthread", [100 + 10 * rng.expovariate(1) for _ in range(n)])
-    return list(scene.groups())
+def twice(*speeds: tuple[Sequence[float], Sequence[float]]) -> tuple[Control, ...]:
+    """A control of each pair: a trial's speeds by block, and its copy's."""
+    pairs: list[Control] = []
+    for a, b in speeds:
+        scene = Scene().scenario("A", "pthread", list(a))
+        scene.scenario("A", "pthread", list(b), where={"again": True})
+        pairs += control.controls(scene.groups())
+    return tuple(pairs)
 
 
-@pytest.mark.parametrize("n", [5, 10, 20])
-def test_like_with_like_is_called_in_five_of_a_hundred(n: int) -> None:
-    found = control.rate(noisy(5, n), comparisons=1000)
-    assert found.of == 1000
-    assert found.share <= 0.07
+def ramp(n: int, by: float = 1.0) -> list[float]:
+    """A machine that becomes faster with each block."""
+    return [by * (100 + 50 * block) for block in range(n)]
 
 
-def test_the_rate_of_nothing() -> None:
+def test_a_control_is_judged_within_its_blocks_by_the_verdicts_rule() -> None:
+    """A tenth faster in each block of a drift that hides it from who compares the groups."""
+    (faster,) = twice((ramp(6), ramp(6, 1.1)))
+    assert faster.differs and faster.decides
+    assert faster.ratio == findings.compare(faster.a, faster.b)
+    assert faster.ratio.high == pytest.approx(1 / 1.1)
+    assert faster.p == pytest.approx(2 / 2**6)
+    (few,) = twice((ramp(5), ramp(5, 1.1)))
+    assert not few.differs and not few.decides
+
+
+def test_the_rate_is_of_the_pairs_that_decide() -> None:
+    like, unlike, few = (ramp(6), ramp(6)), (ramp(6), ramp(6, 1.1)), (ramp(5), ramp(5, 1.1))
+    rate = control.rate(twice(like, unlike, few, like))
+    assert (rate.called, rate.of) == (1, 3)
+    assert str(rate) == "1 of 3 (33.3 %)"
     assert str(control.rate([])) == "0 of 0 (0.0 %)"
-    assert control.rate(noisy(1, 3)).of == 0
-    constant = Scene().scenario("A", "pthread", [100.0] * 10).groups()
-    assert control.rate(constant).of == 0
 
 
-def test_the_rate_is_the_same_each_time() -> None:
-    assert control.rate(noisy(3, 10)) == control.rate(noisy(3, 10))
+@pytest.mark.parametrize(("of", "most"), [(0, 0), (1, 0), (2, 1), (8, 2), (30, 4), (1000, 62)])
+def test_more_than_chance_is_by_the_binomial(of: int, most: int) -> None:
+    rate = control.Rate(0, of)
+    assert rate.most == most == (binom.ppf(0.95, of, 0.05) if of else 0)
+
+
+def test_like_with_like_is_called_in_no_more_than_five_of_a_hundred() -> None:
+    """Skewed noise and a drift from block to block; seeded."""
+    rng = random.Random(5)
+    pairs = []
+    for _ in range(400):
+        drift = [rng.lognormvariate(0, 0.3) for _ in range(6)]
+        a, b = ([d * (100 + 20 * rng.expovariate(1)) for d in drift] for _ in range(2))
+        pairs.append((a, b))
+    rate = control.rate(twice(*pairs))
+    assert rate.of == 400
+    assert 0 < rate.share <= 0.05 and rate.called <= rate.most

@@ -35,6 +35,7 @@ from synthetic import (
 )
 
 from swtch import experiments, plan, report, store
+from swtch.analysis import effects
 from swtch.experiments import Experiment
 from swtch.records import Finding, Interval, Verdict
 from swtch.report import chapters, shapes, story
@@ -478,19 +479,26 @@ def test_gates_are_told_with_their_counts(tmp_path: Path) -> None:
     assert "counter 2, faults 2" in made.md
 
 
-def test_a_control_is_told_by_its_test_and_not_by_its_interval(tmp_path: Path) -> None:
-    """Each copy a tenth faster in its block: the interval excludes 1, the rank test does not."""
-    speeds = [100.0, 150.0, 200.0, 250.0, 300.0]
+@pytest.mark.parametrize("blocks", [5, 6])
+def test_a_control_is_judged_as_a_verdict_is(tmp_path: Path, blocks: int) -> None:
+    """Each copy a tenth faster in its block: of six blocks that is a difference."""
+    speeds = [100.0, 150.0, 200.0, 250.0, 300.0, 350.0][:blocks]
     scene = Scene().scenario("A", "pthread", speeds)
     scene.scenario("A", "pthread", [speed * 1.1 for speed in speeds], where={"again": True})
     made = Written(scene.write(tmp_path / "run"))
     (control,) = made.report.controls
-    assert not control.differs and not control.ratio.low <= 1 <= control.ratio.high
+    called = blocks >= effects.LEAST
+    assert control.differs == called and control.ratio.high < 1
     (row,) = page.tables(made.page)[-1][1:]
-    assert row[0] == "scenarios/A/pthread" and row[-1] == "no difference"
+    assert row[0] == "scenarios/A/pthread"
+    assert row[-1] == ("different" if called else "no difference")
     for text in (made.page.text, made.from_md.text):
-        assert "1 trial was measured twice" in text and "0 of 1 are called different." in text
-        assert "lies in the interval" not in text
+        assert "1 trial was measured twice" in text
+        assert (
+            "1 of 1 (100.0 %) is called different by the rule of the verdicts" in text
+        ) == called
+        assert ("up to 0 of as many; repeat this run on a quieter machine." in text) == called
+        assert ("6 blocks of both are needed to call any different." in text) != called
 
 
 def test_an_incomplete_run_says_so(written: Get) -> None:

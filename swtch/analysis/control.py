@@ -3,30 +3,30 @@
 
 Every campaign measures one trial of each experiment twice, under another name, at every
 place. Original and copy are the same, so whatever differs between them is noise, and
-what is called different is a false positive. There are few such pairs in one run, so
-the rate is found from its noise, too: ``COMPARISONS`` pairs of groups are drawn from
-the invocations of its own trials, each pair from one trial, and compared as `swtch
-compare` compares. A rate well above ``LEVEL`` says that intervals and calls of this run
-cannot be trusted.
+what is called different is a false positive. The two are compared as a verdict compares:
+within their blocks, by analysis.effects, and not at all with fewer blocks than decide.
 
-Rejected: a synthetic noise (knows nothing of this machine), the pairs alone (one of
-eight is 12 %, and says nothing).
+One run has some thirty such pairs. How many of so many may be called different by chance
+is a binomial; a run with more cannot be trusted, nor can its machine.
+
+Rejected: a synthetic noise (knows nothing of this machine); pairs drawn anew from a
+run's own values (they lose the blocks, and with them the drift that makes the false
+positives); another test than the verdicts' (what it says is not about them).
 """
 
 from __future__ import annotations
 
-import random
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from swtch.analysis import main_metric, stats
-from swtch.analysis.comparison import LEVEL
-from swtch.analysis.findings import Group, compare
-from swtch.analysis.ranks import rank_p
+from swtch.analysis import effects, findings, main_metric
+from swtch.analysis.effects import Effect
+from swtch.analysis.findings import Group
 from swtch.records import Interval
 
-COMPARISONS = 200
-SEED = 20130620
+# A run with more false positives than all but this share of sound runs is not sound.
+CHANCE = 0.05
 
 
 @dataclass(frozen=True)
@@ -35,12 +35,24 @@ class Control:
 
     a: Group
     b: Group
-    ratio: Interval
-    p: float
+    effect: Effect
+
+    @property
+    def ratio(self) -> Interval:
+        return self.effect.interval()
+
+    @property
+    def p(self) -> float:
+        return self.effect.p()
+
+    @property
+    def decides(self) -> bool:
+        """Whether there are enough blocks for a verdict."""
+        return self.effect.decides()
 
     @property
     def differs(self) -> bool:
-        return self.p < LEVEL
+        return self.decides and not self.ratio.low <= 1 <= self.ratio.high
 
 
 @dataclass(frozen=True)
@@ -54,13 +66,25 @@ class Rate:
     def share(self) -> float:
         return self.called / self.of if self.of else 0.0
 
+    @property
+    def most(self) -> int:
+        """So many may be by chance: of sound runs at most `CHANCE` have more."""
+        false = 1 - effects.LEVEL
+        below = 0.0
+        for called in range(self.of + 1):
+            ways = math.comb(self.of, called)
+            below += ways * false**called * effects.LEVEL ** (self.of - called)
+            if below >= 1 - CHANCE - 1e-12:
+                return called
+        return self.of
+
     def __str__(self) -> str:
         return f"{self.called} of {self.of} ({self.share * 100:.1f} %)"
 
 
 def controls(groups: Sequence[Group]) -> tuple[Control, ...]:
     """Every trial that has a copy, with the ratio between the two."""
-    found = []
+    pairs = []
     copies = [g for g in groups if g.trial.factors.get("control") == "b"]
     for copy in copies:
         for original in groups:
@@ -69,38 +93,21 @@ def controls(groups: Sequence[Group]) -> tuple[Control, ...]:
             if original is copy or not same or original.trial.probe != copy.trial.probe:
                 continue
             if original.place == copy.place and original.trial.model == copy.trial.model:
-                made = _control(original, copy)
-                if made is not None:
-                    found.append(made)
-    return tuple(found)
+                pair = _control(original, copy)
+                if pair is not None:
+                    pairs.append(pair)
+    return tuple(pairs)
 
 
 def _control(a: Group, b: Group) -> Control | None:
     metric = main_metric.within(a)
     if metric is None or metric != main_metric.within(b):
         return None
-    ratio = compare(a, b, metric.name)
-    if ratio is None:
-        return None
-    sides = metric.costs(a.values(metric.name)), metric.costs(b.values(metric.name))
-    return Control(a, b, ratio, rank_p([sides]))
+    effect = findings.effect(a, b, metric.name)
+    return None if effect is None else Control(a, b, effect)
 
 
-def rate(groups: Sequence[Group], comparisons: int = COMPARISONS) -> Rate:
-    """How often groups of one and the same trial are called different in this run."""
-    rng = random.Random(SEED)
-    pools = []
-    for one in groups:
-        metric = main_metric.within(one)
-        if metric is not None and one.trial.factors.get("control") != "b":
-            values = one.values(metric.name)
-            if len(values) >= stats.MIN_N and min(values) < max(values):
-                pools.append(values)
-    if not pools:
-        return Rate(0, 0)
-    called = 0
-    for _ in range(comparisons):
-        pool = rng.choice(pools)
-        a, b = (rng.choices(pool, k=len(pool)) for _ in range(2))
-        called += rank_p([(a, b)]) < LEVEL
-    return Rate(called, comparisons)
+def rate(pairs: Iterable[Control]) -> Rate:
+    """Of the pairs with enough blocks, those that are called different."""
+    decided = [pair.differs for pair in pairs if pair.decides]
+    return Rate(sum(decided), len(decided))

@@ -305,8 +305,6 @@ def _markdown(story: Story, _: Path) -> str:
         lines += ["", _md_line(story.courses)]
     if story.target:
         lines += ["", _md_line(story.target)]
-    if story.false_positives.of:
-        lines += ["", f"Like compared with like, from this run: {story.false_positives} differ."]
     if story.errors:
         lines += ["", "Failed invocations:", ""]
         lines += [f"- {_md_line(error)}" for error in story.errors]

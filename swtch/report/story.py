@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from swtch import claims, store
-from swtch.analysis import adaptive, changes, gates, main_metric
+from swtch.analysis import adaptive, changes, effects, gates, main_metric
 from swtch.analysis.control import Control, Rate, controls, rate
 from swtch.analysis.findings import Group, Place, compare, find, group
 from swtch.claims.contradictions import judged
@@ -138,22 +138,29 @@ class Story:
 
     @cached_property
     def false_positives(self) -> Rate:
-        """How often this run would call like with like different."""
-        return rate(self.groups)
+        """How many trials this run calls different from their own copies."""
+        return rate(self.controls)
 
     @cached_property
     def controls_told(self) -> str:
-        """What the A/A controls say of this run, in a sentence; empty without any."""
-        of = len(self.controls)
-        if not of:
+        """What the A/A controls say of this run, in a sentence or two; empty without any."""
+        if not self.controls:
             return ""
+        count = len(self.controls)
+        trials = "1 trial was" if count == 1 else f"{count} trials were"
+        twice = (
+            f"{trials} measured twice, the second time under another name, so that every"
+            " difference is noise."
+        )
+        false = self.false_positives
+        if not false.of:
+            return f"{twice} {effects.LEAST} blocks of both are needed to call any different."
         called = [one.a.trial.id for one in self.controls if one.differs]
         named = f": {_some(called)}" if called else ""
-        trials = "1 trial was" if of == 1 else f"{of} trials were"
         return (
-            f"{trials} measured twice, the second time under another name, so that every"
-            f" difference is noise. {len(called)} of {of} {'is' if len(called) == 1 else 'are'}"
-            f" called different{named}."
+            f"{twice} {false} {'is' if false.called == 1 else 'are'} called different by the rule"
+            f" of the verdicts{named}. By chance it may be up to {false.most} of as many"
+            + ("; repeat this run on a quieter machine." if false.called > false.most else ".")
         )
 
     @cached_property
@@ -436,11 +443,12 @@ def _contradiction_sentence(verdicts: Sequence[Verdict]) -> list[str]:
 
 
 def _noise_sentence(pairs: Sequence[Control]) -> list[str]:
+    false = rate(pairs)
     return [
         f"The same trial measured against itself gives {spread(control.ratio)} x: "
         + (
             "this run sees differences that are not there; repeat it on a quieter machine."
-            if control.differs
+            if false.called > false.most
             else "differences smaller than that are noise."
         )
         for control in pairs[:1]

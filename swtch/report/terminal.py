@@ -81,8 +81,8 @@ def _rest(story: Story, console: Console) -> None:
         )
     if story.false_positives.of:
         console.print(
-            f"of comparisons of like with like drawn from this run, {story.false_positives} are"
-            " called different",
+            f"of trials measured twice, {story.false_positives} are called different from their"
+            f" copies; by chance it may be up to {story.false_positives.most}",
             highlight=False,
         )
     for error in story.errors:
