@@ -180,9 +180,12 @@ static void measure(struct kperf_thread *t)
 
 	if (!measure_direct(p, &o->warm) || !measure_base(p, t->cpu, &o->base))
 		return;
+	kperf_pace(t->run, p->samples);
 	for (i = 0; i < q->repeat; i++) {
-		if (!perform(p, false, i, &o->r[i]) ||
-		    !perform(p, true, i, &o->rn[i]))
+		bool with = !cuts_whole_first(i);
+
+		if (!perform(p, with, i, with ? &o->rn[i] : &o->r[i]) ||
+		    !perform(p, !with, i, with ? &o->r[i] : &o->rn[i]))
 			return;
 		o->repeats = i + 1;
 	}

@@ -26,6 +26,7 @@
 #include "workloads/counter.h"
 #include "workloads/cuts.h"
 #include "workloads/evict.h"
+#include "workloads/pace.h"
 #include "workloads/task.h"
 
 struct mm_struct;
@@ -166,6 +167,7 @@ struct kperf_overhead {
 	struct kperf_spread warm; /* a switch, or an interrupt */
 	struct kperf_spread cold; /* a switch from evicted caches */
 	struct kperf_spread base; /* smp_call_function_single(self) */
+	struct kperf_spread pace; /* PACE_CYCLES */
 	u64 handovers; /* all of them, also those that are not measured */
 	u32 digest[2];
 	bool correct;
@@ -275,6 +277,7 @@ struct cut *kperf_cuts(const struct kperf_run *run, bool with,
 		       unsigned int repeat);
 void kperf_middle(const struct kperf_run *run, bool with,
 		  struct kperf_pass *out);
+void kperf_pace(struct kperf_run *run, u64 *samples);
 size_t kperf_task_bytes(const struct kperf_params *p, enum task_kind kind);
 bool kperf_task_advance(struct kperf_run *run, struct task *t, u64 steps);
 int kperf_selftest(void);

@@ -4,6 +4,7 @@
  * stopped, the spread of repeated measurements.
  */
 #include <linux/errno.h>
+#include <linux/ktime.h>
 #include <linux/math64.h>
 #include <linux/minmax.h>
 #include <linux/overflow.h>
@@ -98,6 +99,25 @@ void kperf_middle(const struct kperf_run *run, bool with,
 	out->task_ns[1] = alone ? 0 : sum.work[1];
 	out->switch_ns = sum.before;
 	out->total_ns = out->task_ns[0] + out->task_ns[1] + out->switch_ns;
+}
+
+/**
+ * kperf_pace() - what PACE_CYCLES take now
+ * @run:	whose result it is
+ * @samples:	room for as many as the run has rounds
+ */
+void kperf_pace(struct kperf_run *run, u64 *samples)
+{
+	u64 n = min_t(u64, run->params.rounds, 100);
+	u64 i;
+
+	for (i = 0; i < n; i++) {
+		u64 begin = ktime_get_ns();
+
+		pace_run();
+		samples[i] = ktime_get_ns() - begin;
+	}
+	kperf_spread(&run->overhead->pace, samples, n);
 }
 
 /**

@@ -215,6 +215,31 @@ static bool measure_direct(struct pair *p, int me, bool cold,
 	return true;
 }
 
+/* R or R' of one repetition. */
+static bool repeat(struct pair *p, int me, unsigned int i, bool whole)
+{
+	const struct kperf_params *q = &p->run->params;
+	struct kperf_overhead *o = p->run->overhead;
+	struct program program = {
+		.n = whole ? 1 : q->n,
+		.cuts = q->n,
+		.work = true,
+		.cold_start = q->cold,
+		.times = kperf_cuts(p->run, !whole, i),
+	};
+
+	if (!perform(p, me, &program))
+		return false;
+	if (me)
+		return true;
+	if (whole)
+		o->r[i] = p->pass;
+	else
+		o->rn[i] = p->pass;
+	check_digests(p, whole && i == 0);
+	return true;
+}
+
 static void measure(struct kperf_thread *t)
 {
 	struct pair *p = t->run->data;
@@ -226,35 +251,14 @@ static void measure(struct kperf_thread *t)
 	if (!measure_direct(p, me, false, &o->warm) ||
 	    !measure_direct(p, me, true, &o->cold))
 		return;
+	if (me == 0)
+		kperf_pace(t->run, p->samples);
 	for (i = 0; i < q->repeat; i++) {
-		struct program whole = {
-			.n = 1,
-			.cuts = q->n,
-			.work = true,
-			.cold_start = q->cold,
-			.times = kperf_cuts(t->run, false, i),
-		};
-		struct program cut = {
-			.n = q->n,
-			.cuts = q->n,
-			.work = true,
-			.cold_start = q->cold,
-			.times = kperf_cuts(t->run, true, i),
-		};
-
-		if (!perform(p, me, &whole))
+		if (!repeat(p, me, i, cuts_whole_first(i)) ||
+		    !repeat(p, me, i, !cuts_whole_first(i)))
 			return;
-		if (me == 0) {
-			o->r[i] = p->pass;
-			check_digests(p, i == 0);
-		}
-		if (!perform(p, me, &cut))
-			return;
-		if (me == 0) {
-			o->rn[i] = p->pass;
-			check_digests(p, false);
+		if (me == 0)
 			o->repeats = i + 1;
-		}
 	}
 }
 

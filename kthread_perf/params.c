@@ -108,7 +108,7 @@ static const struct number {
 	{ "steps_b", AT(steps_b), 1, 1000000, 1, false },
 	{ "sort_bytes", AT(sort_bytes), 16384, 1048576, 16384, false },
 	{ "stream_bytes", AT(stream_bytes), 16384, 67108864, 16384, false },
-	{ "evict_bytes", AT(evict_bytes), 0, 268435456, 4096, false },
+	{ "evict_bytes", AT(evict_bytes), 0, 1073741824, 4096, false },
 	{ "repeat", AT(repeat), 1, KPERF_REPEAT_MAX, 1, false },
 	{ "rounds", AT(rounds), 1, KPERF_ROUNDS_MAX, 1, false },
 };

@@ -135,6 +135,18 @@ static void show_passes(struct seq_file *m, const char *name,
 	seq_puts(m, "]");
 }
 
+/* In which order R and R' were done. */
+static void show_orders(struct seq_file *m, unsigned int n)
+{
+	unsigned int i;
+
+	seq_puts(m, ",\"order\":[");
+	for (i = 0; i < n; i++)
+		seq_printf(m, "%s\"%s\"", i ? "," : "",
+			   cuts_whole_first(i) ? "r rn" : "rn r");
+	seq_puts(m, "]");
+}
+
 static void show_pair(struct seq_file *m, const struct kperf_run *run)
 {
 	const struct kperf_params *p = &run->params;
@@ -222,6 +234,8 @@ static void show_overhead(struct seq_file *m, const struct kperf_run *run)
 	/* [total, in A, in B, in switches] of each repetition */
 	show_passes(m, "r", o->r, o->repeats);
 	show_passes(m, "rn", o->rn, o->repeats);
+	show_orders(m, o->repeats);
+	seq_printf(m, ",\"cycle_ps\":%llu", pace_ps(o->pace.p50));
 	seq_puts(m, ",\"policy\":\"fifo\"");
 }
 

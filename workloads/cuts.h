@@ -30,6 +30,16 @@ struct cuts_sum {
 	uint64_t before;
 };
 
+/*
+ * Whether R, the task as a whole, comes before R' in this repetition. What was done
+ * before leaves the machine in some state (of caches, of its clock), so neither
+ * may always come first.
+ */
+static inline int cuts_whole_first(size_t repetition)
+{
+	return repetition % 2 == 0;
+}
+
 /* The lower median of n values, each `stride` behind the last. */
 static inline uint64_t cuts_middle(const uint64_t *values, size_t stride,
 				   size_t n)

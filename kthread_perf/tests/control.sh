@@ -35,7 +35,7 @@ bounds steps_a 1 1000000 steps_a=0 steps_a=1000001
 bounds steps_b 1 1000000 steps_b=0 steps_b=1000001
 bounds sort_bytes 16384 1048576 sort_bytes=0 sort_bytes=16383 sort_bytes=16400
 bounds stream_bytes 16384 67108864 stream_bytes=0 stream_bytes=67125248
-bounds evict_bytes 0 268435456 evict_bytes=4095 evict_bytes=268439552
+bounds evict_bytes 0 1073741824 evict_bytes=4095 evict_bytes=1073745920
 bounds repeat 1 100 repeat=0 repeat=101
 bounds rounds 1 10000 rounds=0 rounds=10001
 for word in scenario=A1 scenario= work_mode=yieldx policy=rr loop=x task_a=md5 \

@@ -89,11 +89,21 @@ static void perform(struct overhead *o, size_t n, struct pass *pass,
 	pass->total_ns = now - begin;
 }
 
+/* R' or R of one repetition: with interrupts or without. */
+static void repeat(struct overhead *o, size_t i, bool with)
+{
+	struct cut *times = (with ? o->cuts_n : o->cuts) + i * (o->n + 1);
+	sig_atomic_t wanted = handled + (sig_atomic_t)(with ? o->n : 0);
+
+	perform(o, with ? o->n : 0, with ? &o->rn[i] : &o->r[i], times);
+	overhead_check(o, 0, !with && i == 0);
+	if (handled != wanted)
+		o->correct = false;
+}
+
 static void measure(struct overhead *o, int me)
 {
-	sig_atomic_t wanted;
 	sigset_t set;
-	struct cut *cuts, *cuts_n;
 	size_t i;
 
 	(void)me;
@@ -107,16 +117,10 @@ static void measure(struct overhead *o, int me)
 	perform(o, o->n, &o->r[0], o->cuts_n);
 	measure_each(o, interrupt_self, &o->warm);
 	measure_each(o, call_self, &o->base);
+	overhead_pace(o);
 	for (i = 0; i < o->repeat; i++) {
-		cuts = &o->cuts[i * (o->n + 1)];
-		cuts_n = &o->cuts_n[i * (o->n + 1)];
-		perform(o, 0, &o->r[i], cuts);
-		overhead_check(o, 0, i == 0);
-		wanted = handled + (sig_atomic_t)o->n;
-		perform(o, o->n, &o->rn[i], cuts_n);
-		overhead_check(o, 0, false);
-		if (handled != wanted)
-			o->correct = false;
+		repeat(o, i, !cuts_whole_first(i));
+		repeat(o, i, cuts_whole_first(i));
 	}
 }
 

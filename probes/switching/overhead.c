@@ -96,7 +96,7 @@ struct overhead *overhead_read(json_t *trial, int n)
 	t.repeat = (size_t)trial_int_or(trial, "repeat", 1, REPEAT_MAX, 5);
 	t.rounds = (size_t)trial_int_or(trial, "rounds", 1, ROUNDS_MAX, 100);
 	t.evict_bytes =
-		(size_t)trial_int_or(trial, "evict_bytes", 0, 1 << 28, 8 << 20);
+		(size_t)trial_int_or(trial, "evict_bytes", 0, 1 << 30, 8 << 20);
 	t.cold = !json_is_false(json_object_get(trial, "cold"));
 	t.policy = (enum policy)trial_choice(trial, "policy", policy_names);
 	cpus = trial_cpus(trial, &ncpus);
@@ -127,6 +127,19 @@ void spread_of(struct spread *out, int64_t *values, size_t n)
 				.min = values[0],
 				.p50 = values[n / 2],
 				.max = values[n - 1] };
+}
+
+void overhead_pace(struct overhead *o)
+{
+	size_t i, n = o->rounds < 100 ? o->rounds : 100;
+	int64_t begin;
+
+	for (i = 0; i < n; i++) {
+		begin = clock_ns();
+		pace_run();
+		o->samples[i] = clock_ns() - begin;
+	}
+	spread_of(&o->pace, o->samples, n);
 }
 
 static void set(json_t *o, const char *name, const char *suffix, int64_t value)
@@ -191,6 +204,19 @@ static json_t *passes(const struct pass *pass, size_t n)
 	return list;
 }
 
+/* In which order R and R' were done. */
+static json_t *orders(size_t n)
+{
+	json_t *list = json_array();
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		json_array_append_new(list, json_string(cuts_whole_first(i) ?
+								"r rn" :
+								"rn r"));
+	return list;
+}
+
 static void record_works(json_t *s, const struct overhead *o)
 {
 	char key[16], digest[16];
@@ -237,6 +263,8 @@ void overhead_print(json_t *s, const struct overhead *o)
 	json_object_set_new(s, "correct", json_boolean(o->correct));
 	json_object_set_new(s, "r", passes(o->r, o->repeat));
 	json_object_set_new(s, "rn", passes(o->rn, o->repeat));
+	json_object_set_new(s, "order", orders(o->repeat));
+	set(s, "cycle_ps", "", (int64_t)pace_ps((uint64_t)o->pace.p50));
 	set(s, "pid", "", getpid());
 	json_object_set_new(s, "policy", json_string(policy_names[o->policy]));
 	set(s, "switches", "", o->switches);

@@ -11,6 +11,7 @@
 
 #include "cuts.h"
 #include "evict.h"
+#include "pace.h"
 #include "switching/switching.h"
 #include "task.h"
 
@@ -62,7 +63,7 @@ struct overhead {
 	/* the result */
 	struct pass r[REPEAT_MAX], rn[REPEAT_MAX];
 	struct pass middle, middle_n; /* of these, by cuts.h */
-	struct spread warm, cold_switch, base;
+	struct spread warm, cold_switch, base, pace;
 	int64_t handovers, switches;
 	uint32_t digest[2];
 	bool correct;
@@ -92,6 +93,8 @@ extern const struct overhead_model *const overhead_models[];
 struct overhead *overhead_read(json_t *trial, int tasks);
 void spread_of(struct spread *out, int64_t *values, size_t n);
 void spread_record(json_t *o, const char *name, const struct spread *s);
+/* What PACE_CYCLES take now. */
+void overhead_pace(struct overhead *o);
 /* R and R' of all repetitions. */
 void overhead_middle(struct overhead *o);
 /* Note the digest of a pass that has ended, or compare it. */

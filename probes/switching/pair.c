@@ -127,30 +127,39 @@ static void keep(struct overhead *o, struct pass *out, bool first)
 	overhead_check(o, 1, first);
 }
 
+/* R or R' of one repetition. */
+static void repeat(struct overhead *o, int me, size_t i, bool whole)
+{
+	struct program program = {
+		.n = whole ? 1 : o->n,
+		.cuts = o->n,
+		.work = true,
+		.cold_start = o->cold,
+		.times = (whole ? o->cuts : o->cuts_n) + i * (o->n + 1),
+	};
+
+	perform(o, me, &program);
+	if (me == 0)
+		keep(o, whole ? &o->r[i] : &o->rn[i], whole && i == 0);
+}
+
 static void measure(struct overhead *o, int me)
 {
 	struct program cut = {
 		.n = o->n, .cuts = o->n, .work = true, .cold_start = o->cold
 	};
-	struct program whole = cut;
 	size_t i;
-
-	whole.n = 1;
 
 	/* A process maps each page when it first comes by it: not in the figures.
 	 * Both have to come by all of their own, so this pass is the cut one. */
 	perform(o, me, &cut);
 	measure_direct(o, me, false, &o->warm);
 	measure_direct(o, me, true, &o->cold_switch);
+	if (me == 0)
+		overhead_pace(o);
 	for (i = 0; i < o->repeat; i++) {
-		whole.times = &o->cuts[i * (o->n + 1)];
-		cut.times = &o->cuts_n[i * (o->n + 1)];
-		perform(o, me, &whole);
-		if (me == 0)
-			keep(o, &o->r[i], i == 0);
-		perform(o, me, &cut);
-		if (me == 0)
-			keep(o, &o->rn[i], false);
+		repeat(o, me, i, cuts_whole_first(i));
+		repeat(o, me, i, !cuts_whole_first(i));
 	}
 }
 
