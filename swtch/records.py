@@ -179,12 +179,16 @@ class Interval(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Published(msgspec.Struct, frozen=True, kw_only=True):
-    """One published figure with the table it comes from."""
+    """One published figure with the table it comes from.
+
+    ``bound``: the study says only that the figure is at most (upper) or at least (lower) this.
+    """
 
     value: float
     sd: float | None = None
     unit: str
     source: str
+    bound: Literal["upper", "lower"] | None = None
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):

@@ -75,6 +75,23 @@ def test_what_a_machine_does_not_tell_is_the_papers_and_said(tmp_path: Path) -> 
     assert "l1i, l2" in made.note
 
 
+def test_sizes_are_those_of_the_first_of_data_and_of_the_last(tmp_path: Path) -> None:
+    sysfs = machine(
+        tmp_path,
+        ("1", "Instruction", "64K", "8", "64"),
+        ("3", "Unified", "260M", "16", "64"),
+        ("1", "Data", "48K", "12", "64"),
+        ("2", "Unified", "2048K", "16", "64"),
+    )
+    assert caches.sizes(0, sysfs) == (48 << 10, 260 << 20)
+    assert caches.sizes(1, sysfs) == (0, 0)
+
+
+def test_a_size_that_is_no_number_is_none(tmp_path: Path) -> None:
+    sysfs = machine(tmp_path, ("1", "Data", "much", "12", "64"))
+    assert caches.sizes(0, sysfs) == (0, 0)
+
+
 def test_a_path_with_a_comma_is_one_argument() -> None:
     given = PAPER.arguments(Path("/a,b/counts"))
     assert given.startswith("out=/a,,b/counts,l1i=32768:8:64,")

@@ -86,6 +86,14 @@ def test_pair_counts_and_adds_up(probe: Path, model: str, n: int) -> None:
         assert 0 < made[f"{name}_min_ns"] <= made[f"{name}_ns"] <= made[f"{name}_max_ns"]
 
 
+@pytest.mark.parametrize("trial", [pair(repeat=4), interrupt(repeat=4)], ids=["pair", "alone"])
+def test_with_and_without_take_turns_at_being_first(probe: Path, trial: Record) -> None:
+    made = measure(probe, trial)
+    assert made["order"] == ["r rn", "rn r"] * 2
+    # What a cycle takes: of any processor from 100 MHz to 10 GHz, disturbed or not.
+    assert 100 <= made["cycle_ps"] <= 10_000
+
+
 @pytest.mark.parametrize("trial", [pair(repeat=1), interrupt(repeat=1)], ids=["pair", "alone"])
 def test_one_repetition_is_its_own_median(probe: Path, trial: Record) -> None:
     made = measure(probe, trial)
@@ -203,7 +211,7 @@ def test_what_is_missing_has_defaults(probe: Path) -> None:
         ("rounds", 0),
         ("rounds", 10_001),
         ("evict_bytes", -1),
-        ("evict_bytes", (1 << 28) + 1),
+        ("evict_bytes", (1 << 30) + 1),
         ("stream_bytes", 1),
         ("stream_bytes", (64 << 20) + 16_384),
         ("model", "kthread"),

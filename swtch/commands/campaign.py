@@ -126,9 +126,13 @@ def _setting(share: choice.Share, terms: Terms) -> Setting:
     policy = cast(Policy, terms.policy)
     if share.engine.name == "native":
         _check_policy(policy)
+    allowed = environment.allowed_cpus()
+    l1d, llc = choice.caches_of(share.engine, allowed[0])
     return Setting(
-        cpus=choice.cpus_of(share.engine, environment.allowed_cpus()),
+        cpus=choice.cpus_of(share.engine, allowed),
         models=share.models,
+        l1d_bytes=l1d,
+        llc_bytes=llc,
         policy=policy,
         engine=share.engine.name,
         timeout_s=terms.time_limit_s,

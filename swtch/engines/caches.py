@@ -32,6 +32,7 @@ MODES = ("single", "switch")
 EVENTS = ("instructions", "l1i", "l1d", "dtlb", "kernel_instructions", "l2", "page_tables")
 
 Cache = tuple[int, int, int]  # bytes, ways, bytes of a line
+_SIZE_FIELDS = ("level", "type", "size")
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,25 @@ def geometry(name: str, sysfs: Path = SYSFS, cpuinfo: Path = Path("/proc/cpuinfo
         flush="flags" in flags and " pcid" not in flags,
         note="; ".join(notes),
     )
+
+
+def sizes(cpu: int, sysfs: Path = SYSFS) -> tuple[int, int]:
+    """What the first cache of data of `cpu` and its last cache hold; 0 where it does not say."""
+    l1d = last = 0
+    deepest = (0, 0)
+    for folder in (sysfs / f"cpu{cpu}" / "cache").glob("index*"):
+        try:
+            level, kind, size = ((folder / f).read_text().strip() for f in _SIZE_FIELDS)
+            found = int(level), _bytes(size)
+        except (OSError, ValueError):
+            continue
+        if kind == "Instruction":
+            continue
+        if found[0] == 1:
+            l1d = found[1]
+        if found > deepest:
+            deepest, last = found, found[1]
+    return l1d, last
 
 
 def _found(sysfs: Path) -> dict[str, Cache]:

@@ -162,6 +162,14 @@ def cpus_of(engine: Engine, allowed: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(range(count)) if isinstance(count, int) else allowed
 
 
+def caches_of(engine: Engine, cpu: int) -> tuple[int, int]:
+    """What the first cache of data and the last cache of its processor hold; 0: it has none,
+    or does not say."""
+    from swtch.engines import caches
+
+    return (0, 0) if getattr(engine, "emulated", False) else caches.sizes(cpu)
+
+
 def spread(engine: Engine, trials: tuple[Trial, ...]) -> tuple[Trial, ...]:
     """The trials of a plan as `engine` performs them."""
     return cast(Closable, engine).spread(trials) if hasattr(engine, "spread") else trials

@@ -74,6 +74,7 @@ class ExactEngine:
 
     name: EngineName = "exact"
     cpus = 1
+    emulated = True
 
     def __init__(
         self,

@@ -211,6 +211,11 @@ class VmEngine:
         self._stopped = False
 
     @property
+    def emulated(self) -> bool:
+        """Whether no guest has a processor of this machine's."""
+        return all(subject.accel.accel == "tcg" for subject in self._subjects.values())
+
+    @property
     def has_kthread(self) -> bool:
         """Some guest has the kernel module."""
         return any(subject.prepared.has_module for subject in self._subjects.values())

@@ -49,6 +49,10 @@ class Setting:
 
     cpus: tuple[int, ...]
     models: tuple[Model, ...]
+    # What the processor's first cache of data and its last cache hold; 0 where it does not
+    # say, and where it has none: an emulated one.
+    l1d_bytes: int = 0
+    llc_bytes: int = 0
     policy: Policy = "batch"
     engine: Engine = "native"
     timeout_s: float = 60.0
