@@ -23,18 +23,27 @@
 
 const char *const event_names[] = { "instructions", "l1i", "l1d", "dtlb" };
 
-static uint64_t load_misses(uint64_t cache)
-{
-	return cache | PERF_COUNT_HW_CACHE_OP_READ << 8 |
-	       PERF_COUNT_HW_CACHE_RESULT_MISS << 16;
-}
+#define LOAD_MISSES(cache)                            \
+	((cache) | PERF_COUNT_HW_CACHE_OP_READ << 8 | \
+	 PERF_COUNT_HW_CACHE_RESULT_MISS << 16)
 
-static int open_one(enum event event, int leader, bool kernel)
+static const struct event_code processor[EVENTS] = {
+	[EVENT_INSTRUCTIONS] = { PERF_TYPE_HARDWARE,
+				 PERF_COUNT_HW_INSTRUCTIONS },
+	[EVENT_L1I] = { PERF_TYPE_HW_CACHE,
+			LOAD_MISSES(PERF_COUNT_HW_CACHE_L1I) },
+	[EVENT_L1D] = { PERF_TYPE_HW_CACHE,
+			LOAD_MISSES(PERF_COUNT_HW_CACHE_L1D) },
+	[EVENT_DTLB] = { PERF_TYPE_HW_CACHE,
+			 LOAD_MISSES(PERF_COUNT_HW_CACHE_DTLB) },
+};
+
+static int open_one(const struct event_code *code, int leader, bool kernel)
 {
 	struct perf_event_attr attr = {
 		.size = sizeof(attr),
-		.type = event == EVENT_INSTRUCTIONS ? PERF_TYPE_HARDWARE :
-						      PERF_TYPE_HW_CACHE,
+		.type = code->type,
+		.config = code->config,
 		.read_format = PERF_FORMAT_GROUP | PERF_FORMAT_ID |
 			       PERF_FORMAT_TOTAL_TIME_ENABLED |
 			       PERF_FORMAT_TOTAL_TIME_RUNNING,
@@ -43,23 +52,15 @@ static int open_one(enum event event, int leader, bool kernel)
 		.exclude_hv = 1,
 	};
 
-	switch (event) {
-	case EVENT_L1I:
-		attr.config = load_misses(PERF_COUNT_HW_CACHE_L1I);
-		break;
-	case EVENT_L1D:
-		attr.config = load_misses(PERF_COUNT_HW_CACHE_L1D);
-		break;
-	case EVENT_DTLB:
-		attr.config = load_misses(PERF_COUNT_HW_CACHE_DTLB);
-		break;
-	default:
-		attr.config = PERF_COUNT_HW_INSTRUCTIONS;
-	}
 	return (int)syscall(SYS_perf_event_open, &attr, 0, -1, leader, 0UL);
 }
 
 void events_open(struct events *e)
+{
+	events_open_codes(e, processor);
+}
+
+void events_open_codes(struct events *e, const struct event_code codes[EVENTS])
 {
 	int i;
 
@@ -67,20 +68,19 @@ void events_open(struct events *e)
 	for (i = 0; i < EVENTS; i++)
 		e->fds[i] = -1;
 	e->kernel = true;
-	e->leader = open_one(EVENT_INSTRUCTIONS, -1, true);
+	e->leader = open_one(&codes[EVENT_INSTRUCTIONS], -1, true);
 	if (e->leader < 0 && (errno == EACCES || errno == EPERM)) {
 		e->kernel = false;
-		e->leader = open_one(EVENT_INSTRUCTIONS, -1, false);
+		e->leader = open_one(&codes[EVENT_INSTRUCTIONS], -1, false);
 	}
 	if (e->leader < 0) {
 		e->err = errno;
 		return;
 	}
 	for (i = 0; i < EVENTS; i++) {
-		e->fds[i] =
-			i == EVENT_INSTRUCTIONS ?
-				e->leader :
-				open_one((enum event)i, e->leader, e->kernel);
+		e->fds[i] = i == EVENT_INSTRUCTIONS ?
+				    e->leader :
+				    open_one(&codes[i], e->leader, e->kernel);
 		if (e->fds[i] < 0)
 			continue; /* this processor has no such event */
 		ioctl(e->fds[i], PERF_EVENT_IOC_ID, &e->ids[i]);

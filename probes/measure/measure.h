@@ -65,7 +65,15 @@ struct events {
 	bool kernel; /* the kernel's share is counted, too */
 };
 
+/* An event as perf_event_open(2) names it. */
+struct event_code {
+	uint32_t type;
+	uint64_t config;
+};
+
 void events_open(struct events *e);
+/* Others in their place, the leader first: what the tests count. */
+void events_open_codes(struct events *e, const struct event_code codes[EVENTS]);
 /* What was counted from here on */
 void events_begin(struct events *e);
 /* up to here is added to *sum. */
