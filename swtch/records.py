@@ -29,6 +29,8 @@ Model = Literal[
     "boost",
     "tokio",
     "java",
+    # Whatever a probe program of the user's own runs.
+    "own",
 ]
 Engine = Literal["native", "vm", "exact"]
 Depth = Literal["quick", "normal", "paper"]
@@ -134,13 +136,57 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     interrupts: int | None = None
 
 
+class MetricOutline(msgspec.Struct, frozen=True, kw_only=True):
+    """A metric that is one value of the probe, multiplied."""
+
+    unit: str
+    value: str
+    scale: float = 1.0
+
+
+class Outline(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of an experiment from outside without running its code.
+
+    ``main`` has by clock the metric its trials are compared by and which way is better,
+    where that is one for all. ``program`` is its own probe program with arguments;
+    ``program_sha256`` is of the program as it was found.
+    """
+
+    name: str
+    title: str
+    study: str
+    question: str
+    models: tuple[Model, ...]
+    seconds: float
+    metrics: dict[str, MetricOutline] = {}
+    main: dict[str, tuple[str, str]] = {}
+    program: tuple[str, ...] = ()
+    program_sha256: str = ""
+
+
+class Source(msgspec.Struct, frozen=True, kw_only=True):
+    """Where experiments of a run come from that are not swtch's own (swtch.own).
+
+    ``path`` is the file they were read from, and ``copy`` where in the run it was kept; of
+    an installed package they are "module" and empty, and ``package`` has name and version.
+    ``sha256`` is that of the file.
+    """
+
+    path: str
+    sha256: str
+    experiments: tuple[Outline, ...]
+    copy: str = ""
+    package: str = ""
+
+
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """manifest.json: everything needed to understand and to resume a run.
 
     ``trials`` and ``plan`` are complete before the first invocation starts.
     ``environment`` is what `swtch doctor` found, in full. ``repeats`` is the most that
     any trial has; an experiment may have its own (plan.repeats_of). With a ``target``, a
-    trial has enough when its interval is as narrow (analysis.adaptive).
+    trial has enough when its interval is as narrow (analysis.adaptive). ``sources`` are of
+    experiments that are not swtch's own.
     """
 
     schema: int = SCHEMA
@@ -158,6 +204,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     plan: tuple[Invocation, ...]
     environment: dict[str, Any]
     target: float | None = None
+    sources: tuple[Source, ...] = ()
 
 
 class Interval(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,6 +3,7 @@
 
     manifest.json   written once, atomically, before the first invocation
     samples.jsonl   one Sample a line, each flushed and fsynced before the next starts
+    source/         files of experiments that are not swtch's own, as they were run
     logs/           raw output of failed invocations and the last good one of each trial
 
 Invariants:
@@ -23,13 +24,13 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
-from swtch import upgrade
+from swtch import own, upgrade
 from swtch.errors import CannotError, CorruptError, os_error_text
 from swtch.records import SCHEMA, Manifest, Sample
 
@@ -85,7 +86,7 @@ def load_manifest(path: Path) -> Manifest:
     except OSError as error:
         raise CorruptError(f"{file}: cannot be read: {os_error_text(error)}.") from None
     try:
-        return _decode(text, Manifest)
+        manifest = _decode(text, Manifest)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise CorruptError(
             f"{file}: not a manifest ({_at(error, text)});"
@@ -93,6 +94,10 @@ def load_manifest(path: Path) -> Manifest:
         ) from None
     except _NewerSchemaError as error:
         raise CorruptError(f"{file}: {error}") from None
+    if manifest.sources:
+        # Here, because whoever reads a run comes by, and nobody may forget it.
+        own.attach(path, manifest)
+    return manifest
 
 
 def load_samples(path: Path, manifest: Manifest) -> tuple[tuple[Sample, ...], int]:
@@ -146,13 +151,19 @@ class Writer:
         self._file = -1
 
     @classmethod
-    def create(cls, path: Path, manifest: Manifest) -> Writer:
-        """A new run in `path`, which must be absent or an empty folder."""
+    def create(
+        cls, path: Path, manifest: Manifest, files: Mapping[str, bytes] | None = None
+    ) -> Writer:
+        """A new run in `path`, which must be absent or an empty folder; `files` are kept in it,
+        by their paths there."""
         claim_folder(path)
         writer = cls(path, manifest)
         try:
             writer._acquire()
             (path / LOGS).mkdir()
+            for name, text in (files or {}).items():
+                (path / name).parent.mkdir(exist_ok=True)
+                write_atomically(path / name, text)
             write_atomically(path / MANIFEST, msgspec.json.format(msgspec.json.encode(manifest)))
             writer._open()
         except OSError as error:

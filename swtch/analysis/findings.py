@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 
 from swtch import experiments
 from swtch.analysis import effects, gates, stats
@@ -113,11 +112,10 @@ class Group:
         return {block: value for block, value in pairs if value is not None}
 
 
-@cache
 def own_metrics(experiment: str) -> Mapping[str, Metric]:
     """What the experiment adds to UNITS; nothing when it is not one of this version's."""
-    known = experiment in experiments.names()
-    return experiments.get(experiment).metrics if known else {}
+    known = experiments.find(experiment)
+    return known.metrics if known else {}
 
 
 def metrics(sample: Sample) -> dict[str, float]:

@@ -27,6 +27,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from swtch import own
 from swtch.analysis import effects, gates
 from swtch.analysis.effects import Effect
 from swtch.analysis.findings import Group, Place
@@ -129,7 +130,12 @@ class Claim:
 
 
 def every() -> tuple[Claim, ...]:
-    """All claims of all studies, in the studies' order."""
+    """All claims of all studies, in the studies' order, then those from outside."""
+    return (*built_in(), *own.claims())
+
+
+def built_in() -> tuple[Claim, ...]:
+    """Those of the package."""
     claims: list[Claim] = []
     for module in sorted(pkgutil.iter_modules(__path__), key=lambda m: m.name):
         if module.name.startswith("study_"):

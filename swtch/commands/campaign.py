@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from swtch import __version__, doctor_try, environment, plan, timing
+from swtch import __version__, doctor_try, environment, own, plan, timing
 from swtch.analysis import adaptive
 from swtch.engines import Engine, choice
 from swtch.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_SOME_FAILED, CannotError
@@ -117,6 +117,7 @@ def make(terms: Terms, engine: Engine, shares: Sequence[choice.Share]) -> Planne
         plan=plan.make_plan(trials, repeats, seed),
         environment={**environment.collect(), "engine": engine.describe()},
         target=terms.target,
+        sources=own.sources(experiments),
     )
     expected = timing.expect(trials, terms.depth, slowness=slowness, boots=boots)
     return Planned(manifest=manifest, expected=expected, repeats=repeats)
@@ -160,6 +161,8 @@ def resume(path: Path, progress: Progress, finish: Finish | None, command: str) 
                 f"run {manifest.run_id}: {len(left)} of {len(manifest.plan)} are left, about"
                 f" {duration(expected.total(left))} ({expected.source})"
             )
+        for changed in own.ready(path, manifest):
+            progress.warn(f"{changed} is not the one this run began with; samples may differ")
         engine = choice.reopen(manifest, say=progress.say)
         _check_same_machine(manifest, engine, progress)
         return carry_out(writer, engine, expected, progress, finish, command)

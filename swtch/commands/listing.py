@@ -5,9 +5,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from swtch import environment, experiments, plan
+from swtch import environment, experiments, own, plan
 from swtch.commands import output
+from swtch.errors import RequestError
 from swtch.experiments import Setting
+from swtch.own import guard
 from swtch.progress import duration
 
 COLUMNS = {
@@ -24,12 +26,21 @@ def show(form: str) -> int:
     """Prints all experiments in format `form`."""
     cpus = environment.allowed_cpus()
     rows: list[dict[str, Any]] = []
-    for experiment in experiments.every():
+    outside = own.packages()
+    for extension in outside:
+        own.register(extension)
+    further = [one for extension in outside for one in extension.experiments.values()]
+    for experiment in (*experiments.every(), *further):
         # Trials and time of a plain 'swtch run': kernel threads need a guest.
         native = tuple(model for model in experiment.models if model != "kthread")
         setting = Setting(cpus=cpus, models=native)
+        try:
+            trials = len(experiment.trials(setting))
+        except RequestError as error:  # of a package, whose code may be wrong
+            guard.notice(str(error))
+            continue
         repeats = plan.repeats_of(experiment, "normal", None)
-        seconds = plan.estimate_seconds([experiment], setting, repeats)
+        seconds = repeats * experiment.seconds * trials
         rows.append(
             {
                 "experiment": experiment.name,
@@ -37,18 +48,20 @@ def show(form: str) -> int:
                 "study": experiment.study,
                 "question": experiment.question,
                 "models": list(experiment.models),
-                "trials": len(experiment.trials(setting)),
+                "trials": trials,
                 "repeats": repeats,
                 "seconds": round(seconds, 1),
                 "time": duration(seconds),
+                "from": own.origin(experiment.name) or "swtch",
             }
         )
+    columns = COLUMNS | ({"from": "from"} if further else {})
     if form == "json":
         output.print_json({"schema": 1, "experiments": rows})
     elif form == "csv":
         output.print_csv([{**row, "models": " ".join(row["models"])} for row in rows])
     elif form == "md":
-        output.print_markdown(rows, COLUMNS)
+        output.print_markdown(rows, columns)
     else:
-        output.print_table(rows, COLUMNS)
+        output.print_table(rows, columns)
     return 0

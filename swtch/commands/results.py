@@ -90,6 +90,21 @@ def write(
         ) from None
 
 
+def trust(path: Path) -> int:
+    """Has the code that came with the run in `path` run from now on."""
+    from swtch import own
+    from swtch.own import guard
+
+    manifest = store.load_manifest(path)
+    guard.clear()
+    files = own.trust_run(path, manifest)
+    for source in files:
+        print(f"{path / source.copy} (sha256 {source.sha256}), from {source.path}")
+    if not files:
+        print(f"swtch: {path} has no code of its own.", file=sys.stderr)
+    return EXIT_OK
+
+
 def _formats(forms: str) -> tuple[str, ...]:
     chosen = tuple(dict.fromkeys(word.strip() for word in forms.split(",") if word.strip()))
     for word in chosen:

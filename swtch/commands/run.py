@@ -7,7 +7,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from swtch import plan
+from swtch import own, plan
 from swtch.commands import campaign, results
 from swtch.engines import choice
 from swtch.progress import Progress
@@ -30,19 +30,25 @@ class Request:
 
 def start(request: Request) -> int:
     """A new run from `request`, to its end."""
+    return measure(request)[0]
+
+
+def measure(request: Request) -> tuple[int, Path]:
+    """The same, with the run directory."""
     models = plan.parse_models(request.models) if request.models is not None else None
-    chosen = plan.choose(request.experiments, models)
+    chosen = plan.choose(own.resolve(request.experiments), models)
     progress = Progress(quiet=request.quiet)
     engine = choice.open_engine(request.engine, say=progress.say)
     shares = choice.shares(engine, models, plan.MODEL_NAMES, chosen)
     planned = campaign.make(request.terms, engine, shares)
     folder = request.out or campaign.RUNS / planned.manifest.run_id
-    with Writer.create(folder, planned.manifest) as writer:
+    with Writer.create(folder, planned.manifest, own.copies(planned.manifest)) as writer:
         planned.announce(progress)
         if line := choice.left_out(shares, models):
             progress.say(line)
         finish = _finish(request.form, request.report, progress)
-        return campaign.carry_out(writer, engine, planned.expected, progress, finish, "run")
+        code = campaign.carry_out(writer, engine, planned.expected, progress, finish, "run")
+        return code, folder
 
 
 def resume(path: Path, *, form: str, report: bool, quiet: bool) -> int:

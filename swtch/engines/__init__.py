@@ -82,6 +82,12 @@ TRAITS: Final[Mapping[EngineName, Traits]] = {
     "exact": Traits(opener="swtch.engines.exact:opened", guest=True, counting=True),
 }
 
+# What swtch-probe can do, as it names them itself (probes/main.c).
+PROBES: Final = (
+    *("scenario", "gantt", "scaling", "preemption", "floor", "starvation", "locks", "ring"),
+    *("calls", "sync", "queue", "wakeup", "io", "pair-overhead", "interrupt-overhead", "token"),
+)
+
 # Programs of other runtimes by the same protocol, beside the probe where they were built.
 PEERS: Final[Mapping[Model, str]] = {
     "go": "swtch-probe-go",

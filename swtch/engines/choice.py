@@ -198,7 +198,7 @@ def shares(
     made: list[Share] = []
     for member in members(engine):
         models = tuple(m for m in asked or known if _has(member, m))
-        mine = [e for e in chosen if set(e.models) & set(models)]
+        mine = [e for e in chosen if set(e.models) & set(models) and _takes(member, e)]
         if made and not TRAITS[made[0].engine.name].guest:
             more = set(models) - set(made[0].models)
             mine = [e for e in mine if set(e.models) & more]
@@ -209,6 +209,11 @@ def shares(
                 f"--engine {member.name} measures nothing that {made[0].engine.name} does not;"
                 " leave it out."
             )
+    if not made and (alone := [e.name for e in chosen if e.program]):
+        raise RequestError(
+            f"{alone[0]} has a probe program of its own, which runs on the machine itself:"
+            " leave --engine out."
+        )
     for peer in PEERS:
         if asked and peer in asked and not any(peer in share.models for share in made):
             raise CannotError(f"{peer} needs {_needs(peer)}.")
@@ -242,6 +247,11 @@ def _without_kthread(made: Sequence[Share], lacking: Set[Model]) -> str:
     if any(TRAITS[share.engine.name].guest for share in made):
         return "kthread is not measured: no kernel module could be built for these guests"
     return "kthread is not measured: it needs a kernel module; --engine native,vm has it in a guest"
+
+
+def _takes(engine: Engine, experiment: Experiment) -> bool:
+    """A guest has no program of the user's."""
+    return not (experiment.program and TRAITS[engine.name].guest)
 
 
 def _has(engine: Engine, model: Model) -> bool:

@@ -43,6 +43,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from swtch import own
 from swtch.engines import PEERS, Engine, Outcome, disturbance
 from swtch.engines.protocol import ProbeError, read_result
 from swtch.errors import CannotError, os_error_text
@@ -166,7 +167,8 @@ class NativeEngine:
             os.write(files[0], msgspec.json.encode(request))
             os.lseek(files[0], 0, os.SEEK_SET)
             peer = PEERS.get(trial.model)
-            program = self.probe.with_name(peer) if peer else self.probe
+            probe = str(self.probe.with_name(peer) if peer else self.probe)
+            program = own.program(trial.experiment) or (probe,)
             process = self._start(program, files, invocation.seed)
             try:
                 self._bound(process.pid, trial.timeout_s)
@@ -189,14 +191,16 @@ class NativeEngine:
             raise _EndedProbeError(line, stdout, stderr)
         return stdout, stderr, returncode
 
-    def _start(self, program: Path, files: list[int], seed: int) -> subprocess.Popen[bytes]:
+    def _start(
+        self, program: Sequence[str], files: list[int], seed: int
+    ) -> subprocess.Popen[bytes]:
         environment = dict(os.environ)
         environment[PAD] = "x" * random.Random(seed).randrange(PAD_MAX)
         if self._is_stopped():
             raise ProbeError("interrupted")
         try:
             process = subprocess.Popen(
-                [str(program)],
+                program,
                 stdin=files[0],
                 stdout=files[1],
                 stderr=files[2],

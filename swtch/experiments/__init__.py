@@ -14,9 +14,13 @@ Invariants:
 - Published figures live here as data beside the trials they belong to, each
   with the table it comes from.
 
-Rejected: a registry dictionary (two places to edit), entry points (start-up
-time, and no third party has asked), definitions in TOML (the interesting part
-of a definition is the rule for what to do when the machine has fewer CPUs).
+Experiments from outside the package, a user's file or an installed package, are
+registered by ``swtch.own`` and found here by name like any other; what is done when
+nothing is named is the package's own.
+
+Rejected: a registry dictionary (two places to edit), definitions in TOML (the
+interesting part of a definition is the rule for what to do when the machine has fewer
+CPUs).
 """
 
 from __future__ import annotations
@@ -25,8 +29,10 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Literal
 
+from swtch import own
 from swtch.engines import TRAITS, Clock
 from swtch.errors import RequestError, did_you_mean
 from swtch.records import Depth, Engine, Model, Published, Sample, Scalar, Trial
@@ -107,10 +113,13 @@ def notes(*lines: str) -> str:
 class Metric:
     """A number computed from one sample's values; None where they do not have it.
 
-    ``told`` takes the place of ``of`` where the threads, too, are needed for it.
+    ``told`` takes the place of ``of`` where the threads, too, are needed for it. ``source``
+    names the value where it is that alone, times ``scale``.
     """
 
     unit: str
+    source: str = ""
+    scale: float = 1.0
     of: Callable[[Mapping[str, float | int]], float | None] = lambda _: None
     told: Callable[[Sample], float | None] | None = None
 
@@ -122,7 +131,7 @@ def value(name: str, unit: str, scale: float = 1.0) -> Metric:
         found = values.get(name)
         return None if found is None else found * scale
 
-    return Metric(unit=unit, of=scaled)
+    return Metric(unit=unit, source=name, scale=scale, of=scaled)
 
 
 def timed(**sources: str) -> dict[str, Metric]:
@@ -168,7 +177,8 @@ class Experiment:
     line what a setting leaves out or does less of than the study, without a full stop; it
     says nothing where that is nothing. ``main`` is what its trials are compared by
     (``main_of``): one for all, or where they measure different things a function of the
-    trial. It is fixed before anything is measured.
+    trial. It is fixed before anything is measured. ``program`` is a probe program of its
+    own, with arguments, in place of swtch-probe (swtch.own).
     """
 
     name: str
@@ -186,6 +196,7 @@ class Experiment:
     series: tuple[str, ...] = ()
     shortened: Callable[[Setting], str] = lambda _: ""
     main: Mains | Callable[[Trial], Mains] = field(default_factory=dict)
+    program: tuple[str, ...] = ()
 
     def main_of(self, trial: Trial, clock: Clock) -> Main | None:
         """What the trial is compared by; None where that clock has no answer."""
@@ -198,26 +209,34 @@ class Experiment:
         return "Beyond the studies" if self.study == BEYOND else f"Study {self.study}"
 
 
+@cache
 def names() -> tuple[str, ...]:
-    """All experiment names, without importing any."""
+    """The names of all that the package has, without importing any."""
     found = (module.name for module in pkgutil.iter_modules(__path__))
     return tuple(sorted(name.replace("_", "-") for name in found if name[0] != "_"))
 
 
-def get(name: str) -> Experiment:
-    """The experiment called `name`; raises RequestError if there is none."""
-    known = names()
-    if name not in known:
-        raise RequestError(
-            f"there is no experiment {name!r}.{did_you_mean(name, known)}"
-            f" 'swtch list' shows them all: {', '.join(known)}."
-        )
+def find(name: str) -> Experiment | None:
+    """The experiment called `name`, of the package's or registered from outside."""
+    if name not in names():
+        return own.find(name)
     module = importlib.import_module(f"{__name__}.{name.replace('-', '_')}")
     experiment = module.EXPERIMENT
     assert isinstance(experiment, Experiment) and experiment.name == name
     return experiment
 
 
+def get(name: str) -> Experiment:
+    """The same, of installed packages too; raises RequestError if there is none."""
+    found = find(name) or own.search(name)
+    if found is None:
+        raise RequestError(
+            f"there is no experiment {name!r}.{did_you_mean(name, names())}"
+            f" 'swtch list' shows them all: {', '.join(names())}."
+        )
+    return found
+
+
 def every() -> tuple[Experiment, ...]:
-    """All experiments, by study and then by name."""
+    """All of the package's, by study and then by name."""
     return tuple(sorted((get(name) for name in names()), key=lambda e: (e.study, e.name)))

@@ -34,6 +34,7 @@ COLOURS = {
     "boost": "#A6761D",
     "tokio": "#C0392B",
     "java": "#7F8C8D",
+    "own": "#4E5D9C",
 }
 INK = "#010203"  # stands for currentColor until the SVG is made
 WIDTH = 560
@@ -154,7 +155,7 @@ def figure(
 
 def place_suffix(place: Place) -> str:
     """What makes a figure's id unique among places; nothing on the machine itself."""
-    if place == Place("native"):
+    if place.home:
         return ""
 
     # A guest's name comes from the run; in an id it must be neither markup nor ambiguous.

@@ -15,6 +15,8 @@ import importlib.util
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol, cast
 
+from swtch import own
+
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
@@ -57,6 +59,8 @@ class Chapter(Protocol):
 
 def chapter(experiment: str) -> Chapter:
     """The chapter of the experiment called `experiment`."""
+    if (outside := own.chapter(experiment)) is not None:
+        return cast("Chapter", outside)
     name = f"{__name__}.{experiment.replace('-', '_')}"
     if importlib.util.find_spec(name) is None:
         from swtch.report.chapters.plain import Plain

@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Foreign code behind a guard: what it raises becomes one line, and the rest goes on.
+
+Functions of an experiment's file are wrapped once, where the file is loaded, so that no
+caller has to think of it. Each fault is one line that names file, line, function and
+error; the command line prints it at its end and leaves with status 4. A notice is a line
+of the same kind that changes no status.
+
+- ``trials`` raises RequestError: nothing is measured yet.
+- a metric is missing from that sample, a trial without its main metric is not compared.
+- a claim's check gives "not measurable here", with the line as its reason.
+- a chapter's tables become the plain ones, its figures and sentences none.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+
+from swtch.engines import PROBES
+from swtch.errors import RequestError
+from swtch.records import Sample, Trial
+
+if TYPE_CHECKING:
+    from swtch.claims import Claim, Evidence, Ruling
+    from swtch.experiments import Experiment, Mains, Metric, Setting
+
+_faults: dict[str, None] = {}
+_notices: dict[str, None] = {}
+# More of them say the same of other samples.
+MOST = 20
+
+
+def faults() -> tuple[str, ...]:
+    """What foreign code got wrong so far, a line each."""
+    return tuple(_faults)[:MOST]
+
+
+def notices() -> tuple[str, ...]:
+    return tuple(_notices)
+
+
+def notice(line: str) -> None:
+    """Something to be said of foreign code that is no fault."""
+    _notices[_legible(line)] = None
+
+
+def _legible(line: str) -> str:
+    """One line that does not steer a terminal: paths and errors may hold anything."""
+    from swtch.report import legible
+
+    return legible.text(" ".join(line.split()))
+
+
+def clear() -> None:
+    """No faults and notices any more."""
+    _faults.clear()
+    _notices.clear()
+
+
+@dataclass(frozen=True)
+class Where:
+    """The file that foreign code is from: as people call it, and as tracebacks do."""
+
+    label: str
+    file: str
+
+    def line(self, what: str, error: BaseException) -> str:
+        """One line for what was raised."""
+        number = error.lineno if isinstance(error, SyntaxError) else _last(error, self.file)
+        at = f"{self.label}, line {number}" if number else self.label
+        text = " ".join(str(error.msg if isinstance(error, SyntaxError) else error).split())
+        return f"{at}: {what}: {type(error).__name__}" + (f": {text}" if text else "")
+
+    def fault(self, what: str, error: BaseException) -> str:
+        """The same, to be said at the end."""
+        line = _legible(self.line(what, error))
+        _faults[line] = None
+        return line
+
+
+def _last(error: BaseException, file: str) -> int:
+    """The line of `file` where it was raised, or that called what raised it."""
+    number = 0
+    trace: TracebackType | None = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == file:
+            number = trace.tb_lineno
+        trace = trace.tb_next
+    return number
+
+
+class NotAsExpectedError(Exception):
+    """Foreign code gave something of another kind."""
+
+
+def _expect(right: bool, text: str) -> None:
+    if not right:
+        raise NotAsExpectedError(text)
+
+
+# ---- an experiment ----
+
+
+def experiment(one: Experiment, where: Where) -> Experiment:
+    """`one` with its functions guarded."""
+    metrics = {name: _metric(one.name, name, made, where) for name, made in one.metrics.items()}
+    return replace(
+        one,
+        trials=_trials(one, where),
+        metrics=metrics,
+        shortened=_shortened(one, where),
+        main=_main(one, where) if callable(one.main) else one.main,
+    )
+
+
+def _shortened(one: Experiment, where: Where) -> Callable[[Setting], str]:
+    def shortened(setting: Setting) -> str:
+        try:
+            return str(one.shortened(setting))
+        except Exception as error:
+            where.fault(f"shortened() of {one.name}", error)
+            return ""
+
+    return shortened
+
+
+def _main(one: Experiment, where: Where) -> Callable[[Trial], Mains]:
+    def main(trial: Trial) -> Mains:
+        try:
+            made = dict(cast(Any, one.main)(trial))
+            for answer in made.values():
+                _expect(isinstance(answer, Main), f"gave {answer!r:.60}, which is no Main")
+        except Exception as error:
+            where.fault(f"main() of {one.name}", error)
+            return {}
+        return made
+
+    from swtch.experiments import Main
+
+    return main
+
+
+def _trials(one: Experiment, where: Where) -> Callable[[Setting], tuple[Trial, ...]]:
+    def trials(setting: Setting) -> tuple[Trial, ...]:
+        try:
+            made = tuple(one.trials(setting))
+            _check_trials(one, setting, made)
+        except Exception as error:
+            raise RequestError(where.line(f"trials() of {one.name}", error)) from None
+        return made
+
+    return trials
+
+
+def _check_trials(one: Experiment, setting: Setting, made: Sequence[Trial]) -> None:
+    seen: set[str] = set()
+    for trial in made:
+        _expect(isinstance(trial, Trial), f"gave {trial!r:.60}, which is no Trial")
+        try:
+            msgspec.convert(msgspec.to_builtins(trial), Trial)
+            msgspec.json.encode(trial.probe)
+        except (msgspec.ValidationError, TypeError) as error:
+            raise NotAsExpectedError(f"trial {trial.id!r}: {error}") from None
+        name = f"trial {trial.id!r}"
+        _expect(
+            trial.experiment == one.name and trial.id.startswith(f"{one.name}/"),
+            f"{name} must be of experiment {one.name!r}, and its id begin with '{one.name}/'",
+        )
+        _expect(trial.id not in seen, f"{name} is there twice")
+        seen.add(trial.id)
+        _expect(trial.engine == setting.engine, f"{name} is not of the setting's engine")
+        _expect(trial.model in one.models, f"{name}: {trial.model} is none of its models")
+        _expect(trial.probe.get("model") == trial.model, f"{name}: its probe has another model")
+        cpus = trial.probe.get("cpus", [])
+        _expect(
+            isinstance(cpus, (list, tuple)) and set(cpus) <= set(setting.cpus),
+            f"{name}: cpus {cpus!r} are not of the setting's {list(setting.cpus)}",
+        )
+        if not one.program:
+            _expect(
+                trial.probe.get("probe") in PROBES,
+                f"{name}: there is no probe {trial.probe.get('probe')!r};"
+                f" known are {', '.join(PROBES)}",
+            )
+            _expect(trial.model != "own", f"{name}: model own is for a program of your own")
+
+
+def _metric(of: str, name: str, metric: Metric, where: Where) -> Metric:
+    def guarded(function: Callable[[Any], Any]) -> Callable[[Any], float | None]:
+        def value(argument: Any) -> float | None:
+            try:
+                made = function(argument)
+                if made is None:
+                    return None
+                right = isinstance(made, (int, float)) and not isinstance(made, bool)
+                _expect(right and math.isfinite(made), f"gave {made!r:.60}, which is no number")
+            except Exception as error:
+                where.fault(f"metric {name} of {of}", error)
+                return None
+            return float(made) if isinstance(made, float) else int(made)
+
+        return value
+
+    values: Callable[[Mapping[str, float | int]], float | None] = guarded(metric.of)
+    told: Callable[[Sample], float | None] | None = guarded(metric.told) if metric.told else None
+    return replace(metric, of=values, told=told)
+
+
+# ---- a claim ----
+
+
+def claim(one: Claim, where: Where) -> Claim:
+    """`one` with its check guarded."""
+    from swtch.claims import Ruling, missing
+
+    def check(evidence: Evidence) -> Ruling:
+        try:
+            ruling = one.check(evidence)
+            _expect(isinstance(ruling, Ruling), f"gave {ruling!r:.60}, which is no Ruling")
+        except Exception as error:
+            return missing(where.fault(f"check of claim {one.id}", error))
+        return ruling
+
+    return replace(one, check=check)
+
+
+# ---- a chapter ----
+
+
+class Chapter:
+    """A chapter of foreign code, with the plain one to fall back on."""
+
+    def __init__(self, name: str, own: Any, where: Where) -> None:
+        self._name = name
+        self._own = own
+        self._where = where
+
+    def figures(self, story: Any) -> list[Any]:
+        from swtch.report.charts import Figure
+
+        return self._ask("figures", story, list, Figure)
+
+    def tables(self, story: Any) -> list[Any]:
+        from swtch.report.tables import Row, Table
+
+        def right(table: Any) -> bool:
+            rows = [row for row in table.rows if isinstance(row, Row)]
+            cells = [cell for row in rows for cell in row.cells]
+            return len(rows) == len(table.rows) and all(isinstance(cell, str) for cell in cells)
+
+        return self._ask("tables", story, self._plain().tables, Table, right)
+
+    def terminal(self, story: Any) -> list[Any]:
+        return self._ask("terminal", story, self._plain().terminal, object)
+
+    def said(self, story: Any) -> list[Any]:
+        return self._ask("said", story, list, str)
+
+    def _plain(self) -> Any:
+        from swtch.report.chapters.plain import Plain
+
+        return Plain(self._name)
+
+    def _ask(
+        self,
+        part: str,
+        story: Any,
+        instead: Callable[..., list[Any]],
+        kind: type,
+        right: Callable[[Any], bool] = lambda _: True,
+    ) -> list[Any]:
+        function = getattr(self._own, part, None)
+        default = (story,) if instead is not list else ()
+        if function is None:
+            return instead(*default)
+        try:
+            made = list(function(story))
+            for one in made:
+                _expect(isinstance(one, kind) and right(one), f"gave {one!r:.60}")
+        except Exception as error:
+            self._where.fault(f"{part}() of the chapter of {self._name}", error)
+            return instead(*default)
+        return made
