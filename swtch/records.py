@@ -237,6 +237,11 @@ class Published(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     bound: Literal["upper", "lower"] | None = None
 
+    @property
+    def sign(self) -> str:
+        """What stands before the figure: a bound's sign, or nothing."""
+        return {"upper": "≤ ", "lower": "≥ ", None: ""}[self.bound]
+
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """What became of one claim on this machine.

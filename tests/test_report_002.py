@@ -36,7 +36,7 @@ KINDS: tuple[tuple[Model, str], ...] = (
 PAIR, INTERRUPT = chapter("pair-overhead"), chapter("interrupt-overhead")
 
 
-def both(scene: Scene, where: Mapping[str, Any], numbers: tuple[int, ...] = (33, MOST)) -> Scene:
+def both(scene: Scene, where: Mapping[str, Any], numbers: tuple[int, ...] = (39, MOST)) -> Scene:
     for pair in ("sort+deflate", "aes+crc"):
         for model, space in KINDS:
             for n in numbers:
@@ -81,8 +81,8 @@ def test_everything_is_drawn_and_listed(name: str, tmp_path: Path) -> None:
     kinds = ["kthread", "kthread-mm", "process", "pthread", "uthread", "coroutine"]
     assert sorted(cells(results, "thread")) == sorted(kinds * 2)
     assert unit in results.caption
-    assert by_n.columns[2:] == ("n = 33", "n = 99")
-    assert "–" not in "".join(cells(by_n, "n = 33"))
+    assert by_n.columns[2:] == ("n = 39", "n = 99")
+    assert "–" not in "".join(cells(by_n, "n = 39"))
     assert "48 us" in cells(published, "figure")
     measured, _ = INTERRUPT.tables(told)
     assert sorted(set(cells(measured, "thread"))) == ["kthread", "process", "pthread", "uthread"]
@@ -97,7 +97,7 @@ def test_an_emulated_figure_says_that_it_has_no_caches(tmp_path: Path) -> None:
 
 def test_the_subject_is_named(tmp_path: Path) -> None:
     scene = Scene()
-    for n in (33, MOST):
+    for n in (39, MOST):
         switched(scene, "aes+crc", n, (1.0, 2.0), model="uthread", space="shared")
     interrupted(scene, "aes", 49, 1.0, model="uthread")
     told = story(scene, tmp_path)
@@ -127,8 +127,8 @@ def test_one_number_has_no_slope(tmp_path: Path) -> None:
 
 def test_a_very_wide_interval_does_not_dwarf_the_curves(tmp_path: Path) -> None:
     scene = Scene()
-    switched(scene, "aes+crc", 33, (20.0, 20.0), count=6)
-    switched(scene, "aes+crc", 66, (20.0, 20.0), count=6)
+    switched(scene, "aes+crc", 39, (20.0, 20.0), count=6)
+    switched(scene, "aes+crc", 69, (20.0, 20.0), count=6)
     # A median of 40, and an interval of hundreds of thousands.
     switched(scene, "aes+crc", MOST, (20.0, 20.0), count=6, share=10_000)
     figure = PAIR.figures(story(scene, tmp_path))[0]

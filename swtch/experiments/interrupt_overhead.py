@@ -21,10 +21,14 @@ from swtch.experiments import Experiment, Main, Metric, PublishedKey, Setting, v
 from swtch.experiments.pair_overhead import (
     STEPS,
     difference,
+    faithful,
     in_both_units,
+    in_cycles,
     measuring,
-    models,
+    note_of,
+    numbers,
     share,
+    total,
     work,
 )
 from swtch.records import Model, Published, Scalar, Trial
@@ -34,15 +38,9 @@ MODELS: Final[tuple[Model, ...]] = ("pthread", "process", "kthread", "uthread")
 TASKS: Final = tuple(STEPS)
 QUICK_TASKS: Final = ("sort", "aes")
 MOST: Final = 49
+PAPER_INTERRUPTS: Final = tuple(range(4, MOST + 1, 5))
 INTERRUPTS: Final = (9, 24, MOST)
-QUICK_INTERRUPTS: Final = (24, MOST)
-
-QUICK_NOTE: Final = "quick: two of the study's four tasks, 24 and 49 interrupts"
-GUEST_QUICK_NOTE: Final = f"{QUICK_NOTE}; in the guest kernel threads and processes"
-EXACT_NOTE: Final = (
-    "each invocation is a boot, so two of the study's four tasks, 24 and 49 interrupts; there are"
-    " no caches either, so what is indirect is instructions only"
-)
+QUICK_INTERRUPTS: Final = (9, MOST)
 
 _SECTION: Final = "study 002, section 4.2, n = 49"
 PUBLISHED: Final[Mapping[PublishedKey, Published]] = {
@@ -80,59 +78,65 @@ METRICS: Final[Mapping[str, Metric]] = {
         }
     ),
     **difference("direct", "indirect"),
+    "added_kilocycles": in_cycles(total("total_ns")),
+    "indirect_kilocycles": in_cycles(total("indirect_ns")),
     "added_percent": Metric(unit="%", of=_added_percent),
     "run_ms": value("r_ns", "ms", 1e-6),
     "run_mi": value("r_instructions", "million instructions", 1e-6),
 }
 
 
-def sizes(setting: Setting) -> tuple[tuple[str, ...], tuple[int, ...], str]:
-    """The tasks and the numbers of interrupts to measure, and why not all."""
-    if setting.engine == "exact":
-        return QUICK_TASKS, QUICK_INTERRUPTS, EXACT_NOTE
-    if setting.quick:
-        note = GUEST_QUICK_NOTE if setting.engine == "vm" else QUICK_NOTE
-        return QUICK_TASKS, QUICK_INTERRUPTS, note
-    return TASKS, INTERRUPTS, ""
+def sizes(setting: Setting) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """The tasks and the numbers of interrupts to measure."""
+    if setting.counting or setting.quick:
+        return QUICK_TASKS, QUICK_INTERRUPTS
+    return TASKS, PAPER_INTERRUPTS if faithful(setting) else INTERRUPTS
+
+
+def shortened(setting: Setting) -> str:
+    """What this setting leaves out, in one line."""
+    if setting.counting:
+        return (
+            "two of the study's four tasks, 9 and 49 interrupts: each invocation is a boot; and"
+            " instructions know no caches"
+        )
+    if faithful(setting):
+        return ""
+    less = "a thirtieth of the study's work (in cycles), "
+    less += "no caches to evict" if setting.guest else "caches evicted up to 16 MiB"
+    if not setting.quick:
+        return f"9, 24 and 49 interrupts, {less}"
+    only = "; in the guest kernel threads only" if setting.guest else ""
+    return f"two of the study's four tasks, 9 and 49 interrupts, {less}{only}"
+
+
+def models(setting: Setting) -> tuple[Model, ...]:
+    """Those that this setting measures; in a quick guest only what nobody else has."""
+    few = setting.quick and setting.guest and not setting.counting and "kthread" in setting.models
+    return tuple(
+        model for model in MODELS if model in setting.models and (not few or model == "kthread")
+    )
 
 
 def _trial(task: str, n: int, model: Model, setting: Setting) -> Trial:
-    *_, note = sizes(setting)
     policy = "fifo" if model == "kthread" else setting.policy
     factors: dict[str, Scalar] = {"task": task, "n": n, "cpus_used": 1, "policy": policy}
-    probe = {
-        "schema": 1,
-        "probe": NAME,
-        "model": model,
-        **work(task, "a"),
-        "n": n,
-        **measuring(setting),
-        "cpus": [setting.cpus[0]],
-        "policy": policy,
-        "seed": 0,
-    }
+    probe = setting.probe(NAME, model, **work(task, "a", setting), n=n, **measuring(setting))
+    probe["policy"] = policy
     if model == "uthread":
         probe["tick_ns"] = 0
-    return Trial(
-        id=f"{NAME}/{task}/{n}/{model}",
-        experiment=NAME,
-        model=model,
-        engine=setting.engine,
-        factors=factors,
-        probe=probe,
-        note=note,
-        timeout_s=setting.timeout_s,
-    )
+    return setting.trial(NAME, f"{task}/{n}/{model}", probe, factors, note_of(setting))
 
 
 def trials(setting: Setting) -> tuple[Trial, ...]:
     """Every task with every number of interrupts and every model."""
-    tasks, interrupts, _ = sizes(setting)
+    tasks, interrupts = sizes(setting)
     return tuple(
         _trial(task, n, model, setting)
         for task in tasks
         for n in interrupts
-        for model in models(MODELS, setting)
+        for model in models(setting)
+        if n in numbers(interrupts, INTERRUPTS, model, setting)
     )
 
 
@@ -143,9 +147,11 @@ EXPERIMENT = Experiment(
     question="What do interrupts cost a task beyond the time in which they are handled?",
     models=MODELS,
     seconds=0.1,
-    seconds_at={("native", "quick"): 0.11, ("vm", "quick"): 0.25},
+    seconds_at={("native", "quick"): 0.11, ("native", "paper"): 2.2, ("vm", "quick"): 0.25},
+    repeats={"paper": 10},
     trials=trials,
     published=PUBLISHED,
     metrics=METRICS,
     main={"time": Main("direct_us"), "instructions": Main("direct_instructions")},
+    shortened=shortened,
 )

@@ -6,26 +6,30 @@ n = 1, R' for n, and C one switch by itself from cold caches:
 
     indirect I = R' - (R - C) - n C
 
-which falls apart into what each task loses and what the switches inflate. The
-tasks are those of the study: bubble sort of data the size of L1d, deflate, AES,
-CRC; all six pairs of them.
+which falls apart into what each task loses (A and B) and what the switches inflate. What
+the tasks lose and what the switches take in R' need no C, and claims are about those. The
+tasks are those of the study: bubble sort of data the size of L1d, deflate, AES, CRC; all
+six pairs of them.
 
 In the kernel (kthread) the hand-over is a wake-up and schedule() by SCHED_FIFO
 threads, once as kernel threads are, without an address space to switch, and once
 with the address spaces of two processes (``space``); the study's tasks had their
-own. In user space the same tasks are processes, pthreads and uthreads.
+own. In user space the same tasks are processes, pthreads and uthreads. The study used
+no scheduler: its tasks call one another. SCHED_BATCH is the nearest that everybody
+may have, for there a woken thread does not preempt its waker.
 
-The study's tasks take 3 to 4 s each, its switch 48 us. Here a switch is so much
-cheaper that work of seconds would bury 99 of them: tasks take about 4 ms.
+The study's tasks take 3 to 4 s of 120 MHz, its switch 48 us. A switch is cheaper today
+even in cycles, and so much work would bury 99 of them: tasks take about a thirtieth of
+those cycles, but at depth *paper*, which does what the study did.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Any, Final
 
 from swtch.experiments import Experiment, Main, Metric, PublishedKey, Setting, value
-from swtch.records import Engine, Model, Published, Scalar, Trial
+from swtch.records import Depth, Engine, Model, Published, Scalar, Trial
 
 NAME: Final = "pair-overhead"
 MODELS: Final[tuple[Model, ...]] = ("pthread", "process", "kthread", "uthread", "coroutine")
@@ -41,35 +45,37 @@ PAIRS: Final = (
 )
 QUICK_PAIRS: Final = (PAIRS[0], PAIRS[2])
 MOST: Final = 99
-SWITCHES: Final = (9, 33, 66, MOST)
-QUICK_SWITCHES: Final = (33, MOST)
+# With one switch R' is R. The study's figures have no marks; these make their curves.
+PAPER_SWITCHES: Final = (1, *range(9, MOST + 1, 10))
+SWITCHES: Final = (9, 39, 69, MOST)
+QUICK_SWITCHES: Final = (9, MOST)
 
 # About 4 ms each on a CPU of 2023, and at least one step for each of 50 parts.
 STEPS: Final[Mapping[str, int]] = {"sort": 55, "deflate": 200, "aes": 50, "crc": 80}
-SORT_BYTES: Final = 32_768  # the smallest L1 data cache still made
+# So many times that is what 3 to 4 s of 120 MHz are, in cycles.
+PAPER_STEPS: Final = 30
+GRAIN: Final = 16_384
+SORT_BYTES: Final = 32_768  # where the machine does not say, the smallest L1d still made
+SORT_BYTES_MOST: Final = 1 << 20
 STREAM_BYTES: Final = 1 << 20
+PAPER_STREAM_BYTES: Final = 8 << 20  # beyond L2, too
+# The study emptied its caches. Beyond the last one this takes up to a second, thirty
+# times an invocation; 16 MiB are beyond L2, and enough for a kernel's path to be gone.
 EVICT_BYTES: Final = 16 << 20
+EVICT_BYTES_MOST: Final = 1 << 30
+LLC_BYTES: Final = 64 << 20  # where the machine does not say
 # Odd, for a median; the study's were five.
-REPEAT: Final = 9
-QUICK_REPEAT: Final = 5
+REPEAT: Final[Mapping[Depth, int]] = {"quick": 7, "normal": 9, "paper": 5}
 ROUNDS: Final = 100
 
 # An emulated processor is some twenty times slower, and has no caches.
 GUEST_EVICT_BYTES: Final = 2 << 20
 GUEST_REPEAT: Final = 5
 GUEST_QUICK_REPEAT: Final = 3
-# A quick run in a guest compares kernel threads with what the kernel knows, too.
-GUEST_QUICK_MODELS: Final[tuple[Model, ...]] = ("process", "kthread")
-
-QUICK_NOTE: Final = "quick: two of the study's six pairs, 33 and 99 switches"
-GUEST_QUICK_NOTE: Final = f"{QUICK_NOTE}; in the guest kernel threads and processes"
-EXACT_NOTE: Final = (
-    "each invocation is a boot, so two of the study's six pairs, 33 and 99 switches; there are no"
-    " caches either, so what is indirect is instructions only"
-)
 
 _FIGURE_2: Final = "study 002, section 3.2 on figure 2"
 _FIGURE_3: Final = "study 002, section 3.2 on figure 3"
+_SECTION: Final = "study 002, section 3.2"
 
 
 def case_of(pair: tuple[str, str]) -> str:
@@ -78,30 +84,37 @@ def case_of(pair: tuple[str, str]) -> str:
 
 
 def _published() -> dict[PublishedKey, Published]:
+    at_most = f"{_SECTION}, n = {MOST}"
     figures: dict[PublishedKey, Published] = {
-        ("C", "kthread", "direct_us"): Published(
-            value=48, unit="us", source="study 002, section 3.2"
-        )
+        ("C", "kthread", "direct_us"): Published(value=48, unit="us", source=_SECTION),
+        ("all", "kthread", "switches_us"): Published(value=4_750, unit="us", source=at_most),
     }
     for pair, indirect_us, seconds in (("sort+deflate", 10_300, 7.159), ("aes+crc", 6_900, 6.6)):
         figures[pair, "kthread", "indirect_us"] = Published(
-            value=indirect_us, unit="us", source=f"{_FIGURE_2}, n = 99"
+            value=indirect_us, unit="us", source=f"{_FIGURE_2}, n = {MOST}"
         )
         figures[pair, "kthread", "run_s"] = Published(value=seconds, unit="s", source=_FIGURE_2)
     for pair, share in (("sort+deflate", 0.14), ("aes+crc", 0.10), ("aes+deflate", 0.18)):
         figures[pair, "kthread", "indirect_percent"] = Published(
-            value=share, unit="%", source=f"{_FIGURE_2}, n = 99"
+            value=share, unit="%", source=f"{_FIGURE_2}, n = {MOST}"
         )
     for which, share in (("least", 0.17), ("most", 0.25)):
         figures[which, "kthread", "added_percent"] = Published(
-            value=share, unit="%", source="study 002, section 3.2, n = 99, direct and indirect"
+            value=share, unit="%", source=f"{at_most}, direct and indirect"
         )
-    for task, indirect_us in (("crc", 2_000), ("sort", 2_500), ("aes", 7_000), ("deflate", 7_000)):
-        figures[task, "kthread", "share_us"] = Published(
-            value=indirect_us,
-            unit="us",
-            source=f"{_FIGURE_3}, n = 99: crc below 2 ms, aes and deflate between 6 and 8 ms",
-        )
+    of_tasks = f"{_FIGURE_3}, n = {MOST}"
+    figures["crc", "kthread", "share_us"] = Published(
+        value=2_000, unit="us", bound="upper", source=f"{of_tasks}: below 2 ms"
+    )
+    figures["sort", "kthread", "share_us"] = Published(value=2_500, unit="us", source=of_tasks)
+    for task in ("aes", "deflate"):
+        for case, us, bound in ((task, 8_000, "upper"), (f"{task}, least", 6_000, "lower")):
+            figures[case, "kthread", "share_us"] = Published(
+                value=us,
+                unit="us",
+                bound="upper" if bound == "upper" else "lower",
+                source=f"{of_tasks}: aes and deflate vary between 6 and 8 ms",
+            )
     return figures
 
 
@@ -134,21 +147,48 @@ def difference(a: str, b: str) -> dict[str, Metric]:
     return {"excess_us": of("ns", 1e-3), "excess_instructions": of("instructions", 1)}
 
 
-def _added(unit: str) -> Callable[[Mapping[str, float | int]], float | None]:
-    """Direct and indirect together: R' - (R - C)."""
+Values = Mapping[str, float | int]
+Compute = Callable[[Values], float | None]
 
-    def computed(values: Mapping[str, float | int]) -> float | None:
-        if f"rn_{unit}" not in values:
+
+def total(*names: str, scale: float = 1.0) -> Compute:
+    """The sum of these of a sample's values; None where one is missing."""
+
+    def computed(values: Values) -> float | None:
+        if not all(name in values for name in names):
             return None
-        return values[f"rn_{unit}"] - values[f"r_{unit}"] + values[f"c_cold_{unit}"]
+        return sum(values[name] for name in names) * scale
 
     return computed
 
 
-def _between(unit: str, scale: float) -> Callable[[Mapping[str, float | int]], float | None]:
+def _lost(unit: str, scale: float = 1.0) -> Compute:
+    """What both tasks lost: A and B."""
+    return total(f"indirect_a_{unit}", f"indirect_b_{unit}", scale=scale)
+
+
+def _added(unit: str, scale: float = 1.0) -> Compute:
+    """Direct and indirect together: what the tasks lost, and what all switches took."""
+    parts = f"indirect_a_{unit}", f"indirect_b_{unit}", f"rn_switch_{unit}"
+    return total(*parts, scale=scale)
+
+
+def _excess(unit: str, scale: float = 1.0) -> Compute:
+    """What the tasks lost less what the switches took."""
+
+    def computed(values: Values) -> float | None:
+        lost = _lost(unit)(values)
+        if lost is None or f"rn_switch_{unit}" not in values:
+            return None
+        return (lost - values[f"rn_switch_{unit}"]) * scale
+
+    return computed
+
+
+def _between(unit: str, scale: float) -> Compute:
     """One switch between the tasks, as it is in R'."""
 
-    def computed(values: Mapping[str, float | int]) -> float | None:
+    def computed(values: Values) -> float | None:
         if f"rn_switch_{unit}" not in values or not values.get("n"):
             return None
         return values[f"rn_switch_{unit}"] * scale / values["n"]
@@ -156,9 +196,14 @@ def _between(unit: str, scale: float) -> Callable[[Mapping[str, float | int]], f
     return computed
 
 
-def _added_us(values: Mapping[str, float | int]) -> float | None:
-    added = _added("ns")(values)
-    return None if added is None else added / 1e3
+def in_cycles(of: Compute) -> Metric:
+    """A time in ns as thousands of this processor's cycles."""
+
+    def computed(values: Values) -> float | None:
+        ns, cycle_ps = of(values), values.get("cycle_ps")
+        return None if ns is None or not cycle_ps else ns / cycle_ps
+
+    return Metric(unit="thousand cycles", of=computed)
 
 
 def share(part: float, whole: float) -> float | None:
@@ -166,11 +211,12 @@ def share(part: float, whole: float) -> float | None:
     return 100 * part / whole if whole else None
 
 
-def _added_percent(values: Mapping[str, float | int]) -> float | None:
+def _added_percent(values: Values) -> float | None:
     for unit in ("ns", "instructions"):
         added = _added(unit)(values)
         if added is not None:
-            return share(added, values[f"r_{unit}"] - values[f"c_cold_{unit}"])
+            # R' less that is the tasks by themselves.
+            return share(added, values[f"rn_{unit}"] - added)
     return None
 
 
@@ -184,46 +230,93 @@ METRICS: Final[Mapping[str, Metric]] = {
             "share_a": "indirect_a",
             "share_b": "indirect_b",
             "inflation": "indirect_switch",
+            "switches": "rn_switch",
         }
     ),
-    **difference("indirect", "direct"),
+    "lost_us": Metric(unit="us", of=_lost("ns", 1e-3)),
+    "lost_instructions": Metric(unit="instructions", of=_lost("instructions")),
+    "lost_kilocycles": in_cycles(_lost("ns")),
+    "excess_us": Metric(unit="us", of=_excess("ns", 1e-3)),
+    "excess_instructions": Metric(unit="instructions", of=_excess("instructions")),
     "between_us": Metric(unit="us", of=_between("ns", 1e-3)),
     "between_instructions": Metric(unit="instructions", of=_between("instructions", 1)),
-    "added_us": Metric(unit="us", of=_added_us),
+    "added_us": Metric(unit="us", of=_added("ns", 1e-3)),
     "added_instructions": Metric(unit="instructions", of=_added("instructions")),
+    "added_kilocycles": in_cycles(_added("ns")),
     "added_percent": Metric(unit="%", of=_added_percent),
     "run_ms": value("r_ns", "ms", 1e-6),
     "run_mi": value("r_instructions", "million instructions", 1e-6),
 }
 
 
-def sizes(setting: Setting) -> tuple[tuple[tuple[str, str], ...], tuple[int, ...], str]:
-    """The pairs and the numbers of switches to measure, and why not all."""
-    if setting.engine == "exact":
-        return QUICK_PAIRS, QUICK_SWITCHES, EXACT_NOTE
-    if setting.quick:
-        note = GUEST_QUICK_NOTE if setting.engine == "vm" else QUICK_NOTE
-        return QUICK_PAIRS, QUICK_SWITCHES, note
-    return PAIRS, SWITCHES, ""
+def faithful(setting: Setting) -> bool:
+    """Whether work, data and eviction are the study's; an emulated processor has no caches,
+    is too slow for it, and what its clock says is not judged."""
+    return setting.depth == "paper" and (not setting.guest or setting.llc_bytes > 0)
 
 
-def work(task: str, letter: str) -> dict[str, str | int]:
+def sizes(setting: Setting) -> tuple[tuple[tuple[str, str], ...], tuple[int, ...]]:
+    """The pairs and the numbers of switches to measure."""
+    if setting.counting or setting.quick:
+        return QUICK_PAIRS, QUICK_SWITCHES
+    return PAIRS, PAPER_SWITCHES if faithful(setting) else SWITCHES
+
+
+def shortened(setting: Setting) -> str:
+    """What this setting leaves out, in one line."""
+    if setting.counting:
+        return (
+            "two of the study's six pairs, 9 and 99 switches: each invocation is a boot; and"
+            " instructions know no caches"
+        )
+    if faithful(setting):
+        return ""
+    less = "a thirtieth of the study's work (in cycles), "
+    less += "no caches to evict" if setting.guest else "caches evicted up to 16 MiB"
+    if not setting.quick:
+        return f"9, 39, 69 and 99 switches, {less}"
+    only = "; in the guest kernel threads only" if setting.guest else ""
+    return f"two of the study's six pairs, 9 and 99 switches, {less}{only}"
+
+
+def work(task: str, letter: str, setting: Setting) -> dict[str, Any]:
     """The members of a trial that give one task its work."""
-    return {f"task_{letter}": task, f"steps_{letter}": STEPS[task]}
+    times = PAPER_STEPS if faithful(setting) else 1
+    return {f"task_{letter}": task, f"steps_{letter}": STEPS[task] * times}
+
+
+def sort_bytes(setting: Setting) -> int:
+    """The size of L1d, of which the study's sort had all."""
+    size = setting.l1d_bytes // GRAIN * GRAIN
+    return min(size, SORT_BYTES_MOST) if size else SORT_BYTES
+
+
+def evict_bytes(setting: Setting) -> int:
+    """What is walked to begin with empty caches: more than the last of them has."""
+    if setting.guest and not setting.llc_bytes:
+        return GUEST_EVICT_BYTES
+    beyond = (setting.llc_bytes or LLC_BYTES) // 4 * 5 // GRAIN * GRAIN
+    return min(beyond, EVICT_BYTES_MOST if faithful(setting) else EVICT_BYTES)
 
 
 def measuring(setting: Setting) -> dict[str, bool | int]:
     """The members of a trial that say how it is measured."""
-    native = setting.engine == "native"
     guest_repeat = GUEST_QUICK_REPEAT if setting.quick else GUEST_REPEAT
     return {
-        "sort_bytes": SORT_BYTES,
-        "stream_bytes": STREAM_BYTES,
-        "evict_bytes": EVICT_BYTES if native else GUEST_EVICT_BYTES,
+        "sort_bytes": sort_bytes(setting),
+        "stream_bytes": PAPER_STREAM_BYTES if faithful(setting) else STREAM_BYTES,
+        "evict_bytes": evict_bytes(setting),
         "cold": True,
-        "repeat": (QUICK_REPEAT if setting.quick else REPEAT) if native else guest_repeat,
+        "repeat": guest_repeat if setting.guest else REPEAT[setting.depth],
         "rounds": ROUNDS,
     }
+
+
+def note_of(setting: Setting) -> str:
+    """Where the machine cannot do what the study did."""
+    if faithful(setting) and setting.llc_bytes > EVICT_BYTES_MOST:
+        return "the last cache is too large to be evicted: 1 GiB of it is"
+    return ""
 
 
 def kind_of(trial: Trial) -> str:
@@ -239,19 +332,32 @@ def spaces(model: Model) -> tuple[str, ...]:
     return ("own",) if model == "process" else ("shared",)
 
 
-def models(known: tuple[Model, ...], setting: Setting) -> tuple[Model, ...]:
-    """Those of `known` that this setting measures."""
-    few = setting.quick and setting.engine == "vm"
+def kinds(setting: Setting) -> tuple[tuple[Model, str], ...]:
+    """The models and address spaces that this setting measures. In a quick guest only what
+    nobody else has: the study's own kind."""
+    few = setting.quick and setting.guest and not setting.counting and "kthread" in setting.models
     return tuple(
-        model
-        for model in known
-        if model in setting.models and (not few or model in GUEST_QUICK_MODELS)
+        (model, space)
+        for model in MODELS
+        if model in setting.models
+        for space in spaces(model)
+        if not few or (model, space) == ("kthread", "own")
     )
+
+
+def numbers(
+    known: tuple[int, ...], usual: tuple[int, ...], model: Model, setting: Setting
+) -> tuple[int, ...]:
+    """Those of a model: all where a verdict may be about it, else enough for the picture."""
+    if model in ("process", "kthread"):
+        return known
+    if setting.quick:
+        return known[-1:]
+    return tuple(n for n in known if n in usual)
 
 
 def _trial(pair: tuple[str, str], n: int, model: Model, space: str, setting: Setting) -> Trial:
     a, b = pair
-    *_, note = sizes(setting)
     # The module's threads are SCHED_FIFO always.
     policy = "fifo" if model == "kthread" else setting.policy
     factors: dict[str, Scalar] = {
@@ -263,43 +369,32 @@ def _trial(pair: tuple[str, str], n: int, model: Model, space: str, setting: Set
         "cpus_used": 1,
         "policy": policy,
     }
-    probe = {
-        "schema": 1,
-        "probe": NAME,
-        "model": model,
-        **work(a, "a"),
-        **work(b, "b"),
-        "n": n,
+    probe = setting.probe(
+        NAME,
+        model,
+        **work(a, "a", setting),
+        **work(b, "b", setting),
+        n=n,
         **measuring(setting),
-        "cpus": [setting.cpus[0]],
-        "policy": policy,
-        "seed": 0,
-    }
+    )
+    probe["policy"] = policy
     if model == "kthread":
         probe["mm"] = space == "own"
     if model == "uthread":
         probe["tick_ns"] = 0
-    return Trial(
-        id=f"{NAME}/{case_of(pair)}/{n}/{model}" + ("-mm" if probe.get("mm") else ""),
-        experiment=NAME,
-        model=model,
-        engine=setting.engine,
-        factors=factors,
-        probe=probe,
-        note=note,
-        timeout_s=setting.timeout_s,
-    )
+    case = f"{case_of(pair)}/{n}/{model}" + ("-mm" if probe.get("mm") else "")
+    return setting.trial(NAME, case, probe, factors, note_of(setting))
 
 
 def trials(setting: Setting) -> tuple[Trial, ...]:
     """Every pair with every number of switches and every model, by address spaces."""
-    pairs, switches, _ = sizes(setting)
+    pairs, switches = sizes(setting)
     return tuple(
         _trial(pair, n, model, space, setting)
         for pair in pairs
         for n in switches
-        for model in models(MODELS, setting)
-        for space in spaces(model)
+        for model, space in kinds(setting)
+        if n in numbers(switches, SWITCHES, model, setting)
     )
 
 
@@ -309,10 +404,17 @@ EXPERIMENT = Experiment(
     study="002",
     question="What do context switches cost two tasks beyond the switches themselves?",
     models=MODELS,
-    seconds=0.25,
-    seconds_at={("native", "quick"): 0.19, ("vm", "quick"): 0.42, ("vm", "normal"): 0.66},
+    seconds=0.3,
+    seconds_at={
+        ("native", "quick"): 0.25,
+        ("native", "paper"): 5.5,
+        ("vm", "quick"): 0.42,
+        ("vm", "normal"): 0.66,
+    },
+    repeats={"paper": 10},
     trials=trials,
     published=_published(),
     metrics=METRICS,
     main={"time": Main("between_us"), "instructions": Main("between_instructions")},
+    shortened=shortened,
 )

@@ -15,7 +15,7 @@ from swtch.experiments.interrupt_overhead import EXPERIMENT, MOST, NAME
 from swtch.experiments.pair_overhead import unit_of
 from swtch.records import Finding, Interval
 from swtch.report import shapes
-from swtch.report.chapters.pair_overhead import CAPTION, caveat, of_place, panels
+from swtch.report.chapters.pair_overhead import CAPTION, caveat, of_place, panels, published_figure
 from swtch.report.charts import Figure, figure, place_suffix
 from swtch.report.story import Story, number, spread
 from swtch.report.tables import Row, Table, count, gate_marks
@@ -173,7 +173,7 @@ def _published() -> Table:
         ("task", "what", "figure", "source"),
         2,
         tuple(
-            Row((case, names[metric], f"{number(known.value)} {known.unit}", known.source))
+            Row((case, names[metric], published_figure(known), known.source))
             for (case, _, metric), known in EXPERIMENT.published.items()
         ),
     )

@@ -13,7 +13,7 @@ from swtch.analysis import stats
 from swtch.analysis.findings import Group, Place
 from swtch.claims.study_002 import PAIR_SUBJECTS, losses_of, typical
 from swtch.experiments.pair_overhead import EXPERIMENT, MOST, NAME, STEPS, kind_of, unit_of
-from swtch.records import Finding
+from swtch.records import Finding, Published
 from swtch.report import shapes
 from swtch.report.charts import COLOURS, INK, Figure, figure, place_suffix
 from swtch.report.story import Story, number, spread
@@ -172,7 +172,7 @@ def _who_pays(story: Story, place: Place) -> Figure | None:
         f"What each task loses in {MOST} switches{of_place(place)}",
         f"Most: {most['case']} as {most['series']}, {number(most['value'])} {unit}.",
         "A task's time in R' less its time in R, the mean of its pairs, without the switches"
-        " themselves. The study (figure 3): crc below 2 ms, sort 2.5 ms, aes and deflate 6 to"
+        " themselves. The study (figure 3): crc ≤ 2 ms, sort 2.5 ms, aes and deflate 6 to"
         " 8 ms." + caveat(groups),
     )
 
@@ -285,8 +285,14 @@ def _brief(story: Story, place: Place) -> Table:
     )
 
 
+def published_figure(known: Published) -> str:
+    """As the study has it: a figure, or only a bound of one."""
+    return f"{known.sign}{number(known.value)} {known.unit}"
+
+
 def _published() -> Table:
     names = {"direct_us": "direct", "indirect_us": "indirect", "run_s": "R"}
+    names |= {"switches_us": f"direct of {MOST}"}
     names |= {"indirect_percent": "indirect", "added_percent": "direct and indirect"}
     names |= {"share_us": "lost by it"}
     return Table(
@@ -294,7 +300,7 @@ def _published() -> Table:
         ("case", "what", "figure", "source"),
         2,
         tuple(
-            Row((case, names[metric], f"{number(known.value)} {known.unit}", known.source))
+            Row((case, names[metric], published_figure(known), known.source))
             for (case, _, metric), known in EXPERIMENT.published.items()
         ),
     )
