@@ -210,10 +210,10 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 class Interval(msgspec.Struct, frozen=True, kw_only=True):
     """An estimate with its confidence interval over invocations.
 
-    ``method`` is "ranks" (analysis.effects), "constant" (all samples equal), "too few" (the
-    widest there is, which decides nothing) or, of what is only described, "BCa" or
-    "percentile" (BCa undefined). ``n`` is the number of blocks or invocations; ``level``
-    what the method really gives.
+    ``method`` is "ranks" of what is compared (analysis.effects), "order" of a median that is
+    only shown (analysis.stats), "constant" (all samples equal) or "too few" (the widest there
+    is, which decides nothing). ``n`` is the number of blocks or invocations; ``level`` what
+    the method really gives.
     """
 
     estimate: float
@@ -222,7 +222,7 @@ class Interval(msgspec.Struct, frozen=True, kw_only=True):
     level: float = 0.95
     n: int
     unit: str
-    method: str = "BCa"
+    method: str = "order"
 
 
 class Published(msgspec.Struct, frozen=True, kw_only=True):

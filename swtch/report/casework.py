@@ -87,7 +87,7 @@ def told(made: Interval, unit: str | None = None) -> str:
     """An interval within a sentence; of too few values it is only what was seen."""
     unit = made.unit if unit is None else unit
     text = f"{spread(made)} {unit}".rstrip()
-    if made.n >= stats.MIN_N:
+    if made.n >= stats.LEAST:
         return text
     return f"{text} (seen in {made.n} invocation{'' if made.n == 1 else 's'}, no interval)"
 
