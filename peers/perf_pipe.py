@@ -24,6 +24,7 @@ import argparse
 import json
 import os
 import shutil
+import statistics
 import subprocess
 import sys
 from collections.abc import Callable
@@ -31,7 +32,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from swtch.analysis import stats
+from swtch.analysis import effects
 from swtch.engines.native import find_probe
 from swtch.errors import LabError
 
@@ -119,12 +120,12 @@ def main() -> int:
             return perf_us(perf, options, given.loops, given.policy, cpu)
 
         mine, others = compare(given.rounds, ours, theirs)
-        made = stats.ratio(mine, others, paired=True)
-        ratio = float(stats.median(mine) / stats.median(others))
-        agree = agree and abs(ratio - 1) <= WITHIN
-        low, high = (made.low, made.high) if made else (min(mine), max(mine))
-        medians = f"{stats.median(others):9.3f}{stats.median(mine):9.3f}"
-        print(f"{model:10}{medians}   {ratio:.3f} [{low:.3f}, {high:.3f}]")
+        effect = effects.paired(mine, others)
+        assert effect is not None  # all times are positive
+        ratio = effect.interval()
+        agree = agree and abs(ratio.estimate - 1) <= WITHIN
+        medians = f"{statistics.median(others):9.3f}{statistics.median(mine):9.3f}"
+        print(f"{model:10}{medians}   {ratio.estimate:.3f} [{ratio.low:.3f}, {ratio.high:.3f}]")
     print("within 10 %" if agree else "more than 10 % apart")
     return 0 if agree else 1
 
