@@ -107,9 +107,27 @@ func stayOn(cpus []int) {
 	}
 }
 
+const (
+	prSetTimerslack = 29
+	prGetTimerslack = 30
+)
+
+// timersExact is timers_exact() of probes/base/cpus.c. It outlives the exec, and threads
+// have it from who made them.
+func timersExact() {
+	syscall.RawSyscall(syscall.SYS_PRCTL, prSetTimerslack, 1, 0)
+}
+
+// timerSlack of the kernel thread that this goroutine is on, in ns.
+func timerSlack() int64 {
+	ns, _, _ := syscall.RawSyscall(syscall.SYS_PRCTL, prGetTimerslack, 0, 0)
+	return int64(ns)
+}
+
 func again(t *Trial, text []byte) {
 	runtime.LockOSThread()
 	stayOn(t.Cpus)
+	timersExact()
 	env := append(os.Environ(), inside+"="+string(text))
 	if t.Preempt != nil && !*t.Preempt {
 		env = append(env, "GODEBUG=asyncpreemptoff=1")

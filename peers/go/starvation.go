@@ -75,9 +75,11 @@ func max(a, b int64) int64 {
 }
 
 type answerer struct {
-	state          uint32
-	tally          tally
-	late, response []int64
+	state                          uint32
+	tally                          tally
+	late, response                 []int64 // of those that slept
+	intendedLate, intendedResponse []int64 // of every moment
+	slack                          int64
 }
 
 func (a *answerer) someTime(sleep int64) int64 {
@@ -86,22 +88,29 @@ func (a *answerer) someTime(sleep int64) int64 {
 }
 
 func (a *answerer) run(t *Trial, work int64, asleep *sync.WaitGroup) {
+	a.slack = timerSlack()
 	asleep.Done()
-	for {
-		due := now() + a.someTime(t.SleepNs)
-		time.Sleep(time.Duration(due - now()))
+	from, end := int64(0), int64(0)
+	for due := now() + a.someTime(t.SleepNs); end == 0 || due < end; due += a.someTime(t.SleepNs) {
+		slept := now() < due
+		if slept {
+			time.Sleep(time.Duration(due - now()))
+		}
 		woke := now()
 		answer(&a.tally, work)
-		from := begin.Load()
-		if from != 0 && woke >= from {
-			if due < from {
-				due = from
-			}
-			a.late = append(a.late, woke-due)
-			a.response = append(a.response, now()-due)
-			if now() >= from+t.SpanNs {
-				return
-			}
+		from = begin.Load()
+		if from == 0 || woke < from {
+			continue
+		}
+		end = from + t.SpanNs
+		done := now()
+		if slept {
+			a.late = append(a.late, woke-max(due, from))
+			a.response = append(a.response, done-max(due, from))
+		}
+		if due >= from && due < end {
+			a.intendedLate = append(a.intendedLate, woke-due)
+			a.intendedResponse = append(a.intendedResponse, done-due)
 		}
 	}
 }
@@ -132,6 +141,8 @@ func starvation(t *Trial) {
 		all[i].state = uint32(i)*7919 + 1
 		all[i].late = make([]int64, 0, 65536)
 		all[i].response = make([]int64, 0, 65536)
+		all[i].intendedLate = make([]int64, 0, 65536)
+		all[i].intendedResponse = make([]int64, 0, 65536)
 		done.Add(1)
 		go func(a *answerer) {
 			defer done.Done()
@@ -157,19 +168,23 @@ func starvation(t *Trial) {
 }
 
 func record(t *Trial, all []answerer, before int64) {
-	var late, response []int64
+	var late, response, intendedLate, intendedResponse []int64
 	for i := range all {
 		late = append(late, all[i].late...)
 		response = append(response, all[i].response...)
+		intendedLate = append(intendedLate, all[i].intendedLate...)
+		intendedResponse = append(intendedResponse, all[i].intendedResponse...)
 	}
 	sample := map[string]any{
 		"kind": "sample", "schema": schema, "model": "go",
 		"wall_ns": now(), "start_ns": before, "procs": runtime.GOMAXPROCS(0),
-		"go":    runtime.Version(),
+		"go": runtime.Version(), "timer_slack": all[0].slack,
 		"asked": float64(t.Answerers) * float64(t.SpanNs) / (float64(t.SleepNs) * 1.25),
 	}
 	distribution(sample, "late", late)
 	distribution(sample, "response", response)
+	distribution(sample, "intended_late", intendedLate)
+	distribution(sample, "intended_response", intendedResponse)
 	say(sample)
 	say(map[string]any{"kind": "end", "schema": schema, "samples": 1})
 }

@@ -58,6 +58,15 @@ extern const char *const policy_names[];
  * probe when it is refused. */
 void policy_set(enum policy policy);
 
+/*
+ * Timers of the calling kernel thread, and of all that it makes later, come at most
+ * 1 ns late by the kernel's wish to save wake-ups (50 us by default): called before
+ * any thread is made, it holds for every model, workers included.
+ */
+void timers_exact(void);
+/* The slack of the calling kernel thread's timers, in ns. */
+int64_t timer_slack(void);
+
 /* ---- limits (limits.c) ---- */
 
 /* Ends the probe when four fifths of the free memory do not hold n times

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cpus.c - which CPUs a trial uses, keeping to them, and the policy there. */
+/* cpus.c - which CPUs a trial uses, keeping to them, the policy and timers there. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 
 #include "base/base.h"
 
@@ -84,4 +85,16 @@ void policy_set(enum policy policy)
 			   policy == POLICY_FIFO ? "FIFO" : "BATCH",
 			   strerror(errno),
 			   "run as root, raise RLIMIT_RTPRIO, or use batch");
+}
+
+void timers_exact(void)
+{
+	if (prctl(PR_SET_TIMERSLACK, 1UL, 0, 0, 0))
+		probe_fail(errno, "model", "PR_SET_TIMERSLACK: %s",
+			   strerror(errno));
+}
+
+int64_t timer_slack(void)
+{
+	return prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0);
 }

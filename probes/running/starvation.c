@@ -5,21 +5,29 @@
  *
  * The answerers are pthreads (figure 1: other programs beside one with very
  * many threads) or of the loops' own kind (figure 2: main sleeps while an endless
- * loop has every worker). Each sleeps for a few milliseconds, never twice
- * equally long, so that it does not march in step with ticks; when it wakes it
- * does a little work. Late is it by the time from its deadline to its first
+ * loop has every worker). Each is to wake every few milliseconds, never twice
+ * equally far apart, so that it does not march in step with ticks; when it wakes it
+ * does a little work. Late is it by the time from its moment to its first
  * instruction, and the response is until the work is done.
+ *
+ * The moments are absolute: whoever is kept waiting for a second has missed hundreds
+ * of them, as a server has hundreds of requests by then, and answers each. `late` and
+ * `response` are of those that slept, one for each time it was kept waiting, as a
+ * closed loop sees it; `intended_late` and `intended_response` are of every moment
+ * (coordinated omission is when the missed ones are left out). Timers are as
+ * exact for pthreads as for workers (timers_exact()).
  *
  * Loops look at the clock and end by themselves: nothing could make them, where
  * nothing stops a loop, and beside tens of thousands of busy pthreads it would
  * take half a minute until main had its turn to say so. Where nothing stops them,
- * the answerer wakes when they have ended, once, late by the whole span.
+ * the answerer wakes when they have ended, late by the whole span.
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +46,8 @@
 struct answerer {
 	uint32_t state; /* of the sleeps' random numbers */
 	struct tally tally;
-	struct dist late, response;
+	struct dist late, response; /* of those that slept */
+	struct dist intended_late, intended_response; /* of all */
 };
 
 static struct {
@@ -55,6 +64,7 @@ static struct {
 	uint64_t end_cycles; /* of the loops; 0: not yet known */
 	double cycles_of_ns;
 	int64_t runnable; /* kernel threads of the machine, meanwhile */
+	int64_t slack_ns; /* of the first answerer's kernel thread */
 } run;
 
 /* ---- loops ---- */
@@ -147,13 +157,21 @@ static int64_t runnable(void)
 static void *answer(void *arg)
 {
 	struct answerer *a = arg;
-	int64_t due, begin, end = 0, woke;
+	int64_t due = clock_ns(), begin, end = 0, woke, done;
+	bool slept;
 	uint64_t i;
 
+	if (a == run.all)
+		run.slack_ns = timer_slack();
 	__atomic_add_fetch(&run.asleep, 1, __ATOMIC_RELEASE);
-	do {
-		due = clock_ns() + some_time(a);
-		sleep_until(due);
+	for (;;) {
+		due += some_time(a);
+		/* What was to come after the end is nobody's any more. */
+		if (end && due >= end)
+			break;
+		slept = clock_ns() < due;
+		if (slept)
+			sleep_until(due);
 		woke = clock_ns();
 		for (i = 0; i < run.work; i++)
 			batch(&a->tally);
@@ -161,14 +179,20 @@ static void *answer(void *arg)
 		if (!begin || woke < begin)
 			continue;
 		end = __atomic_load_n(&run.end_ns, __ATOMIC_RELAXED);
-		/* One that slept since before the loops: late since then. */
-		if (due < begin)
-			due = begin;
-		dist_add(&a->late, woke - due);
-		dist_add(&a->response, clock_ns() - due);
+		done = clock_ns();
+		if (slept) {
+			/* Since before the loops: late since then. */
+			dist_add(&a->late, woke - (due < begin ? begin : due));
+			dist_add(&a->response,
+				 done - (due < begin ? begin : due));
+		}
+		if (due >= begin && due < end) {
+			dist_add(&a->intended_late, woke - due);
+			dist_add(&a->intended_response, done - due);
+		}
 		if (a == run.all && run.runnable < 0)
 			run.runnable = runnable();
-	} while (!end || clock_ns() < end);
+	}
 	return NULL;
 }
 
@@ -226,6 +250,8 @@ static void start_answerers(union thread *threads)
 		run.all[i].state = (uint32_t)i * 7919 + 1;
 		dist_init(&run.all[i].late, ANSWERS_MAX);
 		dist_init(&run.all[i].response, ANSWERS_MAX);
+		dist_init(&run.all[i].intended_late, ANSWERS_MAX);
+		dist_init(&run.all[i].intended_response, ANSWERS_MAX);
 		start(&threads[i], run.answerers_are_uthreads,
 		      UTHREAD_WORKER_ANY, answer, &run.all[i], i,
 		      run.answerers);
@@ -282,19 +308,28 @@ static void read_trial(json_t *trial)
 		run.tallies[i].value = 0;
 }
 
-static void record_answers(json_t *o)
+/* The same distribution of every answerer, as one. */
+static void record_all(json_t *o, const char *name, size_t offset)
 {
-	struct dist late, response;
+	struct dist all;
 	int64_t i;
 
-	dist_init(&late, (size_t)run.answerers * ANSWERS_MAX);
-	dist_init(&response, (size_t)run.answerers * ANSWERS_MAX);
-	for (i = 0; i < run.answerers; i++) {
-		dist_merge(&late, &run.all[i].late);
-		dist_merge(&response, &run.all[i].response);
-	}
-	dist_record(o, "late", &late);
-	dist_record(o, "response", &response);
+	dist_init(&all, (size_t)run.answerers * ANSWERS_MAX);
+	for (i = 0; i < run.answerers; i++)
+		dist_merge(&all,
+			   (struct dist *)((char *)&run.all[i] + offset));
+	dist_record(o, name, &all);
+	free(all.v);
+}
+
+static void record_answers(json_t *o)
+{
+	record_all(o, "late", offsetof(struct answerer, late));
+	record_all(o, "response", offsetof(struct answerer, response));
+	record_all(o, "intended_late",
+		   offsetof(struct answerer, intended_late));
+	record_all(o, "intended_response",
+		   offsetof(struct answerer, intended_response));
 	/* Were every one on time, and its work nothing. */
 	json_object_set_new(o, "asked",
 			    json_real((double)run.answerers *
@@ -314,6 +349,7 @@ void probe_starvation(json_t *trial)
 	read_trial(trial);
 	cpus = trial_cpus(trial, &run.ncpus);
 	policy_set((enum policy)trial_choice(trial, "policy", policy_names));
+	timers_exact();
 	confine_to(cpus, run.ncpus);
 	if (run.hogs_are_uthreads) {
 		workers_start(trial, cpus, run.ncpus);
@@ -343,6 +379,7 @@ void probe_starvation(json_t *trial)
 	json_object_set_new(o, "start_ns",
 			    json_integer(run.begin_ns - SETTLE_NS - a.ns));
 	json_object_set_new(o, "runnable", json_integer(run.runnable));
+	json_object_set_new(o, "timer_slack", json_integer(run.slack_ns));
 	record_answers(o);
 	if (run.hogs_are_uthreads)
 		workers_record(o, &before);

@@ -13,6 +13,9 @@
  *   uthread            uthread_mutex_t, uthread_cond_t
  *   coroutine          no lock: they yield while the buffer is full or empty
  *
+ * The time is from the first that begins until the last is done. All are there before:
+ * no model's creation and joining are in it (what they cost is scaling.c's matter).
+ *
  * Rejected: semaphores and a ring without a lock (fine for one of each, wrong
  * for two), one condition variable for both sides (wakes who cannot go on).
  */
@@ -38,6 +41,7 @@ struct shared {
 	uint64_t items; /* of each producer */
 	uint32_t room;
 	pthread_barrier_t all_there;
+	uthread_barrier_t uall_there; /* coroutines all are, before they run */
 
 	/* guarded by the lock; of coroutines, by there being no preemption */
 	struct {
@@ -174,15 +178,26 @@ static void *pthread_body(void *arg)
 	return NULL;
 }
 
+/* Of those that the kernel does not know there is no more than the times. */
+static void user_body(int k)
+{
+	struct thread_result *r = &sh->results[k];
+
+	r->start_ns = clock_ns();
+	role(k);
+	r->end_ns = clock_ns();
+}
+
 static void *uthread_body(void *arg)
 {
-	role((int)(intptr_t)arg);
+	uthread_barrier_wait(&sh->uall_there);
+	user_body((int)(intptr_t)arg);
 	return NULL;
 }
 
 static void coroutine_body(void *arg)
 {
-	role((int)(intptr_t)arg);
+	user_body((int)(intptr_t)arg);
 }
 
 static void by_pthreads(int n)
@@ -200,7 +215,7 @@ static void by_pthreads(int n)
 		pthread_join(all[k], NULL);
 }
 
-static void by_uthreads(json_t *trial, json_t *o, int n, int64_t *wall)
+static void by_uthreads(json_t *trial, json_t *o, int n)
 {
 	uthread_t all[2 * THREADS_MAX];
 	struct uthread_stats before;
@@ -208,17 +223,15 @@ static void by_uthreads(json_t *trial, json_t *o, int n, int64_t *wall)
 
 	workers_start(trial, sh->cpus, sh->ncpus);
 	workers_stats(&before);
-	*wall = clock_ns();
 	for (k = 0; k < n; k++)
 		all[k] = start_on(k % sh->ncpus, uthread_body,
 				  (void *)(intptr_t)k);
 	for (k = 0; k < n; k++)
 		uthread_join(all[k], NULL);
-	*wall = clock_ns() - *wall;
 	workers_record(o, &before);
 }
 
-static void by_coroutines(json_t *o, int n, int64_t *wall)
+static void by_coroutines(json_t *o, int n)
 {
 	struct coroutine_config config = { .size = sizeof(config) };
 	coroutine_scheduler_t *scheduler;
@@ -235,10 +248,8 @@ static void by_coroutines(json_t *o, int n, int64_t *wall)
 	for (k = 0; !err && k < n; k++)
 		err = coroutine_create(scheduler, NULL, NULL, coroutine_body,
 				       (void *)(intptr_t)k);
-	*wall = clock_ns();
 	if (!err)
 		err = coroutine_run(scheduler);
-	*wall = clock_ns() - *wall;
 	if (err)
 		probe_fail(err, "pairs", "no coroutines: %s", strerror(err));
 	coroutine_stats(scheduler, &stats, sizeof(stats));
@@ -247,10 +258,23 @@ static void by_coroutines(json_t *o, int n, int64_t *wall)
 	coroutine_scheduler_destroy(scheduler);
 }
 
-/* From the first start to the last end; and their records. */
-static int64_t record_kernel(json_t *o, int n)
+/* From the first start to the last end. */
+static int64_t time_of(int n)
 {
 	int64_t begin = INT64_MAX, end = 0;
+	int k;
+
+	for (k = 0; k < n; k++) {
+		const struct thread_result *r = &sh->results[k];
+
+		begin = r->start_ns < begin ? r->start_ns : begin;
+		end = r->end_ns > end ? r->end_ns : end;
+	}
+	return end - begin;
+}
+
+static void record_kernel(json_t *o, int n)
+{
 	json_t *threads = json_array();
 	int k;
 
@@ -260,12 +284,9 @@ static int64_t record_kernel(json_t *o, int n)
 		if (!r->pinned)
 			probe_fail(EINVAL, "cpus", "CPU %d is not to be had",
 				   r->cpu);
-		begin = r->start_ns < begin ? r->start_ns : begin;
-		end = r->end_ns > end ? r->end_ns : end;
 		json_array_append_new(threads, record_thread(k, r));
 	}
 	json_object_set_new(o, "threads", threads);
-	return end - begin;
 }
 
 /* ---- the trial ---- */
@@ -286,6 +307,7 @@ static void locks_init(int n)
 	pthread_condattr_setpshared(&cond, PTHREAD_PROCESS_SHARED);
 	pthread_cond_init(&sh->q.not_full, &cond);
 	pthread_cond_init(&sh->q.not_empty, &cond);
+	uthread_barrier_init(&sh->uall_there, NULL, (unsigned)n);
 	uthread_mutex_init(&sh->q.umutex, NULL);
 	uthread_cond_init(&sh->q.unot_full, NULL);
 	uthread_cond_init(&sh->q.unot_empty, NULL);
@@ -297,7 +319,6 @@ void probe_queue(json_t *trial)
 					      "coroutine", NULL };
 	uint64_t sum = 0, all;
 	json_t *o;
-	int64_t wall = 0;
 	int n, k;
 
 	sh = map_shared(sizeof(*sh));
@@ -319,14 +340,14 @@ void probe_queue(json_t *trial)
 	else if (sh->model == MODEL_PTHREAD)
 		by_pthreads(n);
 	else if (sh->model == MODEL_UTHREAD)
-		by_uthreads(trial, o, n, &wall);
+		by_uthreads(trial, o, n);
 	else
-		by_coroutines(o, n, &wall);
+		by_coroutines(o, n);
 	if (sh->model <= MODEL_PTHREAD)
-		wall = record_kernel(o, n);
+		record_kernel(o, n);
 	for (k = 0; k < sh->pairs; k++)
 		sum += sh->sums[k];
-	json_object_set_new(o, "wall_ns", json_integer(wall));
+	json_object_set_new(o, "wall_ns", json_integer(time_of(n)));
 	json_object_set_new(o, "items", json_integer((json_int_t)all));
 	json_object_set_new(o, "counter", json_integer((json_int_t)sum));
 	json_object_set_new(o, "expected",

@@ -10,12 +10,23 @@
  * `busy` adds one endless loop for each CPU, of the same model: the sleeper has to
  * take a CPU that somebody else uses. The loops end with the trial.
  *
- * Late is from the moment that was asked for, or from before the post, to the
- * first clock that the sleeper reads. Kernel threads have a timer slack of 50 us
- * by default, which would be most of it: set to 1 ns here (PR_SET_TIMERSLACK), as
- * who measures latency does.
+ * Wakes are meant for absolute moments, `apart_ns` one after the other, whatever
+ * became of the last. Two times are taken, both to the first clock that the
+ * sleeper reads:
  *
- * Rejected: a waker that spins between two wakes (then nobody ever sleeps deeply).
+ *   late            of those that slept: from the moment they were to wake, or from
+ *                   before the post. What a closed loop sees: while it is kept
+ *                   waiting, it asks for nothing, so one stall is one value.
+ *   intended_late   of all: from the moment that was meant. Who is kept waiting for
+ *                   ten periods has missed ten moments, and each is a value
+ *                   (coordinated omission is when they are left out).
+ *
+ * Kernel threads have a timer slack of 50 us by default, which would be most of it:
+ * 1 ns here (PR_SET_TIMERSLACK) for every thread of either model, as who measures
+ * latency does; what the sleeper's had is in the sample.
+ *
+ * Rejected: a waker that spins between two wakes (then nobody ever sleeps deeply);
+ * the next moment from when the last was over (then a stall moves all that follow).
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -23,7 +34,6 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <time.h>
 
 #include "waiting/locks.h"
@@ -38,9 +48,10 @@ static struct {
 	enum by by;
 	int64_t wakes, apart_ns;
 	int ncpus, *cpus;
-	struct dist late;
+	struct dist late, intended;
 	struct turn post, taken;
-	int64_t posted_ns;
+	int64_t meant_ns, posted_ns; /* of the waker's last */
+	int64_t slack_ns; /* of the sleeper's kernel thread */
 	bool over; /* pairs with the loops' loads */
 	struct thread_result sleeper;
 	int64_t begin_ns, end_ns;
@@ -65,32 +76,37 @@ static void settle(int cpu)
 		return;
 	if (!pin_to(cpu))
 		probe_fail(errno, "cpus", "CPU %d is not to be had", cpu);
-	prctl(PR_SET_TIMERSLACK, 1UL, 0, 0, 0);
 }
 
 static void *sleeper(void *arg)
 {
 	struct usage before;
-	int64_t i, due;
+	int64_t i, meant, due, now;
 
 	settle(run.cpus[0]);
 	run.sleeper.cpu = run.cpus[0];
 	run.sleeper.tid = thread_id();
+	run.slack_ns = timer_slack();
 	usage_now(&before);
 	run.begin_ns = run.sleeper.start_ns = clock_ns();
-	due = run.begin_ns;
 	for (i = 0; i < run.wakes; i++) {
 		if (run.by == BY_TIMER) {
-			/* From now, not from the last moment: a late one must
-			 * not make the next due already. */
-			due = clock_ns() + run.apart_ns;
-			sleep_until(due);
+			meant = run.begin_ns + (i + 1) * run.apart_ns;
+			/* One that is over already needs no sleep. */
+			due = clock_ns() < meant ? meant : 0;
+			if (due)
+				sleep_until(due);
+			now = clock_ns();
 		} else {
 			turn_wait(&run.post);
-			/* posted_ns was written before the post. */
+			now = clock_ns();
+			/* Both were written before the post. */
+			meant = run.meant_ns;
 			due = run.posted_ns;
 		}
-		dist_add(&run.late, clock_ns() - due);
+		if (due)
+			dist_add(&run.late, now - due);
+		dist_add(&run.intended, now - meant);
 		if (run.by == BY_OTHER)
 			turn_give(&run.taken);
 	}
@@ -105,11 +121,14 @@ static void *sleeper(void *arg)
 
 static void *waker(void *arg)
 {
-	int64_t i;
+	int64_t i, begin;
 
 	settle(run.cpus[run.ncpus - 1]);
+	begin = clock_ns();
 	for (i = 0; i < run.wakes; i++) {
-		sleep_until(clock_ns() + run.apart_ns);
+		run.meant_ns = begin + (i + 1) * run.apart_ns;
+		if (clock_ns() < run.meant_ns)
+			sleep_until(run.meant_ns);
 		run.posted_ns = clock_ns();
 		turn_give(&run.post);
 		turn_wait(&run.taken);
@@ -188,7 +207,9 @@ void probe_wakeup(json_t *trial)
 	run.cpus = trial_cpus(trial, &run.ncpus);
 	policy_set((enum policy)trial_choice(trial, "policy", policy_names));
 	confine_to(run.cpus, run.ncpus);
+	timers_exact();
 	dist_init(&run.late, (size_t)run.wakes);
+	dist_init(&run.intended, (size_t)run.wakes);
 	if (run.uthreads) {
 		workers_start(trial, run.cpus, run.ncpus);
 		workers_stats(&before);
@@ -200,7 +221,9 @@ void probe_wakeup(json_t *trial)
 	json_object_set_new(o, "wall_ns",
 			    json_integer(run.end_ns - run.begin_ns));
 	json_object_set_new(o, "wakes", json_integer(run.wakes));
+	json_object_set_new(o, "timer_slack", json_integer(run.slack_ns));
 	dist_record(o, "late", &run.late);
+	dist_record(o, "intended_late", &run.intended);
 	if (run.uthreads)
 		workers_record(o, &before);
 	else
