@@ -109,6 +109,18 @@ def notes(*lines: str) -> str:
     return "; ".join(line for line in lines if line)
 
 
+def less(quick: str, guest: str = "") -> Callable[[Setting], str]:
+    """A ``shortened``: what a quick run leaves out, and what one in a guest or an emulator,
+    at any depth."""
+
+    def shortened(setting: Setting) -> str:
+        if setting.engine != "native":
+            return guest
+        return quick if setting.quick else ""
+
+    return shortened
+
+
 @dataclass(frozen=True, kw_only=True)
 class Metric:
     """A number computed from one sample's values; None where they do not have it.

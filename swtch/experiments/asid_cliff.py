@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from swtch.experiments import BEYOND, EACH, Experiment, Metric, Setting, ping, timed, value
+from swtch.experiments import BEYOND, EACH, Experiment, Metric, Setting, less, ping, timed, value
 from swtch.records import Model, Scalar, Trial
 
 NAME: Final = "asid-cliff"
@@ -34,8 +34,8 @@ HANDOVERS: Final = 60  # in a batch, about
 BATCHES: Final = 150
 BATCHES_QUICK: Final = 60
 
-QUICK_NOTE: Final = "quick: not every size of a ring, and fewer hand-overs in each"
-GUEST_NOTE: Final = "in a guest with few sizes: an emulated TLB has no marks, so no step can be"
+QUICK: Final = "not every size of a ring, and fewer hand-overs in each"
+GUEST: Final = "a few sizes of a ring; an emulated TLB has no marks, so no step can be"
 
 METRICS: Final[Mapping[str, Metric]] = {
     **timed(each="each_p50", floor="each_p10", tail="each_p90"),
@@ -62,15 +62,8 @@ def _trial(model: Model, members: int, setting: Setting) -> Trial:
         engine=setting.engine,
         factors=factors,
         probe=probe,
-        note=_note(setting),
         timeout_s=setting.timeout_s,
     )
-
-
-def _note(setting: Setting) -> str:
-    if setting.engine != "native":
-        return GUEST_NOTE
-    return QUICK_NOTE if setting.quick else ""
 
 
 def trials(setting: Setting) -> tuple[Trial, ...]:
@@ -96,4 +89,5 @@ EXPERIMENT = Experiment(
     trials=trials,
     metrics=METRICS,
     main=EACH,
+    shortened=less(QUICK, GUEST),
 )

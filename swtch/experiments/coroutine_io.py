@@ -28,7 +28,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from swtch.experiments import EACH, Experiment, Main, Metric, Policy, Setting
+from swtch.experiments import EACH, Experiment, Main, Metric, Policy, Setting, less
 from swtch.records import Model, Scalar, Trial
 
 NAME: Final = "coroutine-io"
@@ -57,8 +57,8 @@ TRIPS_IN_TURN: Final = 256
 QUICK_PART: Final = 2
 TRIPS_GUEST: Final = 1024
 
-QUICK_NOTE: Final = "quick: up to 32 connections, and half of the round trips"
-GUEST_NOTE: Final = "in a guest on one CPU, 1 and 32 connections with a quarter of the round trips"
+QUICK: Final = "up to 32 connections, and half of the round trips"
+GUEST: Final = "one CPU, 1 and 32 connections with a quarter of the round trips"
 ONE_CPU_NOTE: Final = "no second CPU is allowed here, so the server is on the clients'"
 
 
@@ -130,18 +130,14 @@ def _trial(model: Model, by: str, connections: int, cpus: int, setting: Setting)
         engine=setting.engine,
         factors=factors,
         probe=probe,
-        note=_note(setting),
+        note=one_cpu_note(setting),
         timeout_s=setting.timeout_s,
     )
 
 
-def _note(setting: Setting) -> str:
-    if setting.engine != "native":
-        return GUEST_NOTE
-    notes = [QUICK_NOTE] if setting.quick else []
-    if len(setting.cpus) < 2:
-        notes.append(ONE_CPU_NOTE)
-    return "; ".join(notes)
+def one_cpu_note(setting: Setting) -> str:
+    alone = setting.engine == "native" and len(setting.cpus) < 2
+    return ONE_CPU_NOTE if alone else ""
 
 
 def trials(setting: Setting) -> tuple[Trial, ...]:
@@ -168,4 +164,5 @@ EXPERIMENT = Experiment(
     trials=trials,
     metrics=METRICS,
     main={**EACH, "emulated": Main("kernel_switches", "neither")},
+    shortened=less(QUICK, GUEST),
 )

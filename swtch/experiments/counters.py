@@ -21,7 +21,7 @@ from swtch.experiments.direct_cost import Way, request
 from swtch.records import Model, Scalar, Trial
 
 NAME: Final = "counters"
-WAYS: Final = (Way("process", "pipe"), Way("pthread", "pipe"), Way("uthread", "yield"))
+WAYS: Final = (Way("process", "pipe"), Way("pthread", "pipe"), Way("uthread", "locks"))
 MODELS: Final[tuple[Model, ...]] = tuple(way.model for way in WAYS)
 MODES: Final = ("single", "switch")
 EVENTS: Final[Mapping[str, str]] = {
@@ -39,7 +39,6 @@ STRIDES: Final = (8, 64, 256)
 STRIDE: Final = 64
 STUDY_SIZES: Final = SIZES
 
-QUICK_NOTE: Final = "quick: seven sizes and one stride of the study's"
 GEOMETRIES: Final = ("paper", "here")
 EXACT_NOTES: Final[Mapping[str, str]] = {
     "paper": "counted by a model of the study's caches and dTLB (32 KB, 256 KB, 64 entries)",
@@ -112,11 +111,11 @@ def _trial(way: Way, geometry: str, setting: Setting) -> Trial:
         for size, stride in grid(setting)
     ]
     probe = request(way, cells, rounds, setting)
-    notes = [QUICK_NOTE] if setting.quick else []
+    note = ""
     if exact:
         factors["geometry"] = geometry
         probe["caches"] = geometry
-        notes.append(EXACT_NOTES[geometry])
+        note = EXACT_NOTES[geometry]
     else:
         probe["count"] = True
     return Trial(
@@ -126,9 +125,13 @@ def _trial(way: Way, geometry: str, setting: Setting) -> Trial:
         engine=setting.engine,
         factors=factors,
         probe=probe,
-        note="; ".join(notes),
+        note=note,
         timeout_s=setting.timeout_s,
     )
+
+
+def shortened(setting: Setting) -> str:
+    return "seven sizes and one stride of the study's" if setting.quick else ""
 
 
 def trials(setting: Setting) -> tuple[Trial, ...]:
@@ -155,4 +158,5 @@ EXPERIMENT = Experiment(
     trials=trials,
     metrics=_metrics(),
     main=dict.fromkeys(("time", "instructions"), MAIN),
+    shortened=shortened,
 )

@@ -49,11 +49,6 @@ WAYS: Final = (
     Way("coroutine", "yield"),
 )
 
-QUICK_NOTE: Final = "quick: the token goes round 20 000 times instead of the study's 100 000"
-EXACT_NOTE: Final = (
-    "exact: the token goes round 400 times; an instruction counted is the same every time"
-)
-GUEST_NOTE: Final = "in a guest the token goes round 10 000 times instead of the study's 100 000"
 
 _KERNEL = "study 004, section IV on figure 3: the direct cost of one context switch"
 _USER = "study 004, section IV.C: the direct cost of user-level context switch"
@@ -97,21 +92,29 @@ def request(way: Way, cells: list[dict[str, int]], rounds: int, setting: Setting
     }
 
 
-def _size(setting: Setting) -> tuple[int, int, str]:
-    """Passes to each thread in a round, rounds, and what is to be said of it."""
+def _size(setting: Setting) -> tuple[int, int]:
+    """Passes to each thread in a round, and rounds."""
     if setting.engine == "exact":
-        return 200, 2, EXACT_NOTE
+        return 200, 2
     if setting.engine == "vm":
-        return 2_000, 5, GUEST_NOTE
+        return 2_000, 5
     if setting.quick:
-        return 4_000, 5, QUICK_NOTE
+        return 4_000, 5
     # The study's ten iterations of a group are rounds; at paper each is of its size.
-    return (PASSES if setting.depth == "paper" else PASSES // 10), 10, ""
+    return (PASSES if setting.depth == "paper" else PASSES // 10), 10
+
+
+def shortened(setting: Setting) -> str:
+    passes, rounds = _size(setting)
+    if passes * rounds >= PASSES:
+        return ""
+    done = f"{passes * rounds:,}".replace(",", " ")
+    return f"the token goes round {done} times instead of the study's 100 000"
 
 
 def trials(setting: Setting) -> tuple[Trial, ...]:
     """Every way to pass the token, on one CPU."""
-    passes, rounds, note = _size(setting)
+    passes, rounds = _size(setting)
     planned = []
     for way in WAYS:
         if way.model not in setting.models:
@@ -131,7 +134,6 @@ def trials(setting: Setting) -> tuple[Trial, ...]:
                 engine=setting.engine,
                 factors=factors,
                 probe=request(way, cells, rounds, setting),
-                note=note,
                 timeout_s=setting.timeout_s,
             )
         )
@@ -150,4 +152,5 @@ EXPERIMENT = Experiment(
     published=PUBLISHED,
     metrics=METRICS,
     main=MAIN,
+    shortened=shortened,
 )

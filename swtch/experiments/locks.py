@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from swtch.experiments import Experiment, Main, Mains, Metric, Setting, value
+from swtch.experiments._study_003 import policy_of
 from swtch.records import Model, Scalar, Trial
 
 NAME: Final = "locks"
@@ -70,8 +71,8 @@ CASES: Final = (
     ),
 )
 
-QUICK_NOTE: Final = "quick: half the rounds, and a quarter of the turns of contenders"
-GUEST_NOTE: Final = "in a guest with the rounds of a quick run"
+# The study has no figures of its locks, so no number of rounds is too small for it.
+QUICK: Final = "half the rounds, and a quarter of the turns of contenders"
 ONE_CPU_NOTE: Final = "on one CPU: no more are allowed here, so nobody waits on another"
 
 
@@ -127,7 +128,7 @@ def _probe(case: Case, setting: Setting) -> dict[str, object]:
         "lock": case.lock,
         "place": case.place,
         "cpus": cpus,
-        "policy": setting.policy,
+        "policy": policy_of(setting),
         "seed": 0,
     }
     if case.model == "uthread":
@@ -147,7 +148,7 @@ def _trial(case: Case, setting: Setting) -> Trial:
         "mode": case.mode,
         "place": case.place,
         "lock": case.lock,
-        "policy": setting.policy,
+        "policy": policy_of(setting),
     }
     return Trial(
         id=f"{NAME}/{case.mode}/{case.place}/{case.model}-{case.lock}",
@@ -156,20 +157,13 @@ def _trial(case: Case, setting: Setting) -> Trial:
         engine=setting.engine,
         factors=factors,
         probe=probe,
-        note=_note(setting),
+        note=ONE_CPU_NOTE if len(setting.cpus) < CPUS else "",
         timeout_s=setting.timeout_s,
     )
 
 
-def _note(setting: Setting) -> str:
-    notes = []
-    if setting.engine != "native":
-        notes.append(GUEST_NOTE)
-    elif setting.quick:
-        notes.append(QUICK_NOTE)
-    if len(setting.cpus) < CPUS:
-        notes.append(ONE_CPU_NOTE)
-    return "; ".join(notes)
+def shortened(setting: Setting) -> str:
+    return QUICK if setting.quick or setting.engine != "native" else ""
 
 
 def trials(setting: Setting) -> tuple[Trial, ...]:
@@ -199,4 +193,5 @@ EXPERIMENT = Experiment(
     trials=trials,
     metrics=METRICS,
     main=_main_metric,
+    shortened=shortened,
 )

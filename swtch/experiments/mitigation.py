@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from swtch.experiments import BEYOND, EACH, Experiment, Metric, Setting, ping, value
+from swtch.experiments import BEYOND, EACH, Experiment, Metric, Setting, less, ping, value
 from swtch.records import Model, Scalar, Trial
 
 NAME: Final = "mitigation"
@@ -29,8 +29,8 @@ ASKED: Final[Mapping[Model, tuple[str, ...]]] = {
 BATCHES: Final = 400
 BATCHES_QUICK: Final = 100
 
-QUICK_NOTE: Final = "quick: a quarter of the hand-overs"
-GUEST_NOTE: Final = "in a guest, whose emulated processor has no branch predictor to protect"
+QUICK: Final = "a quarter of the hand-overs"
+GUEST: Final = "few hand-overs; an emulated processor has no branch predictor to protect"
 
 
 def _each(unit: str) -> Metric:
@@ -64,15 +64,8 @@ def _trial(model: Model, asked: str, setting: Setting) -> Trial:
         engine=setting.engine,
         factors=factors,
         probe=probe,
-        note=_note(setting),
         timeout_s=setting.timeout_s,
     )
-
-
-def _note(setting: Setting) -> str:
-    if setting.engine != "native":
-        return GUEST_NOTE
-    return QUICK_NOTE if setting.quick else ""
 
 
 def trials(setting: Setting) -> tuple[Trial, ...]:
@@ -95,4 +88,5 @@ EXPERIMENT = Experiment(
     trials=trials,
     metrics=METRICS,
     main=EACH,
+    shortened=less(QUICK, GUEST),
 )

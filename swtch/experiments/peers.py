@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from swtch.experiments import BEYOND, EACH, Experiment, Metric, Setting, ping, timed, value
+from swtch.experiments import BEYOND, EACH, Experiment, Metric, Setting, less, ping, timed, value
 from swtch.records import Model, Scalar, Trial
 
 NAME: Final = "peers"
@@ -30,8 +30,8 @@ LAPS_KERNEL: Final = 25
 BATCHES: Final = 200
 BATCHES_QUICK: Final = 60
 
-QUICK_NOTE: Final = "quick: a third of the hand-overs"
-GUEST_NOTE: Final = "in a guest, where no peers are"
+QUICK: Final = "a third of the hand-overs"
+GUEST: Final = "few hand-overs, and no peers"
 
 METRICS: Final[Mapping[str, Metric]] = {
     **timed(each="each_p50", floor="each_p10", tail="each_p90"),
@@ -62,15 +62,8 @@ def _trial(model: Model, way: str, setting: Setting) -> Trial:
         engine=setting.engine,
         factors=factors,
         probe=probe,
-        note=_note(setting),
         timeout_s=setting.timeout_s,
     )
-
-
-def _note(setting: Setting) -> str:
-    if setting.engine != "native":
-        return GUEST_NOTE
-    return QUICK_NOTE if setting.quick else ""
 
 
 def trials(setting: Setting) -> tuple[Trial, ...]:
@@ -91,4 +84,5 @@ EXPERIMENT = Experiment(
     trials=trials,
     metrics=METRICS,
     main=EACH,
+    shortened=less(QUICK, GUEST),
 )

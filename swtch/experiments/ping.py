@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from swtch.experiments import BEYOND, EACH, Experiment, Metric, Setting, timed, value
+from swtch.experiments import BEYOND, EACH, Experiment, Metric, Setting, less, timed, value
 from swtch.experiments.pair_overhead import STEPS
 from swtch.records import Model, Scalar, Trial
 
@@ -47,7 +47,7 @@ TWO: Final[Mapping[Model, tuple[str, ...]]] = {
     "pthread": (*WAKES, "spin"),
     "uthread": ("sem", "cond"),
 }
-QUICK: Final[Mapping[Place, Mapping[Model, tuple[str, ...]]]] = {
+QUICK_CASES: Final[Mapping[Place, Mapping[Model, tuple[str, ...]]]] = {
     "same": {
         **SAME,
         "process": ("pipe", "futex", "yield"),
@@ -55,7 +55,7 @@ QUICK: Final[Mapping[Place, Mapping[Model, tuple[str, ...]]]] = {
     },
     "two": {"process": ("futex",), "pthread": ("pipe", "futex", "spin"), "uthread": ("sem",)},
 }
-GUEST: Final[Mapping[Place, Mapping[Model, tuple[str, ...]]]] = {
+GUEST_CASES: Final[Mapping[Place, Mapping[Model, tuple[str, ...]]]] = {
     "same": {
         **SAME,
         "process": ("pipe", "futex"),
@@ -66,10 +66,9 @@ GUEST: Final[Mapping[Place, Mapping[Model, tuple[str, ...]]]] = {
     "two": {},
 }
 
-QUICK_NOTE: Final = "quick: fewer mechanisms, and fewer hand-overs by each"
-GUEST_NOTE: Final = (
-    "in a guest on one CPU only, by few mechanisms: emulated CPUs wake one another by"
-    " threads of the emulator, which is not what is asked"
+QUICK: Final = "fewer mechanisms, and fewer hand-overs by each"
+GUEST: Final = (
+    "one CPU only, by few mechanisms: emulated CPUs wake one another by threads of the emulator"
 )
 ONE_CPU_NOTE: Final = "no second CPU is allowed here, so nobody wakes another CPU"
 
@@ -174,30 +173,23 @@ def _trial(model: Model, by: str, place: Place, setting: Setting) -> Trial:
         engine=setting.engine,
         factors=factors,
         probe=probe,
-        note=note(setting),
+        note=one_cpu_note(setting),
         timeout_s=setting.timeout_s,
     )
 
 
-def note(setting: Setting) -> str:
-    notes = []
-    if setting.engine != "native":
-        notes.append(GUEST_NOTE)
-    else:
-        if setting.quick:
-            notes.append(QUICK_NOTE)
-        if len(setting.cpus) < 2:
-            notes.append(ONE_CPU_NOTE)
-    return "; ".join(notes)
+def one_cpu_note(setting: Setting) -> str:
+    alone = setting.engine == "native" and len(setting.cpus) < 2
+    return ONE_CPU_NOTE if alone else ""
 
 
 def cases(setting: Setting) -> tuple[tuple[Place, Model, str], ...]:
     """Who hands over to whom, and how."""
     chosen: Mapping[Place, Mapping[Model, tuple[str, ...]]] = {"same": SAME, "two": TWO}
     if setting.engine != "native":
-        chosen = GUEST
+        chosen = GUEST_CASES
     elif setting.quick:
-        chosen = QUICK
+        chosen = QUICK_CASES
     return tuple(
         (place, model, by)
         for place, models in chosen.items()
@@ -223,4 +215,5 @@ EXPERIMENT = Experiment(
     trials=trials,
     metrics=METRICS,
     main=EACH,
+    shortened=less(QUICK, GUEST),
 )

@@ -17,7 +17,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from swtch.experiments import Experiment, Main, Metric, Setting, value
+from swtch.experiments import Experiment, Main, Metric, Setting, less, value
+from swtch.experiments._study_003 import policy_of
 from swtch.records import Model, Scalar, Trial
 
 NAME: Final = "preemption"
@@ -61,10 +62,8 @@ ROUNDS: Final = 20
 ROUNDS_QUICK: Final = 6
 TICKS_OF_A_PART: Final = 10
 
-QUICK_NOTE: Final = (
-    "quick: ticks of 100 µs and 1 ms only, fewer rounds, and the other sources at 1 ms"
-)
-GUEST_NOTE: Final = "in a guest with ticks of 1 and 10 ms: an emulated processor is far slower"
+QUICK: Final = "ticks of 100 µs and 1 ms only, fewer rounds, and the other sources at 1 ms"
+GUEST: Final = "ticks of 1 and 10 ms only, from two sources: an emulated processor is far slower"
 ONE_CPU_NOTE: Final = "one worker: no more CPUs are allowed here, and a chain has one link"
 
 # Each in time, and in instructions where the engine counts those.
@@ -111,13 +110,14 @@ def _rounds(interval_us: int, setting: Setting) -> int:
 def _trial(way: Way, interval_us: int, setting: Setting) -> Trial:
     cpus = list(setting.cpus[:WORKERS])
     model: Model = "uthread" if way.kind == "ticks" else "pthread"
-    factors: dict[str, Scalar] = {"kind": way.kind, "workers": len(cpus), "policy": setting.policy}
+    policy = policy_of(setting)
+    factors: dict[str, Scalar] = {"kind": way.kind, "workers": len(cpus), "policy": policy}
     probe = {
         "schema": 1,
         "probe": "preemption" if way.kind == "ticks" else "floor",
         "model": model,
         "cpus": cpus,
-        "policy": setting.policy,
+        "policy": policy,
         "seed": 0,
     }
     if way.kind != "self":
@@ -140,20 +140,9 @@ def _trial(way: Way, interval_us: int, setting: Setting) -> Trial:
         engine=setting.engine,
         factors=factors,
         probe=probe,
-        note=_note(setting),
+        note=ONE_CPU_NOTE if len(cpus) < WORKERS else "",
         timeout_s=setting.timeout_s,
     )
-
-
-def _note(setting: Setting) -> str:
-    notes = []
-    if setting.engine != "native":
-        notes.append(GUEST_NOTE)
-    elif setting.quick:
-        notes.append(QUICK_NOTE)
-    if len(setting.cpus) < WORKERS:
-        notes.append(ONE_CPU_NOTE)
-    return "; ".join(notes)
 
 
 def cases(setting: Setting) -> tuple[tuple[Way, int], ...]:
@@ -187,4 +176,5 @@ EXPERIMENT = Experiment(
     trials=trials,
     metrics=METRICS,
     main={"time": Main("gap_us"), "instructions": Main("gap_ki")},
+    shortened=less(QUICK, GUEST),
 )

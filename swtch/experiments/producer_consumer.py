@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from swtch.experiments import EACH, Experiment, Metric, Setting, value
+from swtch.experiments import EACH, Experiment, Metric, Setting, less, value
 from swtch.records import Model, Scalar, Trial
 
 NAME: Final = "producer-consumer"
@@ -28,8 +28,8 @@ QUICK_PART: Final = 5
 TWO_PART: Final = 10  # a wake-up across takes that much longer at least
 GUEST_PART: Final = 50
 
-QUICK_NOTE: Final = "quick: room for 1 and for 256 only, and a fifth of the items"
-GUEST_NOTE: Final = "in a guest on one CPU with few items"
+QUICK: Final = "room for 1 and for 256 only, and a fifth of the items"
+GUEST: Final = "few items on one CPU, and room for 1 and for 256 only"
 ONE_CPU_NOTE: Final = "no second CPU is allowed here, so both sides share one"
 
 
@@ -79,18 +79,14 @@ def _trial(model: Model, room: int, cpus: int, setting: Setting) -> Trial:
         engine=setting.engine,
         factors=factors,
         probe=probe,
-        note=_note(setting),
+        note=one_cpu_note(setting),
         timeout_s=setting.timeout_s,
     )
 
 
-def _note(setting: Setting) -> str:
-    if setting.engine != "native":
-        return GUEST_NOTE
-    notes = [QUICK_NOTE] if setting.quick else []
-    if len(setting.cpus) < 2:
-        notes.append(ONE_CPU_NOTE)
-    return "; ".join(notes)
+def one_cpu_note(setting: Setting) -> str:
+    alone = setting.engine == "native" and len(setting.cpus) < 2
+    return ONE_CPU_NOTE if alone else ""
 
 
 def trials(setting: Setting) -> tuple[Trial, ...]:
@@ -116,4 +112,5 @@ EXPERIMENT = Experiment(
     trials=trials,
     metrics=METRICS,
     main=EACH,
+    shortened=less(QUICK, GUEST),
 )

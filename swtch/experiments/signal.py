@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from swtch.experiments import BEYOND, EACH, Experiment, Metric, Setting, ping, timed, value
+from swtch.experiments import BEYOND, EACH, Experiment, Metric, Setting, less, ping, timed, value
 from swtch.experiments.syscall import calls
 from swtch.records import Model, Scalar, Trial
 
@@ -24,8 +24,8 @@ SELF: Final = ("ignored", "taken", "handler", "altstack")
 OTHERS: Final = ("interrupt", "pong-two")
 INTERRUPTS: Final = 20  # in a batch: each goes to another CPU and back
 
-QUICK_NOTE: Final = "quick: a fifth of the signals"
-GUEST_NOTE: Final = "in a guest with few signals, on one CPU"
+QUICK: Final = "a fifth of the signals"
+GUEST: Final = "few signals, on one CPU"
 ONE_CPU_NOTE: Final = "no second CPU is allowed here, so nobody on another is interrupted"
 
 METRICS: Final[Mapping[str, Metric]] = {
@@ -57,18 +57,14 @@ def _trial(case: str, setting: Setting) -> Trial:
         engine=setting.engine,
         factors=factors,
         probe=probe,
-        note=_note(setting),
+        note=one_cpu_note(setting),
         timeout_s=setting.timeout_s,
     )
 
 
-def _note(setting: Setting) -> str:
-    if setting.engine != "native":
-        return GUEST_NOTE
-    notes = [QUICK_NOTE] if setting.quick else []
-    if len(setting.cpus) < 2:
-        notes.append(ONE_CPU_NOTE)
-    return "; ".join(notes)
+def one_cpu_note(setting: Setting) -> str:
+    alone = setting.engine == "native" and len(setting.cpus) < 2
+    return ONE_CPU_NOTE if alone else ""
 
 
 def trials(setting: Setting) -> tuple[Trial, ...]:
@@ -89,4 +85,5 @@ EXPERIMENT = Experiment(
     trials=trials,
     metrics=METRICS,
     main=EACH,
+    shortened=less(QUICK, GUEST),
 )

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from swtch.experiments import EACH, Experiment, Metric, Setting, value
+from swtch.experiments import EACH, Experiment, Metric, Setting, less, value
 from swtch.records import Model, Scalar, Trial
 
 NAME: Final = "sync"
@@ -31,8 +31,8 @@ TIMES_LOCKED: Final = 3_000
 TIMES_LOCKED_QUICK: Final = 300
 TIMES_GUEST: Final = 500
 
-QUICK_NOTE: Final = "quick: a fifth of the additions, of locks on two CPUs a tenth"
-GUEST_NOTE: Final = "in a guest with few additions"
+QUICK: Final = "a fifth of the additions, of locks on two CPUs a tenth"
+GUEST: Final = "few additions"
 ONE_CPU_NOTE: Final = "no second CPU is allowed here, so nobody adds at the same time"
 
 
@@ -85,20 +85,14 @@ def _trial(model: Model, way: str, cpus: int, setting: Setting) -> Trial:
         engine=setting.engine,
         factors=factors,
         probe=probe,
-        note=_note(setting),
+        note=one_cpu_note(setting),
         timeout_s=setting.timeout_s,
     )
 
 
-def _note(setting: Setting) -> str:
-    notes = []
-    if setting.engine != "native":
-        notes.append(GUEST_NOTE)
-    elif setting.quick:
-        notes.append(QUICK_NOTE)
-    if len(setting.cpus) < 2:
-        notes.append(ONE_CPU_NOTE)
-    return "; ".join(notes)
+def one_cpu_note(setting: Setting) -> str:
+    alone = setting.engine == "native" and len(setting.cpus) < 2
+    return ONE_CPU_NOTE if alone else ""
 
 
 def trials(setting: Setting) -> tuple[Trial, ...]:
@@ -122,4 +116,5 @@ EXPERIMENT = Experiment(
     trials=trials,
     metrics=METRICS,
     main=EACH,
+    shortened=less(QUICK, GUEST),
 )

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from swtch.experiments import BEYOND, EACH, Experiment, Metric, Setting, timed, value
+from swtch.experiments import BEYOND, EACH, Experiment, Metric, Setting, less, timed, value
 from swtch.records import Model, Scalar, Trial
 
 NAME: Final = "syscall"
@@ -31,8 +31,8 @@ BATCHES: Final = 500
 BATCHES_QUICK: Final = 100
 BATCHES_GUEST: Final = 10
 
-QUICK_NOTE: Final = "quick: a fifth of the calls"
-GUEST_NOTE: Final = "in a guest with few calls"
+QUICK: Final = "a fifth of the calls"
+GUEST: Final = "few calls"
 
 METRICS: Final[Mapping[str, Metric]] = {
     **timed(each="each_p50", floor="each_p10", tail="each_p90"),
@@ -59,12 +59,6 @@ def calls(model: Model, kind: str, setting: Setting, cpus: int = 1) -> dict[str,
     return probe
 
 
-def note(setting: Setting) -> str:
-    if setting.engine != "native":
-        return GUEST_NOTE
-    return QUICK_NOTE if setting.quick else ""
-
-
 def _trial(model: Model, kind: str, setting: Setting) -> Trial:
     factors: dict[str, Scalar] = {"kind": kind, "cpus_used": 1, "policy": setting.policy}
     return Trial(
@@ -74,7 +68,6 @@ def _trial(model: Model, kind: str, setting: Setting) -> Trial:
         engine=setting.engine,
         factors=factors,
         probe=calls(model, kind, setting),
-        note=note(setting),
         timeout_s=setting.timeout_s,
     )
 
@@ -99,4 +92,5 @@ EXPERIMENT = Experiment(
     trials=trials,
     metrics=METRICS,
     main=EACH,
+    shortened=less(QUICK, GUEST),
 )

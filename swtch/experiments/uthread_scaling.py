@@ -10,7 +10,10 @@ nothing but the work.
 
 The less each thread does, the more of the time is threads: hence the trials
 with 10 000 and 1 000 additions, and those with 100 000 and a million uthreads,
-which no kernel makes of pthreads by default.
+which have no pthreads beside them: a kernel allows 32 768 threads at a time by
+default (kernel.pid_max), and the study had no more than 30 000.
+
+The study names no policy; SCHED_OTHER is what its threads had.
 """
 
 from __future__ import annotations
@@ -19,7 +22,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from swtch.experiments import Experiment, Main, Metric, PublishedKey, Setting, value
+from swtch.experiments import Experiment, Main, Metric, PublishedKey, Setting, less, value
+from swtch.experiments._study_003 import policy_of
 from swtch.records import Model, Published, Scalar, Trial
 
 NAME: Final = "uthread-scaling"
@@ -50,15 +54,12 @@ FULL: Final = (
     Size(100_000, 1_000, workers=(2,), pthreads=False),
     Size(1_000_000, 100, workers=(2,), pthreads=False),
 )
-QUICK: Final = (STUDY[0],)
+QUICK_SIZES: Final = (STUDY[0],)
 # An emulated processor is some twenty times slower, and a guest has little memory.
-GUEST: Final = (Size(10_000, 10_000), Size(10_000, 1_000))
+GUEST_SIZES: Final = (Size(10_000, 10_000), Size(10_000, 1_000))
 
-NO_PTHREADS: Final = (
-    "no pthreads: a kernel allows 32 768 threads at a time by default (kernel.pid_max)"
-)
-QUICK_NOTE: Final = "quick: of the study's 10 000, 20 000 and 30 000 threads only the first"
-GUEST_NOTE: Final = "in a guest with a tenth of the study's work a thread, and 10 000 threads only"
+QUICK: Final = "of the study's 10 000, 20 000 and 30 000 threads only the first"
+GUEST: Final = "a tenth of the study's work a thread and less, and 10 000 threads only"
 ONE_CPU_NOTE: Final = "one CPU is allowed here, so nothing is measured on two"
 
 # Figure 11 is a chart without numbers; the text puts it in words.
@@ -73,21 +74,23 @@ PUBLISHED: Final[Mapping[PublishedKey, Published]] = {
 METRICS: Final[Mapping[str, Metric]] = {
     "create_ms": value("create_ns", "ms", 1e-6),
     "live": value("live", "threads"),
+    "create_mi": value("create_instructions", "million instructions", 1e-6),
     "cpu_ms": value("cpu_ns", "ms", 1e-6),
+    "cpu_mi": value("cpu_instructions", "million instructions", 1e-6),
     "maxrss_mb": value("maxrss_kb", "MB", 1024 / 1e6),
     "preempted": value("preempted", "uthreads"),
     "ticks": value("ticks", "ticks"),
 }
 
 
-def _trial(size: Size, kind: str, workers: int, setting: Setting, note: str) -> Trial:
+def _trial(size: Size, kind: str, workers: int, setting: Setting) -> Trial:
     model: Model = "uthread" if kind == "uthread" else "pthread"
     factors: dict[str, Scalar] = {
         "kind": kind,
         "threads": size.threads,
         "iterations": size.iterations,
         "workers": workers,
-        "policy": setting.policy,
+        "policy": policy_of(setting),
     }
     probe = {
         "schema": 1,
@@ -97,7 +100,7 @@ def _trial(size: Size, kind: str, workers: int, setting: Setting, note: str) -> 
         "threads": size.threads,
         "iterations": size.iterations,
         "cpus": list(setting.cpus[:workers]),
-        "policy": setting.policy,
+        "policy": policy_of(setting),
         "seed": 0,
     }
     if kind == "uthread":
@@ -109,28 +112,15 @@ def _trial(size: Size, kind: str, workers: int, setting: Setting, note: str) -> 
         engine=setting.engine,
         factors=factors,
         probe=probe,
-        note=note,
+        note=ONE_CPU_NOTE if len(setting.cpus) < max(WORKERS) else "",
         timeout_s=setting.timeout_s,
     )
 
 
 def sizes(setting: Setting) -> tuple[Size, ...]:
     if setting.engine != "native":
-        return GUEST
-    return QUICK if setting.quick else FULL
-
-
-def _note(size: Size, setting: Setting) -> str:
-    notes = []
-    if setting.engine != "native":
-        notes.append(GUEST_NOTE)
-    elif setting.quick:
-        notes.append(QUICK_NOTE)
-    if not size.pthreads:
-        notes.append(NO_PTHREADS)
-    if len(setting.cpus) < max(WORKERS):
-        notes.append(ONE_CPU_NOTE)
-    return "; ".join(notes)
+        return GUEST_SIZES
+    return QUICK_SIZES if setting.quick else FULL
 
 
 def trials(setting: Setting) -> tuple[Trial, ...]:
@@ -144,7 +134,7 @@ def trials(setting: Setting) -> tuple[Trial, ...]:
                 model: Model = "uthread" if kind == "uthread" else "pthread"
                 if model not in setting.models or (kind == "pthread" and not size.pthreads):
                     continue
-                planned.append(_trial(size, kind, workers, setting, _note(size, setting)))
+                planned.append(_trial(size, kind, workers, setting))
     return tuple(planned)
 
 
@@ -160,4 +150,5 @@ EXPERIMENT = Experiment(
     published=PUBLISHED,
     metrics=METRICS,
     main={"time": Main("wall_ms"), "instructions": Main("wall_mi")},
+    shortened=less(QUICK, GUEST),
 )

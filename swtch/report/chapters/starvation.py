@@ -81,7 +81,7 @@ def figures(story: Story) -> list[Figure]:
 
 def _distribution(place: Place, name: str, groups: list[Group]) -> Figure | None:
     neighbours = name == "neighbours"
-    key = "response_quantiles" if neighbours else "late_quantiles"
+    key = "intended_response_quantiles" if neighbours else "intended_late_quantiles"
     rows: list[dict[str, Any]] = []
     for group in groups:
         told = [s.detail[key] for s in group.good if s.detail.get(key)]
@@ -102,8 +102,9 @@ def _distribution(place: Place, name: str, groups: list[Group]) -> Figure | None
         title = f"How late main wakes beside {several} for each CPU"
         axis = f"{_unit(place)} late"
         caption = (
-            "The study's second figure as a measurement. A vertical line is a main that woke once,"
-            " when the loops had ended by themselves; it has no other place to stand."
+            "The study's second figure as a measurement, from each moment that main was to wake."
+            " Where it woke once, when the loops had ended by themselves, it missed all of them,"
+            " the first by the whole time and the last by nothing: a slope over all of it."
         )
     slowest = max(rows, key=lambda row: (row["share"] == 0.5) * row["x"])
     return figure(
@@ -124,7 +125,8 @@ def tables(story: Story) -> list[Table]:
 
 def _row(finding: Finding, place: Place, before: str) -> Row:
     factors = finding.trial.factors
-    name = "response" if factors["part"] == "neighbours" else "late"
+    closed = "response" if factors["part"] == "neighbours" else "late"
+    name = f"intended_{closed}"
     return Row(
         (
             str(factors["case"]),
@@ -132,6 +134,7 @@ def _row(finding: Finding, place: Place, before: str) -> Row:
             count(finding, in_unit(place, f"{name}_p50")),
             spread(finding.intervals.get(in_unit(place, f"{name}_p99"))),
             count(finding, in_unit(place, f"{name}_max")),
+            count(finding, in_unit(place, f"{closed}_p99")),
             count(finding, "answers"),
             count(finding, "asked"),
             count(finding, "preempted"),
@@ -154,15 +157,16 @@ def _results(story: Story, place: Place) -> Table:
         rows.append(_row(finding, place, before))
         before = _group(finding)
     columns = (
-        *("who", "beside", f"p50, {_unit(place)}", "p99", "max", "answers"),
+        *("who", "beside", f"p50, {_unit(place)}", "p99", "max", "p99 closed", "answers"),
         *("asked", "preempted", "n", "gates"),
     )
     if lacks_go(story, place):
         rows.append(Row((NO_GO, *["–"] * (len(columns) - 1)), first=True))
     return Table(
         f"Measured here, engine {place}: how late one wakes (of three neighbours: until they have"
-        " answered), p50, p99 and max of an invocation, medians over invocations, p99 with its"
-        " 95 % interval; asked: answers, were every one on time",
+        " answered) after each moment that was meant, p50, p99 and max of an invocation, medians"
+        " over invocations, p99 with its 95 % interval; closed: of those alone that slept, as a"
+        " closed loop sees it; asked: answers, were every one on time",
         columns,
         2,
         tuple(rows),
@@ -180,12 +184,12 @@ def _brief(story: Story, place: Place) -> Table:
     full = _results(story, place)
     return Table(
         f"How late they wake or answer, {place}: p50, p99 [95 %], max",
-        full.columns[:6],
+        full.columns[:5],
         2,
         tuple(
-            Row((NO_GO.partition(";")[0], *row.cells[1:6]), first=True)
+            Row((NO_GO.partition(";")[0], *row.cells[1:5]), first=True)
             if row.cells[0] == NO_GO
-            else Row(row.cells[:6], row.first)
+            else Row(row.cells[:5], row.first)
             for row in full.rows
         ),
     )
