@@ -16,6 +16,7 @@ from swtch.experiments import Setting, get
 from swtch.records import Engine, Sample, Trial
 
 CPUS = (0, 1)
+WAITS = ("late", "response", "intended_late", "intended_response")
 
 
 def trials(
@@ -64,6 +65,7 @@ def timed(
     *,
     n: int = 10,
     share: float = 0.01,
+    cpu: float = 1.0,
     where: Mapping[str, Any] | None = None,
 ) -> Scene:
     """One of the study's sizes with samples that took about so long."""
@@ -88,7 +90,7 @@ def timed(
                     "live": 17,
                     "counter": work,
                     "expected": work,
-                    "cpu_ns": round(took * 1e6),
+                    "cpu_ns": round(took * cpu * 1e6),
                     "maxrss_kb": 80_000,
                 },
             )
@@ -109,6 +111,8 @@ def ticking(
     n: int = 10,
     share: float = 0.01,
     where: Mapping[str, Any] | None = None,
+    overhead: float = 0.003,
+    period: float = 1.1,
 ) -> Scene:
     """Ticks of one source that reached the worst served worker about so often."""
     one = trial(
@@ -130,14 +134,15 @@ def ticking(
                     "gap_p50_ns": 3000,
                     "gap_p99_ns": 9000,
                     "each_cpu_ns": 3000,
-                    "overhead_cpu": 0.003,
+                    "overhead_cpu": overhead * part,
+                    "period_p99_ns": round(interval_us * 1e3 * period * part),
                     "delivered_least": least,
                     "delivered_most": 1.0,
                     "deferred_libc": 0,
                 },
                 detail={"gap_quantiles": quantiles, "period_quantiles": quantiles},
             )
-            for least in spread(delivered, n, share)
+            for least, part in zip(spread(delivered, n, share), spread(1.0, n, share), strict=True)
         ],
     )
 
@@ -168,13 +173,16 @@ def waking(
                 one,
                 {
                     f"{name}_{rank}_ns": round(p99 * 1e6 * scale)
-                    for name in ("late", "response")
+                    for name in WAITS
                     for rank, scale in (("p50", 0.1), ("p99", 1), ("p999", 2), ("max", 3))
                 }
-                | {"late_n": 700, "asked": 800.0, "preempted": 10, "runnable": 3},
+                # A closed loop does not see how late those were that it did not ask for.
+                | {f"{name}_p99_ns": 1000 for name in WAITS[:2]}
+                | {"late_n": 700, "intended_late_n": 800, "asked": 800.0}
+                | {"preempted": 10, "runnable": 3, "timer_slack": 1},
                 detail={
                     f"{name}_quantiles": [[0, p99 * 1e4], [0.5, p99 * 1e5], [0.99, p99 * 1e6]]
-                    for name in ("late", "response")
+                    for name in WAITS
                 },
             )
             for p99 in spread(p99_ms, n, share)

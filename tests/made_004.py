@@ -7,6 +7,7 @@ changes here.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -94,10 +95,11 @@ def direct(
     n: int = 10,
     share: float = 0.01,
     where: Where | None = None,
+    single_us: float = 1.0,
 ) -> Scene:
     """A way to switch that took about so long."""
     one = trial("direct-cost", model=model, way=way, **(where or {}))
-    return scene.add(one, [switched(one, cost) for cost in spread(us, n, share)])
+    return scene.add(one, [switched(one, cost, single_us) for cost in spread(us, n, share)])
 
 
 # ---- working-set ----
@@ -112,12 +114,18 @@ def walking(
     share: float = 0.01,
     where: Where | None = None,
     quick: bool = True,
+    noise: float = 0.0,
     **more: Any,
 ) -> Scene:
-    """Every cell of a model, at a cost by (bytes, stride); without a walk both are 0."""
+    """Every cell of a model, at a cost by (bytes, stride); without a walk both are 0.
+
+    ``noise`` is the standard deviation, in us, of what each invocation has besides, drawn
+    anew for each but always the same.
+    """
     for one in trials("working-set", model=model, quick=quick, **(where or {})):
         size, stride = (int(str(one.factors[name])) for name in ("bytes", "stride"))
-        costs = spread(cost(size, stride), n, share)
+        drawn = random.Random(f"{model}/{size}/{stride}")
+        costs = [us + drawn.gauss(0, noise) for us in spread(cost(size, stride), n, share)]
         scene.add(one, [switched(one, us, 1.0 + size / 1e4, **more) for us in costs])
     return scene
 
@@ -135,8 +143,11 @@ def counting(
     where: Where | None = None,
     kernel: bool = True,
     geometry: str = "paper",
+    strides: float = 0.0,
+    turned: bool = False,
 ) -> Scene:
-    """Counts by (mode, event, bytes), for every cell of a quick run."""
+    """Counts by (mode, event, bytes), for every cell of a quick run; with
+    ``strides``, also of L1d by strides of 8 and 64, the latter so many times the former."""
     given = dict(where or {})
     exact = given.get("engine") == "exact"
     if exact:
@@ -147,7 +158,7 @@ def counting(
     quick = geometry == "paper"
     one = trial("counters", model=model, quick=quick, **given)
     made = []
-    for factor in spread(1.0, n, share):
+    for factor in spread(1.0, n, share)[:: -1 if turned else 1]:
         values: dict[str, float] = {
             "wall_ns": 1_000_000,
             "handovers": 200,
@@ -159,6 +170,13 @@ def counting(
                 for event in counters.EVENTS:
                     name = metric(mode, event, size, counters.STRIDE)
                     values[name] = misses(mode, event, size) * factor
+        for mode in counters.MODES:
+            name = metric(mode, "instructions", counters.KIB, 0)
+            values[name] = misses(mode, "instructions", 0) * factor
+            for size in counters.SIZES if strides else ():
+                for stride in (8, counters.STRIDE):
+                    name = metric(mode, "l1d", size, stride)
+                    values[name] = size / 64 * (1.0 if stride == 8 else strides) * factor
         made.append(
             sample(
                 one,

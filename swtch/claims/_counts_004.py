@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The checks of study 004 that need counts: of misses, and of instructions.
+
+A processor's own counters answer, or the exact engine's model; what a switch adds is what a
+unit of work in turns has more than one alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from swtch.analysis import effects, stats
+from swtch.analysis.findings import Group, effect
+from swtch.claims import Evidence, Ruling, missing, plain
+from swtch.experiments import Setting, counters
+from swtch.records import Model
+
+# "Approximately 10 times more" from a stride of 8 to one of 64; half and twice of it.
+TEN_TIMES = (5.0, 20.0)
+# "At L1": the first size that does not fit is L1's or the next. "At half": half as large.
+AT = 2.0
+HALF = 2.0
+# "Hardly": of the rise between processes.
+HARDLY = 0.25
+A_MISS = 1.0
+
+
+SUBJECTS: tuple[tuple[Model, str], ...] = (("process", "processes"), ("uthread", "uthreads"))
+
+SAME_EVERY_TIME = "an emulator counts the same each time: it has no chance in it"
+
+
+# ---- which counts ----
+
+
+def _counted(evidence: Evidence, model: Model) -> Group | None:
+    """The study's geometry where there is a choice."""
+    found = evidence.of(counters.NAME, model)
+    studys = [g for g in found if g.trial.factors.get("geometry", "paper") == "paper"]
+    return next(iter(studys or found), None)
+
+
+def _uncounted(evidence: Evidence) -> Ruling:
+    reasons = {
+        str(sample.detail["uncounted"])
+        for group in evidence.of(counters.NAME)
+        for sample in group.good
+        if "uncounted" in sample.detail
+    }
+    if not reasons:
+        return missing("counts of processes and of uthreads are needed, of several sizes")
+    return missing(
+        f"no counters here ({', '.join(sorted(reasons))})",
+        "a model counts anywhere: swtch run counters --engine exact --guest 6.1-amd64",
+    )
+
+
+def _cells(group: Group, event: str) -> dict[int, tuple[dict[int, float], dict[int, float]]]:
+    """By size, by block: misses of a unit of work alone and in turns."""
+    found = {}
+    for size in counters.SIZES:
+        alone, turns = (
+            group.by_block(counters.metric(mode, event, size, counters.STRIDE))
+            for mode in counters.MODES
+        )
+        if alone and turns:
+            found[size] = (alone, turns)
+    return found
+
+
+def _begins(cells: Mapping[int, tuple[dict[int, float], ...]], mode: int, block: int) -> float:
+    """The first size of whose lines each is missed once a walk; twice the last if none is."""
+    for size, of in cells.items():
+        if of[mode].get(block, 0.0) >= size / 64:
+            return float(size)
+    return 2.0 * max(cells)
+
+
+def l1d_misses(evidence: Evidence) -> Ruling:
+    rulings: dict[str, Ruling] = {}
+    begins = []
+    for model, name in SUBJECTS:
+        group = _counted(evidence, model)
+        cells = _cells(group, "l1d") if group else {}
+        if group is None or len(cells) < 3:
+            continue
+        blocks = sorted(set.intersection(*(set(alone) for alone, _ in cells.values())))
+        l1 = _l1d_bytes(group)
+        if not l1:
+            return missing("this machine does not tell the size of its L1d")
+        alone = [_begins(cells, 0, block) for block in blocks]
+        turns = [_begins(cells, 1, block) for block in blocks]
+        at = effects.level([one / l1 for one in alone], "of L1")
+        half = effects.level([a / b for a, b in zip(alone, turns, strict=True)], "x")
+        if at is None or half is None:
+            continue
+        rulings[f"one of {name} begins at"] = evidence.within(at, 1.0, AT)
+        rulings[f"that over two {name}"] = evidence.within(half, HALF, math.inf)
+        first = [f"{int(stats.median(sizes)) >> 10} KiB" for sizes in (alone, turns)]
+        begins.append(f"{name} {', '.join(first)}")
+    if len(begins) < 2:
+        return _uncounted(evidence)
+    ruling = evidence.all_of(
+        rulings, "the size at which each line of an array is missed once a walk"
+    )
+    why = f"{ruling.why}. Alone, in turns: {'; '.join(begins)}"
+    return Ruling(ruling.verdict, why, ruling.here, ruling.threshold)
+
+
+def _l1d_bytes(group: Group) -> float:
+    """Of the model's geometry, or of the processor that counted."""
+    for sample in group.good:
+        model = sample.detail.get("model")
+        if isinstance(model, dict):
+            return float(model["l1d"][0])
+    return max(group.values("l1d_kib"), default=0.0) * 1024
+
+
+def _rise(group: Group, event: str) -> dict[int, float]:
+    """By block: what a switch adds to a unit of work, the median over sizes."""
+    by_block: dict[int, list[float]] = {}
+    for alone, turns in _cells(group, event).values():
+        for block in alone.keys() & turns.keys():
+            by_block.setdefault(block, []).append(turns[block] - alone[block])
+    return {block: float(stats.median(rises)) for block, rises in sorted(by_block.items())}
+
+
+def _rises(evidence: Evidence, event: str) -> tuple[dict[int, float], dict[int, float]] | None:
+    kernel, user = (_counted(evidence, model) for model in ("process", "uthread"))
+    if kernel is None or user is None:
+        return None
+    rises = _rise(kernel, event), _rise(user, event)
+    return rises if all(rises) else None
+
+
+def dtlb_misses(evidence: Evidence) -> Ruling:
+    rises = _rises(evidence, "dtlb")
+    if rises is None:
+        return _uncounted(evidence)
+    kernel, user = rises
+    here = effects.level(list(kernel.values()), "misses a switch")
+    blocks = sorted(kernel.keys() & user.keys())
+    beside = effects.level(list(user.values()), "misses a switch")
+    if here is None or beside is None:
+        return _uncounted(evidence)
+    share = [user[b] / kernel[b] for b in blocks if kernel[b] > 0]
+    rulings = {"processes": evidence.above(here, A_MISS)}
+    if share and (made := effects.level(share, "of that")) is not None:
+        rulings["uthreads"] = evidence.below(made, HARDLY)
+    why = "dTLB misses that a switch adds, median over sizes"
+    ruling = evidence.all_of(rulings, why)
+    more = (
+        f"{ruling.why} ({plain(beside.estimate)} misses)" if "uthreads" in rulings else ruling.why
+    )
+    return Ruling(ruling.verdict, more, ruling.here, ruling.threshold)
+
+
+def l1i_misses(evidence: Evidence) -> Ruling:
+    rises = _rises(evidence, "l1i")
+    if rises is None:
+        return _uncounted(evidence)
+    group = _counted(evidence, "process")
+    if group and not all(sample.detail.get("kernel_counted", True) for sample in group.good):
+        return missing(
+            "the kernel's share was not counted",
+            "as root set kernel.perf_event_paranoid to 1, or use the exact engine",
+        )
+    kernel, user = rises
+    blocks = sorted(kernel.keys() & user.keys())
+    here = effects.level([kernel[b] - user[b] for b in blocks], "misses a switch")
+    if here is None:
+        return _uncounted(evidence)
+    middle = [plain(float(stats.median(list(rise.values())))) for rise in rises]
+    why = (
+        f"L1i misses that a switch adds, median over sizes: {middle[0]} between processes,"
+        f" {middle[1]} between uthreads"
+    )
+    return evidence.above(here, 0.0, why)
+
+
+# ---- counters: instructions ----
+
+
+def _instructions(evidence: Evidence, model: Model) -> Group | None:
+    """With the kernel's, or the half of a process that is in the kernel would be missing."""
+    group = _counted(evidence, model)
+    if group is None or not all(s.detail.get("kernel_counted", True) for s in group.good):
+        return None
+    return group
+
+
+def more_instructions(evidence: Evidence) -> Ruling:
+    """Of one pass of the token and its switch, without a walk."""
+    user, kernel = (_instructions(evidence, model) for model in ("uthread", "process"))
+    if user is None or kernel is None:
+        return _uncounted(evidence)
+    here = effect(user, kernel, counters.metric("switch", "instructions", counters.KIB, 0))
+    if here is None:
+        return _uncounted(evidence)
+    return evidence.above(
+        here, 1.0, "instructions of a uthread's pass and switch, over those of a process's"
+    )
+
+
+def _variation(group: Group) -> dict[int, float]:
+    """By block: by how many per cent its counts of instructions in turns are off the median
+    of all blocks, the mean over the cells."""
+    off: dict[int, list[float]] = {}
+    for size, stride in counters.grid(Setting(cpus=(0,), models=())):
+        name = counters.metric("switch", "instructions", size, stride)
+        counts = group.by_block(name)
+        middle = float(stats.median(list(counts.values()))) if counts else 0.0
+        for block, count in counts.items():
+            if middle:
+                off.setdefault(block, []).append(abs(count - middle) / middle * 100)
+    return {block: sum(values) / len(values) for block, values in sorted(off.items())}
+
+
+def instructions_vary(evidence: Evidence) -> Ruling:
+    if evidence.place.engine == "exact":
+        return missing(SAME_EVERY_TIME, "a processor's counters are needed: swtch run counters")
+    user, kernel = (_instructions(evidence, model) for model in ("uthread", "process"))
+    if user is None or kernel is None:
+        return _uncounted(evidence)
+    ours, theirs = _variation(user), _variation(kernel)
+    blocks = sorted(ours.keys() & theirs.keys())
+    here = effects.level([theirs[block] - ours[block] for block in blocks], "% of the count")
+    if here is None:
+        return _uncounted(evidence)
+    why = (
+        "by how much the instructions of the same work vary: processes"
+        f" {plain(float(stats.median(list(theirs.values()))))} %, uthreads"
+        f" {plain(float(stats.median(list(ours.values()))))} %; the difference"
+    )
+    return evidence.above(here, 0.0, why)
+
+
+def misses_by_stride(evidence: Evidence) -> Ruling:
+    """Of arrays of more than twice L1d: each line is fetched by one element of it, or by all."""
+    rulings: dict[str, Ruling] = {}
+    groups = [(name, _counted(evidence, model)) for model, name in SUBJECTS]
+    for name, group in groups:
+        near, far = (_missed(group, stride) if group else {} for stride in (8, counters.STRIDE))
+        blocks = sorted(near.keys() & far.keys())
+        here = effects.paired([far[block] for block in blocks], [near[block] for block in blocks])
+        if here is not None:
+            rulings[name] = evidence.within(here, *TEN_TIMES)
+    if len(rulings) == len(SUBJECTS):
+        return evidence.all_of(rulings, "L1d misses of a walk by 64 bytes over those of one by 8")
+    if all(group and _cells(group, "l1d") for _, group in groups):
+        return missing("counts with strides of 8 and of 64 bytes are needed", "not --depth quick")
+    return _uncounted(evidence)
+
+
+def _missed(group: Group, stride: int) -> dict[int, float]:
+    """By block: L1d misses of one thread alone, of all arrays of more than twice L1d together."""
+    l1 = _l1d_bytes(group)
+    of_sizes = [
+        group.by_block(counters.metric("single", "l1d", size, stride))
+        for size in counters.SIZES
+        if l1 and size > 2 * l1
+    ]
+    known = [of for of in of_sizes if of]
+    blocks = set.intersection(*(set(of) for of in known)) if known else set()
+    return {block: sum(of[block] for of in known) for block in sorted(blocks)}
