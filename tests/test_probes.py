@@ -105,6 +105,43 @@ def test_own_counters_are_added_up(probe: Path, model: str) -> None:
         assert sample["counter"] == sample["expected"] == 40_004
 
 
+# ---- scenario: several in a row ----
+
+
+@pytest.mark.parametrize("counter", ["shared", "own"])
+@pytest.mark.parametrize("model", MODELS)
+def test_the_sample_is_the_round_of_median_time(probe: Path, model: str, counter: str) -> None:
+    """Whole, and its counter its own: no round adds to that of another."""
+    trial = scenario(model, rounds=5, counter=counter, intervention="yield")
+    sample = measure(probe, trial)
+    times = sample["round_times_ns"]
+    assert len(times) == 5 and all(time > 0 for time in times)
+    assert sample["wall_ns"] == statistics.median(times)
+    threads = sample["threads"]
+    wall = max(t["end_ns"] for t in threads) - min(t["start_ns"] for t in threads)
+    assert wall == sample["wall_ns"]
+    assert sample["counter"] == sample["expected"] == 40_000
+
+
+@pytest.mark.parametrize(("rounds", "place"), [(None, 0), (1, 0), (2, 0), (4, 1)])
+def test_of_an_even_number_it_is_the_faster(probe: Path, rounds: int | None, place: int) -> None:
+    sample = measure(probe, scenario(rounds=rounds, intervention="none"))
+    times = sorted(sample["round_times_ns"])
+    assert len(times) == (rounds or 1) and sample["wall_ns"] == times[place]
+
+
+def test_switches_are_those_of_one_round(probe: Path) -> None:
+    """In and out for each of the four yields in ten thousand additions, not for those of all."""
+    one = measure(probe, scenario("coroutine", every=2500))
+    five = measure(probe, scenario("coroutine", every=2500, rounds=5))
+    assert five["switches"] == one["switches"]
+
+
+@pytest.mark.parametrize("rounds", [0, -1, 1000, "5"])
+def test_a_number_of_rounds_has_bounds(probe: Path, rounds: Any) -> None:
+    fails(probe, scenario(rounds=rounds), "rounds")
+
+
 @pytest.mark.parametrize("model", ["coroutine", "ucontext"])
 def test_between_work_there_is_one_yield_less(probe: Path, model: str) -> None:
     """In and out for each yield, and once for each coroutine."""

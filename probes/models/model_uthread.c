@@ -117,8 +117,10 @@ static uint64_t count_switches(void)
 	return st.switches;
 }
 
-static void run(const struct scenario *s, struct scenario_result *r)
+/* Of one process, and so of all rounds: they have the same CPUs. */
+static void start_workers(const struct scenario *s)
 {
+	static bool started;
 	struct uthread_config config = {
 		.size = sizeof(config),
 		.workers = s->ncpus,
@@ -127,11 +129,10 @@ static void run(const struct scenario *s, struct scenario_result *r)
 		.ncpus = s->ncpus,
 		.main = UTHREAD_MAIN_PTHREAD, /* it only looks on */
 	};
-	struct shared sh = { .s = s, .r = r };
-	struct one *all, *carriers;
-	uint64_t before;
-	int i, err;
+	int err;
 
+	if (started)
+		return;
 	err = uthread_init(&config);
 	if (err)
 		probe_fail(err, "model", "the uthread runtime cannot start: %s",
@@ -139,6 +140,17 @@ static void run(const struct scenario *s, struct scenario_result *r)
 	if (uthread_workers() != s->ncpus)
 		probe_fail(EAGAIN, "cpus", "only %d of %d workers started",
 			   uthread_workers(), s->ncpus);
+	started = true;
+}
+
+static void run(const struct scenario *s, struct scenario_result *r)
+{
+	struct shared sh = { .s = s, .r = r };
+	struct one *all, *carriers;
+	uint64_t before;
+	int i;
+
+	start_workers(s);
 	all = calloc((size_t)s->threads, sizeof(*all));
 	carriers = calloc((size_t)s->ncpus, sizeof(*carriers));
 	sh.before = calloc((size_t)s->ncpus, sizeof(*sh.before));

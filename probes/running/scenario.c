@@ -6,9 +6,17 @@
  * Study 001 yields between chunks of work (999 times in 1 000 000 / 1000), and
  * its coroutines add to a counter of their own without an atomic instruction;
  * `between` and `counter` say so. The defaults are study 000's.
+ *
+ * A scenario is done `rounds` times, each with threads of its own, and the sample
+ * is that of the round whose time is the median: a neighbour that takes a CPU for
+ * some milliseconds spoils a round and not the sample, and what is printed has
+ * happened together. A round that lost an addition is printed instead of any
+ * other. Rejected: the mean (one bad round moves it), the best (it is no time that
+ * a user waits), one longer round (the disturbance is in it).
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -53,30 +61,100 @@ static void read_scenario(json_t *trial, struct scenario *s)
 		s->own = map_shared((size_t)s->threads * sizeof(*s->own));
 }
 
-static void print_sample(const struct scenario *s,
-			 const struct scenario_result *r)
+#define ROUNDS_MAX 999
+
+/* One round: what it gave, and what follows of it. */
+struct repeat {
+	struct scenario_result r;
+	int64_t wall_ns, counted, minflt, majflt;
+	bool wrong;
+};
+
+static void sum_up(const struct scenario *s, struct repeat *one)
 {
-	json_t *o = record_new("sample"), *list;
-	int64_t first = INT64_MAX, last = INT64_MIN, minflt = 0, majflt = 0;
-	int64_t counted = s->counter->value;
+	const struct scenario_result *r = &one->r;
+	int64_t first = INT64_MAX, last = INT64_MIN;
 	int i;
 
+	one->counted = s->counter->value;
 	for (i = 0; i < s->threads; i++) {
 		if (r->threads[i].start_ns < first)
 			first = r->threads[i].start_ns;
 		if (r->threads[i].end_ns > last)
 			last = r->threads[i].end_ns;
-		minflt += r->threads[i].usage.minflt;
-		majflt += r->threads[i].usage.majflt;
-		counted += s->own ? s->own[i].value : 0;
+		one->minflt += r->threads[i].usage.minflt;
+		one->majflt += r->threads[i].usage.majflt;
+		one->counted += s->own ? s->own[i].value : 0;
 	}
 	for (i = 0; i < r->ncarriers; i++) {
-		minflt += r->carriers[i].usage.minflt;
-		majflt += r->carriers[i].usage.majflt;
+		one->minflt += r->carriers[i].usage.minflt;
+		one->majflt += r->carriers[i].usage.majflt;
 	}
+	one->wall_ns = last - first;
+	one->wrong = one->counted !=
+		     (int64_t)(s->iterations * (uint64_t)s->threads);
+}
+
+static void do_round(const struct model_ops *model, struct scenario *s,
+		     struct repeat *one)
+{
+	one->r.threads = calloc((size_t)s->threads, sizeof(*one->r.threads));
+	one->r.carriers = calloc((size_t)s->ncpus, sizeof(*one->r.carriers));
+	if (!one->r.threads || !one->r.carriers)
+		probe_fail(ENOMEM, "threads", "no memory for %d threads",
+			   s->threads);
+	s->counter->value = 0;
+	if (s->own)
+		memset(s->own, 0, (size_t)s->threads * sizeof(*s->own));
+	model->run(s, &one->r);
+	sum_up(s, one);
+}
+
+static int by_time(const void *a, const void *b)
+{
+	const struct repeat *const *x = a, *const *y = b;
+
+	return ((*x)->wall_ns > (*y)->wall_ns) -
+	       ((*x)->wall_ns < (*y)->wall_ns);
+}
+
+/* The one that lost an addition, or the one whose time is the median; of an even
+ * number the faster of the two. */
+static const struct repeat *choose(const struct repeat *all, int n)
+{
+	const struct repeat *sorted[ROUNDS_MAX];
+	int i;
+
+	for (i = 0; i < n; i++) {
+		if (all[i].wrong)
+			return &all[i];
+		sorted[i] = &all[i];
+	}
+	qsort(sorted, (size_t)n, sizeof(*sorted), by_time);
+	return sorted[(n - 1) / 2];
+}
+
+static json_t *times_of(const struct repeat *all, int n)
+{
+	json_t *list = json_array();
+	int i;
+
+	for (i = 0; i < n; i++)
+		json_array_append_new(list, json_integer(all[i].wall_ns));
+	return list;
+}
+
+static void print_sample(const struct scenario *s, const struct repeat *all,
+			 int rounds)
+{
+	const struct repeat *one = choose(all, rounds);
+	const struct scenario_result *r = &one->r;
+	json_t *o = record_new("sample"), *list;
+	int i;
+
 	json_object_set_new(o, "model", json_string(s->model));
-	json_object_set_new(o, "wall_ns", json_integer(last - first));
-	json_object_set_new(o, "counter", json_integer(counted));
+	json_object_set_new(o, "wall_ns", json_integer(one->wall_ns));
+	json_object_set_new(o, "counter", json_integer(one->counted));
 	json_object_set_new(o, "expected",
 			    json_integer((json_int_t)(s->iterations *
 						      (uint64_t)s->threads)));
@@ -84,8 +162,9 @@ static void print_sample(const struct scenario *s,
 	json_object_set_new(o, "policy", json_string(policy_names[s->policy]));
 	json_object_set_new(o, "switches",
 			    json_integer((json_int_t)r->switches));
-	json_object_set_new(o, "minflt", json_integer(minflt));
-	json_object_set_new(o, "majflt", json_integer(majflt));
+	json_object_set_new(o, "minflt", json_integer(one->minflt));
+	json_object_set_new(o, "majflt", json_integer(one->majflt));
+	json_object_set_new(o, "round_times_ns", times_of(all, rounds));
 	list = json_array();
 	for (i = 0; i < s->threads; i++)
 		json_array_append_new(list, record_thread(i, &r->threads[i]));
@@ -102,20 +181,24 @@ void probe_scenario(json_t *trial)
 	static struct counter counter;
 	const struct model_ops *model = find_model(trial);
 	struct scenario s = { .model = model->name, .counter = &counter };
-	struct scenario_result r = { 0 };
+	struct repeat *all;
+	int i, rounds;
 
 	read_scenario(trial, &s);
-	r.threads = calloc((size_t)s.threads, sizeof(*r.threads));
-	r.carriers = calloc((size_t)s.ncpus, sizeof(*r.carriers));
-	if (!r.threads || !r.carriers)
-		probe_fail(ENOMEM, "threads", "no memory for %d threads",
-			   s.threads);
+	rounds = (int)trial_int_or(trial, "rounds", 1, ROUNDS_MAX, 1);
+	all = calloc((size_t)rounds, sizeof(*all));
+	if (!all)
+		probe_fail(ENOMEM, "rounds", "no memory for %d rounds", rounds);
 	policy_set(s.policy);
-	model->run(&s, &r);
-	print_sample(&s, &r);
+	for (i = 0; i < rounds; i++)
+		do_round(model, &s, &all[i]);
+	print_sample(&s, all, rounds);
 	record_end();
-	free(r.threads);
-	free(r.carriers);
+	for (i = 0; i < rounds; i++) {
+		free(all[i].r.threads);
+		free(all[i].r.carriers);
+	}
+	free(all);
 	free(s.cpus);
 	if (s.own)
 		munmap(s.own, (size_t)s.threads * sizeof(*s.own));
