@@ -33,10 +33,14 @@ VM = {"engine": "vm", "guest": "6.1-amd64"}
 
 @pytest.mark.parametrize("model", ["pthread", "kthread"])
 def test_what_the_kernel_counts_is_summed_over_threads(model: Model) -> None:
-    made = scenario_sample(scenario("C1", model), 80.0, threads_of={"nvcsw": [1, 2, 3, 4]})
+    made = scenario_sample(
+        scenario("C1", model), 80.0, threads_of={"nvcsw": [1, 2, 3, 4], "nivcsw": 3}
+    )
     assert metrics(made) == {
         "wall_ms": 50.0,
         "throughput_mops": 80.0,
+        # Four threads of 50 ms each.
+        "throughput_cpu_mops": 20.0,
         "nvcsw": 10,
         "nivcsw": 12,
     }
@@ -45,7 +49,12 @@ def test_what_the_kernel_counts_is_summed_over_threads(model: Model) -> None:
 @pytest.mark.parametrize("model", ["uthread", "coroutine", "ucontext"])
 def test_what_the_kernel_does_not_know_is_counted_in_user_space(model: Model) -> None:
     made = scenario_sample(scenario("B2", model), values={"switches": 412})
-    assert metrics(made) == {"wall_ms": 40.0, "throughput_mops": 100.0, "user_switches": 412}
+    assert metrics(made) == {
+        "wall_ms": 40.0,
+        "throughput_mops": 100.0,
+        "throughput_cpu_mops": 100.0,
+        "user_switches": 412,
+    }
 
 
 def test_instructions_are_never_milliseconds() -> None:
