@@ -178,7 +178,7 @@ def doctor_command(form: str, self_check: bool) -> int:
 @click.option(
     "--policy",
     type=click.Choice(["other", "batch", "fifo"]),
-    help="Scheduling policy of what is measured (batch).",
+    help="Scheduling policy of what is measured (each experiment's own).",
 )
 @click.option(
     "--engine", metavar="A,B", help="Where trials run, one after the other: native, vm, exact."
@@ -256,7 +256,7 @@ def run_command(
             depth=_depth(depth, quick),
             repeats=repeats,
             seed=seed,
-            policy=policy or "batch",
+            policy=policy,
             time_limit_s=time_limit or 60.0,
             target=None if until is None else output.parse_share("--until", until),
         ),

@@ -42,7 +42,8 @@ def trial(
 def speed(one: Trial, mops: float, **given: Any) -> Sample:
     """A good sample at a throughput, with the switches and times that belong to it.
 
-    ``nvcsw``, ``nivcsw`` and ``utime_ns`` are each thread's; ``efficiency`` is in percent.
+    ``nvcsw``, ``nivcsw`` and ``utime_ns`` are each thread's; ``efficiency`` is in percent;
+    ``os`` are the kernel's switches of what carries coroutines; ``cpu_ns`` is that of all.
     """
     n, work = int(str(one.factors["threads"])), int(str(one.factors["work"]))
     wall_ns = round(n * work * 1e3 / mops)
@@ -54,6 +55,7 @@ def speed(one: Trial, mops: float, **given: Any) -> Sample:
     nivcsw = given.pop("nivcsw", 0 if slept else yields)
     utime_ns = given.pop("utime_ns", 0 if one.model == "kthread" else wall_ns)
     cpu_ns = round(wall_ns * cpus / n * given.pop("efficiency", 90.0) / 100)
+    os, all_cpu_ns = given.pop("os", 3), given.pop("cpu_ns", wall_ns)
     made = threads(
         n,
         nvcsw=nvcsw if kernel else None,
@@ -65,7 +67,14 @@ def speed(one: Trial, mops: float, **given: Any) -> Sample:
         times = {"utime_ns": utime_ns, "stime_ns": cpu_ns, "cpu_ns": cpu_ns}
         made = tuple(msgspec.structs.replace(one, **times) for one in made)
     carrier = CarrierRecord(
-        index=0, tid=1, cpu=0, nvcsw=1, nivcsw=2, utime_ns=wall_ns, stime_ns=0, cpu_ns=wall_ns
+        index=0,
+        tid=1,
+        cpu=0,
+        nvcsw=0,
+        nivcsw=os,
+        utime_ns=wall_ns,
+        stime_ns=0,
+        cpu_ns=all_cpu_ns,
     )
     values: dict[str, float] = {"wall_ns": wall_ns, "counter": n * work, "expected": n * work}
     if not kernel:

@@ -210,22 +210,23 @@ def scenario_sample(
     *,
     values: Mapping[str, float] | None = None,
     threads_of: Mapping[str, Any] | None = None,
+    cv: float | None = None,
     **given: Any,
 ) -> Sample:
     """A good sample of a scenario at a speed, with the switches that belong to it.
 
-    `values` and `threads_of` (arguments of ``threads``) change what is given.
+    `values` and `threads_of` (arguments of ``threads``) change what is given; `cv` is that
+    of the invocation's five runs, in percent, and None of a single run.
     """
     counter = int(one.probe["threads"]) * int(one.probe["iterations"])
     wall_ns = round(counter * 1e3 / mops)
     kernel = one.model in KERNEL_MODELS
     sleeps = one.factors["intervention"] == "sleep"
-    yields = one.factors["intervention"] == "yield"
     used = int(str(one.factors["cpus_used"]))
     told: dict[str, Any] = {
         "n": int(one.probe["threads"]),
         "nvcsw": (100 if sleeps else 0) if kernel else None,
-        "nivcsw": (100 if yields else 3) if kernel else None,
+        "nivcsw": _involuntary(one) if kernel else None,
         "cpus": used,
         "wall_ns": wall_ns,
     }
@@ -243,17 +244,31 @@ def scenario_sample(
             "counter": counter,
             "expected": counter,
             "pid": 1401,
-            "switches": 0 if kernel else 800 if sleeps or yields else 4,
+            "switches": 0 if kernel else 4 if one.factors["intervention"] == "none" else 800,
             "minflt": 5,
             "majflt": 0,
             **(values or {}),
         },
         threads=threads(**{**told, **(threads_of or {})}),
         carriers=() if kernel else (carrier,),
-        detail={"policy": one.probe["policy"]},
+        detail={"policy": one.probe["policy"], "round_times_ns": _rounds(wall_ns, cv)},
         elapsed_ns=wall_ns + 10_000_000,
         **given,
     )
+
+
+def _involuntary(one: Trial) -> int:
+    """Of each thread, about as the study has it."""
+    if one.factors["intervention"] == "yield":
+        return 100 if one.factors["scenario"] == "B2" or one.model == "kthread" else 80
+    return 25 if one.factors["scenario"] == "C1" and one.model == "pthread" else 3
+
+
+def _rounds(wall_ns: int, cv: float | None) -> list[float]:
+    """Times about `wall_ns` whose speeds have this coefficient of variation."""
+    if cv is None:
+        return [wall_ns]
+    return [wall_ns / (1 + cv / 100 * step) for step in (0.6325, -1.2649, 0.0, 1.2649, -0.6325)]
 
 
 def gantt_sample(

@@ -8,6 +8,7 @@ from collections import Counter
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from synthetic import scenario, scenario_sample
 
 from swtch import experiments, plan
 from swtch.errors import RequestError
@@ -53,9 +54,13 @@ def test_scenarios_on_enough_cpus_are_the_studys() -> None:
 
 def test_fewer_cpus_are_said_and_counted() -> None:
     trials = by_id((3, 5))
-    trial = trials["scenarios/A/uthread"]
-    assert trial.probe["cpus"] == [3, 5]
-    assert (trial.factors["cpus_asked"], trial.factors["cpus_used"]) == (4, 2)
+    for model in ("pthread", "uthread"):
+        trial = trials[f"scenarios/A/{model}"]
+        assert trial.probe["cpus"] == [3, 5]
+        assert (trial.factors["cpus_asked"], trial.factors["cpus_used"]) == (4, 2)
+    # The study had no uthreads that these could be something else than.
+    assert trial.note == ""
+    trial = trials["scenarios/A/pthread"]
     assert "asks for 4 CPUs and 2 are allowed" in trial.note
     assert trials["scenarios/B1/uthread"].note == ""
     assert trials["scenarios/B1/kthread"].probe["cpus"] == [3, 5]
@@ -69,9 +74,45 @@ def test_note_exactly_when_cpus_differ(cpus: list[int]) -> None:
             continue
         assert set(trial.probe["cpus"]) <= set(cpus)
         assert trial.factors["cpus_used"] == len(trial.probe["cpus"])
-        assert bool(trial.note) == (trial.factors["cpus_asked"] != trial.factors["cpus_used"])
+        fewer = trial.factors["cpus_asked"] != trial.factors["cpus_used"]
+        assert bool(trial.note) == (fewer and trial.model in scenarios.STUDY_MODELS)
         if trial.model in scenarios.ONE_CPU_MODELS:
             assert trial.factors["cpus_used"] == 1
+
+
+def test_scenarios_are_run_as_often_as_the_study_did() -> None:
+    trials = by_id((0, 1))
+    assert trials["scenarios/A/pthread"].probe["rounds"] == 5
+    assert trials["scenarios/A/uthread"].probe["rounds"] == 3
+    # The module has no word for it, and a guest's time is seldom of use.
+    assert "rounds" not in trials["scenarios/A/kthread"].probe
+    setting = Setting(cpus=(0, 1), models=ALL, engine="vm")
+    assert all("rounds" not in trial.probe for trial in scenarios.trials(setting))
+
+
+def test_scenarios_have_the_policy_that_the_study_had() -> None:
+    """It names none; under SCHED_BATCH no sleeper that wakes would preempt."""
+    assert by_id((0, 1))["scenarios/C1/pthread"].factors["policy"] == "other"
+    setting = Setting(cpus=(0, 1), models=ALL, policy="batch", policy_asked=True)
+    assert {trial.probe["policy"] for trial in scenarios.trials(setting)} == {"batch"}
+
+
+def test_a_quick_guest_leaves_models_out_and_says_so() -> None:
+    setting = Setting(cpus=(0, 1, 2, 3), models=ALL, engine="vm", depth="quick")
+    assert {trial.model for trial in scenarios.trials(setting)} == {"pthread", "kthread"}
+    assert scenarios.shortened(setting) and not any(t.note for t in scenarios.trials(setting))
+    normal = Setting(cpus=(0, 1, 2, 3), models=ALL, engine="vm")
+    assert scenarios.shortened(normal) == ""
+
+
+def test_the_variation_of_runs_is_that_of_speeds() -> None:
+    metric = scenarios.EXPERIMENT.metrics[scenarios.RUN_CV].told
+    assert metric is not None
+    trial = scenario("A", "pthread")
+    assert metric(scenario_sample(trial, cv=4.0)) == pytest.approx(4.0, rel=1e-4)
+    # Of fewer runs than the study's there is none; the exact engine's do not vary.
+    assert metric(scenario_sample(trial)) is None
+    assert metric(scenario_sample(scenario("A", "pthread", engine="exact"), cv=4.0)) is None
 
 
 def test_control_is_one_trial_twice() -> None:

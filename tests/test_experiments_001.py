@@ -23,6 +23,7 @@ from swtch.records import Depth, Engine, Trial
 
 DEPTHS: tuple[Depth, ...] = ("quick", "normal", "paper")
 ENGINES: tuple[Engine, ...] = ("native", "vm", "exact")
+CPUS = (0, 1, 2, 3)
 
 
 def trials(
@@ -39,27 +40,52 @@ def trials(
 # ---- all seven ----
 
 
+BINDING: tuple[str, Depth, Engine] = ("binding", "paper", "native")
+
+
+def shortened(name: str, depth: Depth, engine: Engine, cpus: tuple[int, ...] = CPUS) -> str:
+    models = get(name).models
+    return get(name).shortened(Setting(cpus=cpus, models=models, depth=depth, engine=engine))
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_paper_is_the_studys_own_size(name: str) -> None:
     """In a guest, too, where the others do less."""
     for engine in ENGINES:
         made = trials(name, "paper", engine).values()
         assert all(one.factors["work"] == one.factors["work_asked"] for one in made)
-        assert all(shared.LESS_NOTE not in one.note for one in made)
-        assert get(name).repeats["paper"] >= 5  # the study's three give no interval
+        assert shortened(name, "paper", engine) == ""
+        assert all(one.factors["policy"] == one.probe["policy"] == "other" for one in made)
+        assert get(name).repeats["paper"] >= 6  # the study's three decide nothing
 
 
 @pytest.mark.parametrize("depth", DEPTHS)
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("name", NAMES)
-def test_less_work_is_said(name: str, engine: Engine, depth: Depth) -> None:
+def test_less_work_is_said_once(name: str, engine: Engine, depth: Depth) -> None:
+    less = False
     for one in trials(name, depth, engine).values():
-        less = int(str(one.factors["work"])) < int(str(one.factors["work_asked"]))
-        assert (shared.LESS_NOTE in one.note) == less
+        less |= int(str(one.factors["work"])) < int(str(one.factors["work_asked"]))
+        assert one.note == ""
         assert one.probe["iterations"] == one.factors["work"]
         # There is always something to yield between.
         interval = int(str(one.factors["interval"]))
         assert not interval or int(str(one.factors["work"])) > interval
+    assert (shared.LESS in shortened(name, depth, engine)) == less
+
+
+def test_a_named_policy_is_the_users() -> None:
+    setting = Setting(cpus=(0,), models=("pthread",), policy="fifo", policy_asked=True)
+    assert all(one.probe["policy"] == "fifo" for one in get("aligned").trials(setting))
+
+
+def test_runs_in_a_row_are_for_several_cpus() -> None:
+    """On one its CPU time is compared; the module has no word for it."""
+    for name in NAMES:
+        for one in trials(name).values():
+            many = one.factors["cpus_asked"] != 1 and one.model != "kthread"
+            assert one.probe.get("rounds", 1) == (3 if many else 1), one.id
+    assert all("rounds" not in one.probe for one in trials("binding", engine="vm").values())
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -67,7 +93,7 @@ def test_a_quick_guest_does_a_part_of_it(name: str) -> None:
     normal, quick = trials(name, "normal", "vm"), trials(name, "quick", "vm")
     assert set(quick) <= set(normal)
     if "kthread" in get(name).models:
-        assert len(quick) < len(normal) and all(one.note for one in quick.values())
+        assert len(quick) < len(normal) and "guests do" in shortened(name, "quick", "vm")
         assert {"pthread", "kthread"} & {one.model for one in quick.values()}
     work = {
         kind: sum(int(str(one.factors["work"])) for one in made.values())
@@ -144,10 +170,12 @@ def test_modes_have_every_difference_alone() -> None:
 
 
 def test_fewer_cpus_are_said() -> None:
+    """Of what the study measured, too."""
     for one in trials("yield-modes", cpus=(3, 5)).values():
         if one.model != "coroutine":
             assert one.probe["cpus"] == [3, 5]
-            assert "used 4 CPUs and 2 are allowed here" in one.note
+        said = "used 4 CPUs and 2 are allowed here" in one.note
+        assert said == (one.factors["arm"] in ("pthread", "kthread instrumented"))
 
 
 def test_the_sweep_has_a_case_that_never_yields() -> None:
@@ -162,10 +190,11 @@ def test_bindings_that_cannot_be_are_left_out_and_said() -> None:
     assert {one.factors["cpus_used"] for one in trials("binding").values()} == {1, 2, 4}
     made = trials("binding", cpus=(3, 5)).values()
     assert {one.factors["cpus_used"] for one in made} == {1, 2}
-    assert all("nothing is measured on 4; a guest has 4" in one.note for one in made)
+    assert "nothing is measured on 4; a guest has 4" in shortened(*BINDING, (3, 5))
     alone = trials("binding", cpus=(3,)).values()
     assert {one.factors["cpus_used"] for one in alone} == {1}
-    assert all("nothing is measured on 2 and 4" in one.note for one in alone)
+    assert "nothing is measured on 2 and 4" in shortened(*BINDING, (3,))
+    assert not any(one.note for one in (*made, *alone))
 
 
 @pytest.mark.parametrize("depth", DEPTHS)
@@ -213,6 +242,24 @@ def test_times_are_of_all_threads_or_of_what_carries_them() -> None:
     user = metrics(speed(trial("coroutine", "normal", COROUTINE_OWN), 500.0))
     assert user["user_ms"] == pytest.approx(user["wall_ms"])
     assert "thread_cpu_ms" not in user and "voluntary_per_million" not in user
+
+
+def test_cpu_time_is_of_all_threads_or_of_what_carries_them() -> None:
+    kernel = metrics(speed(trial("aligned", "normal", PTHREAD), 50.0, efficiency=50.0))
+    assert kernel["throughput_cpu_mops"] == pytest.approx(100.0, rel=0.01)
+    user = metrics(speed(trial("coroutine", "normal", COROUTINE_OWN), 500.0))
+    assert user["throughput_cpu_mops"] == pytest.approx(user["throughput_mops"])
+    counted = metrics(speed(trial("aligned", "normal", PTHREAD, {"engine": "exact"}), 50.0))
+    assert "throughput_cpu_mops" not in counted
+
+
+def test_what_the_kernel_switches_under_coroutines() -> None:
+    made = metrics(speed(trial("coroutine", "yield", UCONTEXT, depth="paper"), 200.0, os=32))
+    assert made["os_switches"] == 32 and made["os_share"] == pytest.approx(100 / 999)
+    # Without yields there is nothing to compare them with.
+    normal = metrics(speed(trial("coroutine", "normal", UCONTEXT), 200.0, os=8))
+    assert normal["os_switches"] == 8 and "os_share" not in normal
+    assert "os_switches" not in metrics(speed(trial("yield-modes", "normal", PTHREAD), 40.0))
 
 
 def test_a_rate_compares_less_work_with_the_studys() -> None:

@@ -190,7 +190,7 @@ def test_what_cannot_be_asked(
 
 
 def test_terms_are_those_of_run() -> None:
-    assert campaign.Terms(depth="normal") == campaign.Terms(depth="normal", policy="batch")
+    assert campaign.Terms(depth="normal") == campaign.Terms(depth="normal", policy=None)
 
 
 def test_it_takes_the_options_of_run(

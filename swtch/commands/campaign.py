@@ -45,7 +45,8 @@ class Terms:
     depth: Depth
     repeats: int | None = None
     seed: int | None = None
-    policy: str = "batch"
+    # Unless it is asked for, each experiment has its own.
+    policy: str | None = None
     time_limit_s: float = 60.0
     target: float | None = None
 
@@ -124,7 +125,7 @@ def make(terms: Terms, engine: Engine, shares: Sequence[choice.Share]) -> Planne
 
 
 def _setting(share: choice.Share, terms: Terms) -> Setting:
-    policy = cast(Policy, terms.policy)
+    policy = cast(Policy, terms.policy or "batch")
     if share.engine.name == "native":
         _check_policy(policy)
     allowed = environment.allowed_cpus()
@@ -135,6 +136,7 @@ def _setting(share: choice.Share, terms: Terms) -> Setting:
         l1d_bytes=l1d,
         llc_bytes=llc,
         policy=policy,
+        policy_asked=terms.policy is not None,
         engine=share.engine.name,
         timeout_s=terms.time_limit_s,
         depth=terms.depth,

@@ -60,6 +60,8 @@ class Setting:
     l1d_bytes: int = 0
     llc_bytes: int = 0
     policy: Policy = "batch"
+    # Whether the user named it; a study's own policy holds only where not.
+    policy_asked: bool = False
     engine: Engine = "native"
     timeout_s: float = 60.0
     depth: Depth = "normal"
@@ -67,6 +69,10 @@ class Setting:
     @property
     def quick(self) -> bool:
         return self.depth == "quick"
+
+    def policy_of(self, own: Policy) -> Policy:
+        """What the user asks for, or the study's: *other* where it names none."""
+        return self.policy if self.policy_asked else own
 
     @property
     def guest(self) -> bool:

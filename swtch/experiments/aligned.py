@@ -33,7 +33,7 @@ ARMS: Final = (
 )
 MATCHED: Final = (shared.KTHREAD_MATCHED,)
 QUICK_ARMS: Final = (shared.PTHREAD, shared.KTHREAD, shared.COROUTINE_OWN)
-QUICK_NOTE: Final = "quick: in a guest only what the claims compare"
+QUICK: Final = "guests do only what the claims compare"
 
 PUBLISHED: Final[Mapping[PublishedKey, Published]] = {
     **shared.throughputs(
@@ -61,15 +61,18 @@ PUBLISHED: Final[Mapping[PublishedKey, Published]] = {
 def trials(setting: Setting) -> tuple[Trial, ...]:
     """Both modes with every arm, and the yields of kernel threads matched."""
     few = shared.few(setting)
-    note = QUICK_NOTE if few else ""
     planned = []
     for mode, interval in shared.modes("normal", "yield"):
         case = shared.Case(name=mode, interval=interval, threads=THREADS, threads_most=THREADS)
         arms = QUICK_ARMS if few else ARMS + (MATCHED if interval else ())
         planned += [
-            shared.trial(NAME, arm, case, setting, note) for arm in shared.measured(arms, setting)
+            shared.trial(NAME, arm, case, setting) for arm in shared.measured(arms, setting)
         ]
     return tuple(planned)
+
+
+def shortened(setting: Setting) -> str:
+    return shared.shortened(trials(setting), QUICK if shared.few(setting) else "")
 
 
 EXPERIMENT = Experiment(
@@ -82,6 +85,7 @@ EXPERIMENT = Experiment(
     trials=trials,
     published=PUBLISHED,
     metrics=shared.METRICS,
+    shortened=shortened,
     repeats=shared.REPEATS,
     seconds_at=shared.guest_seconds(2),
     main=shared.main,

@@ -6,7 +6,7 @@ The second half contradicts study 000, whose pthreads on one shared counter got 
 2.87 times as much on one CPU as on four; the report puts the two side by side.
 
 The number of CPUs is what varies here, so a machine with fewer leaves the others out
-and says so, instead of measuring one number twice.
+(`shortened` says so) instead of measuring one number twice.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MODELS: Final[tuple[Model, ...]] = ("pthread", "kthread", "uthread")
 ARMS: Final = (shared.PTHREAD, shared.KTHREAD, shared.KTHREAD_BARE, shared.UTHREAD)
 MATCHED: Final = (shared.KTHREAD_MATCHED,)
 QUICK_ARMS: Final = (shared.PTHREAD, shared.KTHREAD)
-QUICK_NOTE: Final = "quick: in a guest only normal mode, with what the claims compare"
+QUICK: Final = "guests do only the study's threads in normal mode"
 
 # CPUs: operations a second of kernel threads and of pthreads.
 _TABLE_10: Final = {
@@ -55,7 +55,7 @@ PUBLISHED: Final[Mapping[PublishedKey, Published]] = shared.throughputs(
 )
 
 
-def _few_cpus_note(setting: Setting) -> str:
+def _too_many_cpus(setting: Setting) -> str:
     allowed = len(setting.cpus)
     left = [str(cpus) for cpus in CPUS if cpus > allowed]
     if not left:
@@ -69,8 +69,6 @@ def _few_cpus_note(setting: Setting) -> str:
 def trials(setting: Setting) -> tuple[Trial, ...]:
     """Both modes on every number of CPUs there is."""
     few = shared.few(setting)
-    told = (QUICK_NOTE if few else "", _few_cpus_note(setting))
-    note = "; ".join(filter(None, told))
     planned = []
     for mode, interval in shared.modes(*(("normal",) if few else ("normal", "yield"))):
         arms = QUICK_ARMS if few else ARMS + (MATCHED if interval else ())
@@ -79,10 +77,14 @@ def trials(setting: Setting) -> tuple[Trial, ...]:
                 continue
             case = shared.Case(name=case_of(mode, cpus), interval=interval, cpus=cpus)
             planned += [
-                shared.trial(NAME, arm, case, setting, note)
-                for arm in shared.measured(arms, setting)
+                shared.trial(NAME, arm, case, setting) for arm in shared.measured(arms, setting)
             ]
     return tuple(planned)
+
+
+def shortened(setting: Setting) -> str:
+    quick = QUICK if shared.few(setting) else ""
+    return shared.shortened(trials(setting), quick, _too_many_cpus(setting))
 
 
 EXPERIMENT = Experiment(
@@ -95,6 +97,7 @@ EXPERIMENT = Experiment(
     trials=trials,
     published=PUBLISHED,
     metrics=shared.METRICS,
+    shortened=shortened,
     repeats=shared.REPEATS,
     seconds_at=shared.guest_seconds(2.5),
     main=shared.main,

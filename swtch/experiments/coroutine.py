@@ -30,6 +30,8 @@ PUBLISHED: Final[Mapping[PublishedKey, Published]] = {
     ("normal", "ucontext", "system_ms"): shared.figure_of(13, 0.375, "ms"),
     ("yield", "ucontext", "user_ms"): shared.figure_of(13, 109.427, "ms"),
     ("yield", "ucontext", "system_ms"): shared.figure_of(13, 30.918, "ms"),
+    ("normal", "ucontext", "os_switches"): shared.figure_of(13, 8, "switches"),
+    ("yield", "ucontext", "os_switches"): shared.figure_of(13, 4, "switches"),
     ("normal", "ucontext", "logical_switches"): shared.figure_of(13, 0, "switches"),
     ("yield", "ucontext", "logical_switches"): shared.figure_of(13, 32_000, "switches"),
 }
@@ -49,6 +51,10 @@ def trials(setting: Setting) -> tuple[Trial, ...]:
     )
 
 
+def shortened(setting: Setting) -> str:
+    return shared.shortened(trials(setting))
+
+
 EXPERIMENT = Experiment(
     name=NAME,
     title="Thirty-two coroutines",
@@ -59,6 +65,7 @@ EXPERIMENT = Experiment(
     trials=trials,
     published=PUBLISHED,
     metrics=shared.METRICS,
+    shortened=shortened,
     repeats=shared.REPEATS,
     seconds_at=shared.guest_seconds(1.0),
     main=shared.main,

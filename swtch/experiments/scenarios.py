@@ -6,9 +6,19 @@ Four threads add one million each to one counter and intervene (yield or sleep
 share and in the intervention. Thread i belongs to CPU i mod cpus.
 
 When the machine allows fewer CPUs than a scenario asks for, the trial uses
-those there are, ``cpus_used`` says how many and ``note`` says it in words; the
-scenario is then a different one, and analysis must not pretend otherwise.
-Coroutines and ucontexts live on one kernel thread, hence on one CPU, always.
+those there are, ``cpus_used`` says how many and the ``note`` of what the study
+measured, too, says it in words; the scenario is then a different one, and analysis
+must not pretend otherwise. Coroutines and ucontexts live on one kernel thread,
+hence on one CPU, always.
+
+The study names no policy, so SCHED_OTHER is what it had: under SCHED_BATCH no thread
+that wakes preempts another, and that is what C1 shows.
+
+An invocation is five runs in a row (``rounds``), as the study's; of other models three.
+Its sample is the run whose time is the median of theirs, whole: what takes a CPU away for
+some milliseconds spoils one run and not the block. Their coefficient of variation is
+`RUN_CV`. The module does one run, and in guests it is one: where their clock is emulated
+only counts are of use.
 
 The A/A control: one trial (scenario A with the first model) is planned twice,
 as ``control`` "a" and "b". The two are the same configuration, so whatever
@@ -17,16 +27,22 @@ difference shows between them is the noise floor of the whole campaign.
 
 from __future__ import annotations
 
+import statistics
 from dataclasses import dataclass
 from typing import Final
 
-from swtch.experiments import SPEED, Experiment, Main, Mains, PublishedKey, Setting
-from swtch.records import Model, Published, Scalar, Trial
+from swtch.experiments import SPEED, Experiment, Main, Mains, Metric, PublishedKey, Setting
+from swtch.records import Model, Published, Sample, Scalar, Trial
 
 THREADS: Final = 4
 ITERATIONS: Final = 1_000_000
 EVERY: Final = 10_000
 SLEEP_NS: Final = 1_000
+# Runs of an invocation; the study's number.
+RUNS: Final = 5
+MEDIAN_RUNS: Final = 3
+# The metric: their coefficient of variation.
+RUN_CV: Final = "run_cv"
 
 MODELS: Final[tuple[Model, ...]] = (
     "pthread",
@@ -140,29 +156,39 @@ def _cpus(scenario: Scenario, model: Model, allowed: tuple[int, ...]) -> tuple[i
 
 
 def _note(scenario: Scenario, model: Model, used: int) -> str:
-    if used == scenario.cpus:
+    """Of what the study measured: that this machine cannot do as it did."""
+    if used == scenario.cpus or model not in STUDY_MODELS:
         return ""
-    plural = "" if used == 1 else "s"
-    if model in ONE_CPU_MODELS:
-        return (
-            f"the scenario asks for {scenario.cpus} CPUs; a {model} runs on one kernel thread,"
-            f" so all {THREADS} shared 1 CPU"
-        )
     return (
         f"the scenario asks for {scenario.cpus} CPUs and {used} {'is' if used == 1 else 'are'}"
-        f" allowed here, so the {THREADS} threads shared {used} CPU{plural}"
+        f" allowed here, so the {THREADS} threads shared {used} CPU{'s'[: used - 1]}"
     )
+
+
+def _runs(model: Model) -> int:
+    """In a row; the study's threads as often as it did, the others for a median."""
+    return RUNS if model in STUDY_MODELS else MEDIAN_RUNS
+
+
+def _run_cv(sample: Sample) -> float | None:
+    times = sample.detail.get("round_times_ns")
+    if not isinstance(times, list) or len(times) < RUNS or sample.engine == "exact":
+        return None
+    speeds = [1 / float(time) for time in times]
+    return 100 * statistics.stdev(speeds) / statistics.fmean(speeds)
 
 
 def _trial(scenario: Scenario, model: Model, setting: Setting, control: str | None) -> Trial:
     cpus = _cpus(scenario, model, setting.cpus)
+    policy = setting.policy_of("other")
+    runs = {"rounds": _runs(model)} if not setting.guest and model != "kthread" else {}
     factors: dict[str, Scalar] = {
         "scenario": scenario.id,
         "intervention": scenario.intervention,
         "threads": THREADS,
         "cpus_asked": scenario.cpus,
         "cpus_used": len(cpus),
-        "policy": setting.policy,
+        "policy": policy,
         "control": control,
     }
     return Trial(
@@ -181,8 +207,9 @@ def _trial(scenario: Scenario, model: Model, setting: Setting, control: str | No
             "intervention": scenario.intervention,
             "sleep_ns": SLEEP_NS,
             "cpus": list(cpus),
-            "policy": setting.policy,
+            "policy": policy,
             "seed": 0,
+            **runs,
         },
         note=_note(scenario, model, len(cpus)),
         timeout_s=setting.timeout_s,
@@ -213,6 +240,12 @@ def _main_metric(trial: Trial) -> Mains:
     return {**SPEED, "emulated": Main(count, "neither")} if count else SPEED
 
 
+def shortened(setting: Setting) -> str:
+    if setting.quick and setting.guest and not setting.counting:
+        return "guests do pthreads and kernel threads only"
+    return ""
+
+
 EXPERIMENT = Experiment(
     name="scenarios",
     title="Five scenarios of four threads on one counter",
@@ -230,4 +263,6 @@ EXPERIMENT = Experiment(
     trials=trials,
     published=_published(),
     main=_main_metric,
+    metrics={RUN_CV: Metric(unit="%", told=_run_cv)},
+    shortened=shortened,
 )

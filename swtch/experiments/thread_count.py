@@ -19,7 +19,7 @@ THREADS: Final = (4, 16, 32)
 MODELS: Final[tuple[Model, ...]] = ("pthread", "kthread", "uthread")
 ARMS: Final = (shared.PTHREAD, shared.KTHREAD, shared.KTHREAD_BARE, shared.UTHREAD)
 QUICK_ARMS: Final = (shared.KTHREAD,)
-QUICK_NOTE: Final = "quick: in a guest only 4 and 32 of the study's kernel threads"
+QUICK: Final = "guests do only 4 and 32 of the study's kernel threads"
 
 # Threads: operations a second of kernel threads and of pthreads.
 _TABLE_12: Final = {
@@ -45,18 +45,20 @@ PUBLISHED: Final[Mapping[PublishedKey, Published]] = shared.throughputs(
 def trials(setting: Setting) -> tuple[Trial, ...]:
     """Every number of threads, without yields."""
     few = shared.few(setting)
-    note = QUICK_NOTE if few else ""
     return tuple(
         shared.trial(
             NAME,
             arm,
             shared.Case(name=case_of(threads), threads=threads, threads_most=max(THREADS)),
             setting,
-            note,
         )
         for threads in ((THREADS[0], THREADS[-1]) if few else THREADS)
         for arm in shared.measured(QUICK_ARMS if few else ARMS, setting)
     )
+
+
+def shortened(setting: Setting) -> str:
+    return shared.shortened(trials(setting), QUICK if shared.few(setting) else "")
 
 
 EXPERIMENT = Experiment(
@@ -69,6 +71,7 @@ EXPERIMENT = Experiment(
     trials=trials,
     published=PUBLISHED,
     metrics=shared.METRICS,
+    shortened=shortened,
     repeats=shared.REPEATS,
     seconds_at=shared.guest_seconds(2),
     main=shared.main,

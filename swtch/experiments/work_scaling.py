@@ -21,10 +21,8 @@ MODELS: Final[tuple[Model, ...]] = ("pthread", "kthread", "uthread")
 ARMS: Final = (shared.PTHREAD, shared.KTHREAD, shared.KTHREAD_BARE, shared.UTHREAD)
 QUICK_ARMS: Final = (shared.PTHREAD,)
 GUEST_QUICK_ARMS: Final = (shared.KTHREAD,)
-QUICK_NOTE: Final = "quick: no uthreads"
-GUEST_QUICK_NOTE: Final = (
-    "quick: in a guest only the study's kernel threads, in normal mode with 1 and 10 million"
-)
+QUICK: Final = "pthreads only"
+GUEST_QUICK: Final = "guests do only the study's kernel threads, 1 and 10 million in normal mode"
 
 # Million additions: operations a second of kernel threads and of pthreads.
 _TABLE_11: Final = {
@@ -58,9 +56,7 @@ PUBLISHED: Final[Mapping[PublishedKey, Published]] = shared.throughputs(
 def trials(setting: Setting) -> tuple[Trial, ...]:
     """Every amount of work in both modes."""
     few = shared.few(setting)
-    arms, note = (ARMS, "") if not setting.quick else (QUICK_ARMS, QUICK_NOTE)
-    if few:
-        arms, note = GUEST_QUICK_ARMS, GUEST_QUICK_NOTE
+    arms = GUEST_QUICK_ARMS if few else QUICK_ARMS if setting.quick else ARMS
     planned = []
     for mode, interval in shared.modes(*(("normal",) if few else ("normal", "yield"))):
         for work in (WORKS[0], WORKS[-1]) if few else WORKS:
@@ -71,10 +67,14 @@ def trials(setting: Setting) -> tuple[Trial, ...]:
                 work_most=max(WORKS),
             )
             planned += [
-                shared.trial(NAME, arm, case, setting, note)
-                for arm in shared.measured(arms, setting)
+                shared.trial(NAME, arm, case, setting) for arm in shared.measured(arms, setting)
             ]
     return tuple(planned)
+
+
+def shortened(setting: Setting) -> str:
+    quick = QUICK if setting.quick else ""
+    return shared.shortened(trials(setting), GUEST_QUICK if shared.few(setting) else quick)
 
 
 EXPERIMENT = Experiment(
@@ -87,6 +87,7 @@ EXPERIMENT = Experiment(
     trials=trials,
     published=PUBLISHED,
     metrics=shared.METRICS,
+    shortened=shortened,
     repeats=shared.REPEATS,
     seconds_at=shared.guest_seconds(15),
     main=shared.main,

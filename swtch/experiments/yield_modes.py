@@ -29,7 +29,7 @@ ARMS: Final = (
 )
 # In yield mode only: what is matched is the operation.
 MATCHED: Final = (shared.KTHREAD_MATCHED_INSTRUMENTED, shared.KTHREAD_MATCHED)
-QUICK_NOTE: Final = "quick: in a guest only what the claims compare"
+QUICK: Final = "guests do only what the claims compare"
 
 PUBLISHED: Final[Mapping[PublishedKey, Published]] = {
     **shared.throughputs(7, {"normal": {"kthread": 6_478_375, "pthread": 48_044_031}}),
@@ -52,7 +52,6 @@ PUBLISHED: Final[Mapping[PublishedKey, Published]] = {
 def trials(setting: Setting) -> tuple[Trial, ...]:
     """Both modes with every arm, and the yields of kernel threads matched."""
     few = shared.few(setting)
-    note = QUICK_NOTE if few else ""
     planned = []
     for mode, interval in shared.modes("normal", "yield"):
         case = shared.Case(name=mode, interval=interval, cpus=CPUS)
@@ -60,8 +59,12 @@ def trials(setting: Setting) -> tuple[Trial, ...]:
         for arm in shared.measured(arms, setting):
             if few and arm.model not in ("pthread", "kthread"):
                 continue
-            planned.append(shared.trial(NAME, arm, case, setting, note))
+            planned.append(shared.trial(NAME, arm, case, setting))
     return tuple(planned)
+
+
+def shortened(setting: Setting) -> str:
+    return shared.shortened(trials(setting), QUICK if shared.few(setting) else "")
 
 
 EXPERIMENT = Experiment(
@@ -74,6 +77,7 @@ EXPERIMENT = Experiment(
     trials=trials,
     published=PUBLISHED,
     metrics=shared.METRICS,
+    shortened=shortened,
     repeats=shared.REPEATS,
     seconds_at=shared.guest_seconds(2),
     main=shared.main,

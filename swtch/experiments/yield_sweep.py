@@ -28,7 +28,7 @@ ARMS: Final = (
     shared.UTHREAD,
 )
 QUICK_ARMS: Final = (shared.KTHREAD,)
-QUICK_NOTE: Final = "quick: in a guest only the study's kernel threads"
+QUICK: Final = "guests do only the study's kernel threads"
 
 # Interval: operations a second, efficiency in percent, voluntary switches.
 _TABLE_9: Final = {
@@ -56,15 +56,18 @@ def _published() -> dict[PublishedKey, Published]:
 def trials(setting: Setting) -> tuple[Trial, ...]:
     """Every interval with every arm; what yields as pthreads do is the same without yields."""
     few = shared.few(setting)
-    note = QUICK_NOTE if few else ""
     planned = []
     for interval in INTERVALS:
         case = shared.Case(name=case_of(interval), interval=interval, cpus=CPUS)
         for arm in shared.measured(QUICK_ARMS if few else ARMS, setting):
             if not interval and arm.operation == "matched":
                 continue
-            planned.append(shared.trial(NAME, arm, case, setting, note))
+            planned.append(shared.trial(NAME, arm, case, setting))
     return tuple(planned)
+
+
+def shortened(setting: Setting) -> str:
+    return shared.shortened(trials(setting), QUICK if shared.few(setting) else "")
 
 
 EXPERIMENT = Experiment(
@@ -77,6 +80,7 @@ EXPERIMENT = Experiment(
     trials=trials,
     published=_published(),
     metrics=shared.METRICS,
+    shortened=shortened,
     repeats=shared.REPEATS,
     seconds_at=shared.guest_seconds(10),
     main=shared.main,

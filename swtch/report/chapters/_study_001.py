@@ -412,6 +412,7 @@ _PRINTED = {
     "nvcsw": "voluntary",
     "nivcsw": "involuntary",
     "logical_switches": "coroutine switches",
+    "os_switches": "switches by the kernel",
     "user_ms": "user ms",
     "system_ms": "system ms",
 }
