@@ -151,7 +151,7 @@ def of_counts(
 ) -> Ruling:
     """Of invocations that are each exactly as the claim says or not: all, or fewer than half."""
     if len(values) < effects.LEAST:
-        return too_few(None, threshold=threshold, n=len(values))
+        return replace(too_few(None, threshold=threshold, n=len(values)), here=here)
     share = right / len(values)
     if share == 1:
         return Ruling("holds", why, here, threshold)
