@@ -114,7 +114,8 @@ class Case:
     """One row of a table. ``interval`` 0 is the study's normal mode.
 
     ``work`` is the study's, of each thread; ``threads_most`` and ``work_most`` are the
-    largest of the experiment, by which all its cases are reduced alike.
+    largest of the experiment, by which all its cases are reduced alike. ``studied`` are the
+    arms that the study measured, too.
     """
 
     name: str
@@ -124,6 +125,7 @@ class Case:
     cpus: int = 1
     threads_most: int = 4
     work_most: int = WORK
+    studied: tuple[Arm, ...] = STUDY_ARMS
 
     @property
     def mode(self) -> str:
@@ -251,7 +253,7 @@ def _timeout(arm: Arm, case: Case, work: int, setting: Setting) -> float:
 
 def _cpu_note(arm: Arm, case: Case, used: int) -> str:
     """Of what the study measured: that this machine cannot do as it did."""
-    if used >= case.cpus or arm not in STUDY_ARMS:
+    if used >= case.cpus or arm not in case.studied:
         return ""
     return (
         f"the study used {case.cpus} CPUs and {used} {'is' if used == 1 else 'are'} allowed"

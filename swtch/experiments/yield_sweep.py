@@ -58,7 +58,9 @@ def trials(setting: Setting) -> tuple[Trial, ...]:
     few = shared.few(setting)
     planned = []
     for interval in INTERVALS:
-        case = shared.Case(name=case_of(interval), interval=interval, cpus=CPUS)
+        case = shared.Case(
+            name=case_of(interval), interval=interval, cpus=CPUS, studied=(shared.KTHREAD,)
+        )
         for arm in shared.measured(QUICK_ARMS if few else ARMS, setting):
             if not interval and arm.operation == "matched":
                 continue
