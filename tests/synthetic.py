@@ -258,9 +258,9 @@ def scenario_sample(
 
 
 def _involuntary(one: Trial) -> int:
-    """Of each thread, about as the study has it."""
+    """Of each thread, about as the study has it, but that all yields switch."""
     if one.factors["intervention"] == "yield":
-        return 100 if one.factors["scenario"] == "B2" or one.model == "kthread" else 80
+        return 100 if one.factors["scenario"] == "B2" or one.model == "kthread" else 95
     return 25 if one.factors["scenario"] == "C1" and one.model == "pthread" else 3
 
 

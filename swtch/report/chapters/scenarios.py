@@ -9,7 +9,7 @@ from rich.console import RenderableType
 
 from swtch.analysis import stats
 from swtch.analysis.findings import Place, compare, metrics
-from swtch.experiments.scenarios import EXPERIMENT
+from swtch.experiments.scenarios import EXPERIMENT, RUN_CV
 from swtch.records import Finding
 from swtch.report import shapes
 from swtch.report.charts import INK, WIDTH, Figure, data, figure, models_of, place_suffix, scale
@@ -312,6 +312,7 @@ def _results(story: Story, place: Place) -> Table:
                     spread(finding.intervals.get(place.speed)),
                     f"{number(spread_of.get('mean'))} ± {number(spread_of.get('sd'))}",
                     f"{spread_of['cv']:.1f} %" if spread_of else "–",
+                    _cv_of_runs(finding),
                     count(finding, "nvcsw"),
                     count(finding, "nivcsw"),
                     count(finding, "user_switches"),
@@ -327,11 +328,17 @@ def _results(story: Story, place: Place) -> Table:
         " with its 95 % interval; switches are medians of totals over the four threads",
         (
             *("Scenario", "Model", "CPUs", SPEEDS[place.speed], "mean ± SD", "CV"),
-            *("voluntary", "involuntary", "in user space", "n", "gates"),
+            *("CV of 5 runs", "voluntary", "involuntary", "in user space", "n", "gates"),
         ),
         2,
         tuple(rows),
     )
+
+
+def _cv_of_runs(finding: Finding) -> str:
+    """Of those in a row that an invocation has, where they are as many as the study's."""
+    found = finding.intervals.get(RUN_CV)
+    return f"{found.estimate:.1f} %" if found else "–"
 
 
 def _published() -> Table:
@@ -381,9 +388,14 @@ def terminal(story: Story) -> list[RenderableType]:
             f"\nThe same in detail, {place}: median [95 %], switches a run",
             _details(story, place),
         ]
-    if any(note.startswith("scenarios/") for note in story.notes):
-        shown.append("* fewer CPUs than the study had; the report says what was done instead")
+    if any(map(_fewer_cpus, story.findings_of("scenarios"))):
+        shown.append("* on fewer CPUs than the scenario has: with less contention")
     return shown
+
+
+def _fewer_cpus(finding: Finding) -> bool:
+    factors = finding.trial.factors
+    return factors["cpus_used"] != factors["cpus_asked"]
 
 
 def _matrix(story: Story, place: Place) -> RenderableType:
