@@ -439,10 +439,11 @@ def test_failures_are_told(written: Get) -> None:
     assert row[9] == "6 + 3 failed"
 
 
-def test_notes_say_what_was_done_instead(written: Get) -> None:
-    notes = written("full").report.notes
-    assert any("a coroutine runs on one kernel thread" in note for note in notes)
-    assert "Done instead of what the study did" in written("full").page.text
+def test_notes_say_what_was_done_instead(tmp_path: Path) -> None:
+    scene = Scene().scenario("A", "pthread", where={"cpus": 2})
+    made = Written(scene.write(tmp_path / "run"))
+    assert any("the scenario asks for 4 CPUs and 2 are" in note for note in made.report.notes)
+    assert "Done instead of what the study did" in made.page.text
 
 
 def test_the_samples_are_in_the_page(written: Get) -> None:
