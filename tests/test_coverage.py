@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from built import ROOT
 
+from swtch import store
 from swtch.analysis import effects
 
 SCRIPT = ROOT / "tools/coverage.py"
@@ -102,10 +103,16 @@ def test_what_was_measured_is_kept_and_counted(tmp_path: Path, capsys: Any) -> N
     capsys.readouterr()
     assert tool.main(["keep", str(run)]) == 0
     (tmp_path / "noise.json").write_text(capsys.readouterr().out)
-    told = json.loads((tmp_path / "noise.json").read_text())
-    assert told["origin"]["cpus"] >= 1 and 0 <= told["origin"]["steal"] < 1
+    origin = json.loads((tmp_path / "noise.json").read_text())["origin"]
+    assert origin["cpus"] >= 1 and 0 <= origin["steal"] < 1
     small = tool.load(tmp_path / "noise.json")
     assert {blocks.shape for blocks in small.values()} == {(2, 2)}
+    # Cut in the second block, the first is kept.
+    lines = (run / store.SAMPLES).read_text().splitlines(keepends=True)
+    (run / store.SAMPLES).write_text("".join(lines[:-1]))
+    assert tool.main(["keep", str(run)]) == 0
+    (tmp_path / "cut.json").write_text(capsys.readouterr().out)
+    assert {blocks.shape for blocks in tool.load(tmp_path / "cut.json").values()} == {(1, 2)}
 
 
 def test_what_is_no_run_is_one_line(tmp_path: Path, capsys: Any) -> None:

@@ -29,6 +29,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import itertools
 import json
 import math
 import statistics
@@ -80,14 +81,16 @@ UNLIKE = (
 
 
 def trials(pairs: int) -> Iterator[Trial]:
-    """`pairs` pairs of each kind; the two of a pair are the same but for their names."""
+    """`pairs` pairs of each kind that there is with these CPUs; the two of a pair are the
+    same but for their names."""
     for name in KINDS:
         experiment = experiments.get(name.partition("/")[0])
         setting = Setting(cpus=environment.allowed_cpus(), models=experiment.models, depth="quick")
-        (one,) = (trial for trial in experiment.trials(setting) if trial.id == name)
-        probe = {**one.probe, **KINDS[name][1]}
-        for pair in range(pairs):
-            for side in "ab":
+        for one in experiment.trials(setting):
+            if one.id != name:
+                continue
+            probe = {**one.probe, **KINDS[name][1]}
+            for pair, side in itertools.product(range(pairs), "ab"):
                 factors = {**one.factors, "control": side, "pair": pair}
                 yield msgspec.structs.replace(
                     one, id=f"{name}/{pair:03d}{side}", factors=factors, probe=probe
