@@ -43,6 +43,9 @@ if TYPE_CHECKING:
 COMPLETE = "SWTCH_COMPLETE"
 FOLDER = click.Path(path_type=Path)
 TABULAR = click.Choice(["table", "json", "csv", "md"])
+VERBOSE = click.option(
+    "-v", "--verbose", is_flag=True, help="Say why, claim by claim: tables instead of lines."
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -305,6 +308,7 @@ def run_command(
 @click.option("--guest", metavar="A,B", help="Guests of vm or exact; 'swtch vm list' has all.")
 @click.option("--cpus", type=click.IntRange(1, 64), help="Virtual CPUs of a guest of vm (4).")
 @click.option("--format", "form", type=TABULAR, default="table", help="How to print the verdicts.")
+@VERBOSE
 @click.option("--quiet", is_flag=True, help="No progress on standard error.")
 def replicate_command(
     depth: str | None,
@@ -319,6 +323,7 @@ def replicate_command(
     guest: str | None,
     cpus: int | None,
     form: str,
+    verbose: bool,
     quiet: bool,
 ) -> int:
     """Repeat all studies here, and say claim by claim what holds.
@@ -333,12 +338,14 @@ def replicate_command(
         planning = (depth, quick or None, repeats, seed, until, out, policy, engine, guest, cpus)
         if any(option is not None for option in planning):
             raise click.UsageError(
-                "--resume continues the plan as it was made; give only --format or --quiet with it."
+                "--resume continues the plan as it was made; give only --format, -v or --quiet"
+                " with it."
             )
-        return replicate.resume(resume, form=form, quiet=quiet)
+        return replicate.resume(resume, form=form, quiet=quiet, verbose=verbose)
     request = replicate.Request(
         out=out,
         form=form,
+        verbose=verbose,
         quiet=quiet,
         terms=campaign.Terms(
             depth=_depth(depth, quick),
@@ -380,13 +387,19 @@ def vm_command(arguments: tuple[str, ...]) -> int:
     help="Write each figure as a file into 'figures', for a paper; no report then.",
 )
 @click.option("-o", "--out", type=FOLDER, metavar="DIR", help="Where to write (the run itself).")
-def report_command(run: Path, forms: str, figures: str | None, out: Path | None) -> int:
-    """Write the report of the run directory RUN again."""
+@VERBOSE
+def report_command(
+    run: Path, forms: str, figures: str | None, out: Path | None, verbose: bool
+) -> int:
+    """Write the report of the run directory RUN again.
+
+    On a terminal, says of a replication what became of each claim.
+    """
     from swtch.commands import results
 
     if figures is not None:
         return results.write_figures(run, figures, out)
-    return results.write_report(run, forms, out)
+    return results.write_report(run, forms, out, verbose=verbose)
 
 
 @cli.command("trust")
@@ -405,11 +418,15 @@ def trust_command(run: Path) -> int:
 @cli.command("show")
 @click.argument("run", type=FOLDER, metavar="RUN")
 @click.option("--format", "form", type=TABULAR, default="table", help="How to print.")
-def show_command(run: Path, form: str) -> int:
-    """Print the tables and charts of the run directory RUN."""
+@VERBOSE
+def show_command(run: Path, form: str, verbose: bool) -> int:
+    """Print the tables and charts of the run directory RUN.
+
+    Of a replication, a line a claim.
+    """
     from swtch.commands import results
 
-    return results.show(run, form)
+    return results.show(run, form, verbose=verbose)
 
 
 @cli.command("compare")

@@ -130,7 +130,7 @@ def test_it_says_how_long_measures_and_judges(
     first = said.err.splitlines()[0]
     assert "1 experiments, 9 trials x 6 repeats = 54 invocations, about" in first
     assert "guessed from the definitions" in first
-    assert "Study 000" in said.out
+    assert said.out.startswith("Checks\n000.VII.1")
     assert "claims, by engine" in said.out
     with (folder / "verdicts.csv").open() as file:
         written = list(csv.DictReader(file))
@@ -158,7 +158,7 @@ def test_it_goes_on_where_it_was_interrupted(
     assert cli.main(["replicate", "--resume", str(folder), "--format", "csv"]) == 0
     said = capsys.readouterr()
     assert "44 of 54 are left, about" in said.err
-    assert said.out.startswith("study,claim,text,published,here,engine,verdict,why\n")
+    assert said.out.startswith("study,claim,kind,text,published,here,engine,verdict,why\n")
     after = (folder / store.SAMPLES).read_bytes()
     assert after.startswith(b"".join(lines[:10]))
     assert store.load(folder).complete

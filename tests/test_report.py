@@ -38,7 +38,7 @@ from swtch import experiments, plan, report, store
 from swtch.analysis import effects
 from swtch.experiments import Experiment
 from swtch.records import Finding, Interval, Verdict
-from swtch.report import chapters, shapes, story
+from swtch.report import chapters, shapes, standing, story
 from swtch.report.chapters import chapter, coroutine_gantt, scenarios
 from swtch.report.chapters.plain import Plain
 from swtch.report.story import number, tell, where
@@ -112,6 +112,9 @@ class Report(msgspec.Struct, forbid_unknown_fields=True):
     engine: str
     seed: int
     complete: bool
+    headline: str
+    level: float
+    counts: dict[str, dict[str, int]]
     highlights: list[str]
     verdicts: list[Verdict]
     findings: list[Finding]
@@ -242,33 +245,43 @@ def test_the_json_is_what_was_found(written: Get, name: str) -> None:
 @every_run
 def test_verdicts_are_the_same_in_every_form(written: Get, name: str) -> None:
     made = written(name)
-    _, *rows = page.tables(made.from_md)[0]
-    assert len(rows) == len(made.report.verdicts)
-    html_rows = page.tables(made.page)[0][1:]
-    if not made.report.verdicts:
-        assert html_rows == [["No claim is about the experiments of this run."]]
-        return
-    for verdict, row, html in zip(made.report.verdicts, rows, html_rows, strict=True):
-        here = f"{spread_text(verdict.here)} {verdict.here.unit}" if verdict.here else ""
-        assert row == [
-            verdict.claim,
-            verdict.text,
-            verdict.published,
-            f"{here} ({where(verdict)})" if here else "–",
-            verdict.verdict,
-            " ".join(verdict.why.split()),
-        ]
-        assert (html[0], html[4], html[5]) == (verdict.claim, verdict.verdict, row[5])
-        assert str(where(verdict)) in html[3]
-        if verdict.here:
-            assert html[3].startswith(here)
-            assert html[3].endswith(f"n = {verdict.here.n}")
+    kinds = [
+        own
+        for kind in ("finding", "check")
+        if (own := [v for v in made.report.verdicts if v.kind == kind])
+    ]
+    if not kinds:
+        assert page.tables(made.page)[0][1:] == [["No claim is about the experiments of this run."]]
+    for own, in_md, in_html in zip(
+        kinds, page.tables(made.from_md), page.tables(made.page), strict=False
+    ):
+        for verdict, row, html in zip(own, in_md[1:], in_html[1:], strict=True):
+            check_verdict(verdict, row, html)
+
+
+def check_verdict(verdict: Verdict, row: list[str], html: list[str]) -> None:
+    here = f"{spread_text(verdict.here)} {verdict.here.unit}" if verdict.here else ""
+    why = " ".join(f"{verdict.why} {standing.to_decide(verdict)}".split())
+    assert row == [
+        verdict.claim,
+        verdict.text,
+        verdict.published,
+        f"{here} ({where(verdict)})" if here else "–",
+        standing.marked(verdict),
+        why,
+    ]
+    assert (html[0], html[4].replace(" *", "*"), html[5]) == (verdict.claim, row[4], why)
+    assert str(where(verdict)) in html[3]
+    if verdict.here:
+        assert html[3].startswith(here)
+        assert html[3].endswith(f"n = {verdict.here.n}")
 
 
 @every_run
 def test_tables_are_the_same_in_html_and_markdown(written: Get, name: str) -> None:
     made = written(name)
-    assert page.tables(made.page)[1:] == page.tables(made.from_md)[1:]
+    verdict_tables = len({verdict.kind for verdict in made.report.verdicts}) or 1
+    assert page.tables(made.page)[verdict_tables:] == page.tables(made.from_md)[verdict_tables:]
 
 
 @every_run
@@ -435,7 +448,7 @@ def test_failures_are_told(written: Get) -> None:
     for text in (made.page.text, made.from_md.text, terminal(made.path, 200)):
         assert line in text
         assert "scenarios/B2/pthread: 3 failed: out of memory" in text
-    (row,) = (row for row in page.tables(made.page)[1] if row[:2] == ["B2", "pthread"])
+    (row,) = (row for row in page.tables(made.page)[2] if row[:2] == ["B2", "pthread"])
     assert row[9] == "6 + 3 failed"
 
 

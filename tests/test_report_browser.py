@@ -12,10 +12,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
-from synthetic import everything, full
+from made_beyond import measured
+from synthetic import USER_MODELS, Scene, everything, full
 
 from swtch import report
+from swtch.records import Trial
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, ConsoleMessage, Page
@@ -34,11 +37,32 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A report of the machine itself and a guest, and one of instructions."""
     folder = tmp_path_factory.mktemp("browser")
     exact = everything({"engine": "exact"}, ("pthread", "uthread"), n=2)
-    scenes = {"full": full(), "exact": exact}
-    return {
-        name: report.write(scene.write(folder / name), ("html",))[0]
-        for name, scene in scenes.items()
-    }
+    scenes = {"full": full(), "exact": exact, "first": first()}
+    runs = {name: scene.write(folder / name) for name, scene in scenes.items()}
+    runs["late"] = late(folder / "late")
+    return {name: report.write(run, ("html",))[0] for name, run in runs.items()}
+
+
+def first() -> Scene:
+    """With what a switch costs by every model and mechanism, and with claims of study 000."""
+
+    def centre(one: Trial, share: float) -> dict[str, float]:
+        across = one.factors["place"] == "two"
+        ns = share * (180_000 if across else 21 if one.model == "uthread" else 1_900)
+        return {"c_warm_ns" if one.model == "kthread" else "each_p50_ns": ns, "handovers": 100}
+
+    return measured(everything({}, USER_MODELS), "ping", centre)
+
+
+LATE = 118_000
+
+
+def late(path: Path) -> Path:
+    """The last invocations of a run of many: long numbers on the axis of their order."""
+    scene = everything({}, USER_MODELS, n=12)
+    plan = tuple(msgspec.structs.replace(one, seq=LATE + one.seq) for one in scene.manifest().plan)
+    scene.samples = [msgspec.structs.replace(one, seq=LATE + one.seq) for one in scene.samples]
+    return scene.write(path, plan=plan)
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +153,8 @@ def check_figure(seen: Seen, name: str) -> None:
         assert top - 1 <= y0 < y1 <= bottom + 1, (name, text, y0, y1, top, bottom)
     for i, (text, x0, y0, x1, y1) in enumerate(told["texts"]):
         for other, u0, v0, u1, v1 in told["texts"][i + 1 :]:
-            apart = min(x1, u1) - max(x0, u0) < 2 or min(y1, v1) - max(y0, v0) < 4
+            # In one line there is a blank between them; lines may be set close.
+            apart = min(x1, u1) - max(x0, u0) < -2 or min(y1, v1) - max(y0, v0) < 4
             assert apart, f"{name}: {text!r} is written over {other!r}"
 
 
@@ -276,7 +301,7 @@ def test_on_paper(browser: Browser, files: dict[str, Path], scheme: str, tmp_pat
     seen = look(browser, files["full"], PAPER, scheme)
     seen.page.emulate_media(media="print")
     assert not seen.page.locator("nav").is_visible()
-    assert seen.page.locator(".verdicts thead").is_visible()
+    assert seen.page.locator(".verdicts thead").first.is_visible()
     for name in (*OWN, *GUEST):
         check_figure(seen, name)
     told = seen.ask(CONTRAST.replace("MIN", str(MIN_CONTRAST)))
@@ -286,4 +311,122 @@ def test_on_paper(browser: Browser, files: dict[str, Path], scheme: str, tmp_pat
     paper = seen.page.pdf(format="A4")
     assert paper.startswith(b"%PDF-") and len(paper) > 50_000
     assert seen.said == []
+    seen.page.context.close()
+
+
+# ---- the first screen ----
+
+WIDTHS = {"desk": 1280, "laptop": 1100, "phone": 400}
+
+
+def boxes(seen: Seen, selector: str) -> list[list[float]]:
+    """Where what is visible of these lies: left, top, right, bottom."""
+    script = """selector => [...document.querySelectorAll(selector)]
+        .filter(e => e.checkVisibility()).map(e => {
+            const r = e.getBoundingClientRect();
+            return [r.left, r.top, r.right, r.bottom];
+        })"""
+    return list(seen.ask(script, selector))
+
+
+@pytest.mark.parametrize("name", WIDTHS)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_first_screen_is_a_picture_and_a_grid(
+    browser: Browser, files: dict[str, Path], name: str, scheme: str
+) -> None:
+    width = WIDTHS[name]
+    seen = look(browser, files["first"], width, scheme)
+    (picture,) = boxes(seen, ".first figure")
+    (grid,) = boxes(seen, ".first .grid")
+    (table, *_) = boxes(seen, "table")
+    assert picture[1] < 420 and max(picture[3], grid[3]) <= table[1]
+    beside = grid[0] >= picture[2]
+    assert beside == (name != "phone")
+    assert not beside or abs(grid[1] - picture[1]) < 2
+    for left, _, right, _ in (picture, grid, *boxes(seen, ".grid li")):
+        assert 0 <= left < right <= width
+    shown = "fig-switch-cost" + ("-narrow" if name == "phone" else "")
+    check_figure(seen, shown)
+    # All of it is seen without scrolling, on a phone too.
+    assert seen.ask(
+        "() => [...document.querySelectorAll('.first .plot')].every("
+        "e => !e.checkVisibility() || e.scrollWidth <= e.clientWidth + 1)"
+    )
+    assert seen.ask("document.documentElement.scrollWidth") == width
+    result = seen.ask(CONTRAST.replace("MIN", str(MIN_CONTRAST)))
+    assert result["bad"] == []
+    assert seen.said == []
+    seen.page.context.close()
+
+
+def test_a_letter_says_its_sentence_to_who_points_tabs_or_listens(
+    browser: Browser, files: dict[str, Path]
+) -> None:
+    for width in WIDTHS.values():
+        seen = look(browser, files["first"], width)
+        links = seen.page.locator(".grid a")
+        assert links.count() >= 6
+        for index in range(links.count()):
+            link = links.nth(index)
+            words = link.get_attribute("aria-label") or ""
+            assert words.split()[0].startswith("000.") and len(words) > 25
+            assert (link.text_content() or "").strip("*") in ("H", "D", "?", "–")
+        link = links.last
+        link.focus()
+        seen.page.keyboard.press("Shift+Tab")
+        seen.page.keyboard.press("Tab")
+        words = link.get_attribute("aria-label") or ""
+        after = seen.ask(
+            """() => {
+                const e = document.activeElement, s = getComputedStyle(e, '::after');
+                return [e.getAttribute('aria-label'), s.content, s.position,
+                        document.documentElement.scrollWidth];
+            }"""
+        )
+        assert after[0] == words and words in after[1].replace('\\"', '"')
+        assert after[2] == "absolute" and after[3] == width
+        link.press("Enter")
+        row = seen.ask("() => document.querySelector(':target th').textContent")
+        assert words.startswith(f"{row} ")
+        seen.page.context.close()
+
+
+def test_the_grid_is_read_without_its_colours(browser: Browser, files: dict[str, Path]) -> None:
+    """Verdicts of two colours never have the same letter, and the key says which is which."""
+    seen = look(browser, files["first"], DESK)
+    pairs = seen.ask(
+        """() => [...document.querySelectorAll('.grid dl a')].map(
+            e => [e.className, e.textContent.replace('*', '')])"""
+    )
+    key = seen.ask(
+        """() => [...document.querySelectorAll('.grid .tally li')].map(
+            e => [e.className, e.querySelector('i').textContent])"""
+    )
+    checks = dict(pairs)
+    assert len(set(checks.values())) == len(checks)
+    assert all(checks[style] == letter for style, letter in key)
+    seen.page.context.close()
+
+
+def test_the_first_screen_is_printed(browser: Browser, files: dict[str, Path]) -> None:
+    seen = look(browser, files["first"], PAPER)
+    seen.page.emulate_media(media="print")
+    check_figure(seen, "fig-switch-cost")
+    assert boxes(seen, ".first .narrow") == []
+    (grid,) = boxes(seen, ".first .grid")
+    assert 0 <= grid[0] < grid[2] <= PAPER
+    assert all(box[2] <= grid[2] for box in boxes(seen, ".grid li"))
+    seen.page.context.close()
+
+
+@pytest.mark.parametrize("name", WIDTHS)
+def test_labels_of_an_axis_stay_apart(browser: Browser, files: dict[str, Path], name: str) -> None:
+    """Also where numbers are long: in the order of a run of many thousand invocations."""
+    seen = look(browser, files["late"], WIDTHS[name])
+    for figure in OWN[:4]:
+        check_figure(seen, figure)
+    labels = seen.ask(
+        """() => [...document.querySelectorAll('#fig-sequence text')].map(t => t.textContent)"""
+    )
+    assert any(label.startswith("118") for label in labels), labels
     seen.page.context.close()

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from swtch import __version__, doctor_try, environment, own, plan, timing
+from swtch import __version__, doctor_try, environment, fidelity, own, plan, timing
 from swtch.analysis import adaptive
 from swtch.engines import Engine, choice
 from swtch.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_SOME_FAILED, CannotError
@@ -74,12 +74,8 @@ class Planned:
             f" {len(manifest.plan)} invocations, {most or 'about '}{duration(self.seconds)}"
             f" ({self.expected.source}); seed {manifest.seed}"
         )
-        fewer = sum(bool(trial.note) for trial in manifest.trials)
-        if fewer:
-            progress.say(
-                f"{fewer} of {len(manifest.trials)} trials do something else than the study"
-                " did; the report says what and why"
-            )
+        for line in fidelity.announcement(manifest):
+            progress.say(line)
 
 
 def make(terms: Terms, engine: Engine, shares: Sequence[choice.Share]) -> Planned:

@@ -39,6 +39,7 @@ class Request:
     engines: tuple[EngineName, ...] | None
     guests: str | None
     cpus: int | None = None
+    verbose: bool = False
 
 
 def start(request: Request) -> int:
@@ -54,7 +55,7 @@ def start(request: Request) -> int:
             planned.announce(progress, work=f"{len(chosen)} experiments, ")
             if line := choice.left_out(shares, None):
                 progress.say(line)
-            finish = _finish(request.form, progress)
+            finish = _finish(request.form, progress, request.verbose)
             return campaign.carry_out(
                 writer, engine, planned.expected, progress, finish, "replicate"
             )
@@ -62,10 +63,10 @@ def start(request: Request) -> int:
         choice.close(engine)
 
 
-def resume(path: Path, *, form: str, quiet: bool) -> int:
+def resume(path: Path, *, form: str, quiet: bool, verbose: bool = False) -> int:
     """Does what the replication in `path` has no sample of yet."""
     progress = Progress(quiet=quiet)
-    return campaign.resume(path, progress, _finish(form, progress), "replicate")
+    return campaign.resume(path, progress, _finish(form, progress, verbose), "replicate")
 
 
 def wanted(chosen: tuple[Experiment, ...], depth: Depth) -> tuple[EngineName, ...]:
@@ -126,7 +127,7 @@ def _open(request: Request, chosen: tuple[Experiment, ...], progress: Progress) 
                 options = replace(options, guests=None, further={}, cpus=None)
 
 
-def _finish(form: str, progress: Progress) -> campaign.Finish:
+def _finish(form: str, progress: Progress, verbose: bool) -> campaign.Finish:
     def finish(path: Path) -> None:
         from swtch.report import story, verdicts
 
@@ -134,7 +135,7 @@ def _finish(form: str, progress: Progress) -> campaign.Finish:
         files = results.write(path, results.REPORT_FORMATS, told=told)
         files.append(verdicts.write(path, told))
         if form == "table":
-            verdicts.print_story(told, output.console())
+            verdicts.print_story(told, output.console(), verbose=verbose)
         else:
             found = verdicts.rows(told.verdicts)
             emit = {

@@ -22,18 +22,27 @@ if TYPE_CHECKING:
 REPORT_FORMATS = ("html", "md", "json")
 
 
-def show(path: Path, form: str) -> int:
+def show(path: Path, form: str, *, verbose: bool = False) -> int:
     """Prints the run in `path`."""
     validated(path)
-    emit(path, form)
+    emit(path, form, verbose=verbose)
     return EXIT_OK
 
 
-def write_report(path: Path, forms: str, out: Path | None) -> int:
-    """Writes the report files of the run in `path`, into `out` if given."""
+def write_report(path: Path, forms: str, out: Path | None, *, verbose: bool = False) -> int:
+    """Writes the report files of the run in `path`, into `out` if given.
+
+    Who looks on is told what became of the claims, too; a pipe gets the files' names alone.
+    """
+    from swtch.report import story, verdicts
+
     chosen = _formats(forms)
     validated(path)
-    for file in write(path, chosen, out):
+    content = story.tell(path)
+    files = write(path, chosen, out, content)
+    if content.of_all_studies and (verbose or sys.stdout.isatty()):
+        verdicts.print_story(content, output.console(), verbose=verbose)
+    for file in files:
         print(file)
     return EXIT_OK
 
@@ -56,7 +65,7 @@ def write_figures(path: Path, form: str, out: Path | None) -> int:
     return EXIT_OK
 
 
-def emit(path: Path, form: str) -> None:
+def emit(path: Path, form: str, *, verbose: bool = False) -> None:
     """The results of the run in `path` on standard output."""
     from swtch import report
 
@@ -69,7 +78,7 @@ def emit(path: Path, form: str) -> None:
     elif form == "md":
         sys.stdout.write(report.as_markdown(path))
     else:
-        report.print_run(path, output.console())
+        report.print_run(path, output.console(), verbose=verbose)
 
 
 def write(

@@ -3,6 +3,7 @@
 
 ``story``     what is said, computed once     ``chapters``  how each experiment is shown
 ``charts``    how a figure is made            ``tables``    what a table is
+``switchcost`` the picture on top             ``standing``  how the claims stand
 ``terminal``  the run in a terminal           ``templates`` the page
 ``legible``   what text of a run may hold
 
@@ -58,26 +59,30 @@ def write(
 
 def write_figures(run_dir: Path, form: str, folder: Path) -> list[Path]:
     """Every figure of the run as a file of its own: svg, png or pdf."""
+    from swtch.report import switchcost
     from swtch.report.chapters import figures
     from swtch.report.charts import as_file
     from swtch.report.story import tell
 
     story = tell(run_dir)
     folder.mkdir(parents=True, exist_ok=True)
-    files = []
+    every = switchcost.figures(story)[:1]
     for experiment in story.experiments:
-        for figure in figures(story, experiment.name):
-            file = folder / f"{figure.id}.{form}"
-            write_atomically(file, as_file(figure, form))
-            files.append(file)
+        every += figures(story, experiment.name)
+    files = []
+    for figure in every:
+        file = folder / f"{figure.id}.{form}"
+        write_atomically(file, as_file(figure, form))
+        files.append(file)
     return files
 
 
-def print_run(run_dir: Path, console: Console) -> None:
-    """Prints the run in `run_dir`: tables, charts of text, verdicts."""
+def print_run(run_dir: Path, console: Console, *, verbose: bool = False) -> None:
+    """Prints the run in `run_dir`: tables, charts of text, verdicts; of one about all studies
+    a line a claim, unless `verbose`."""
     from swtch.report.terminal import print_run
 
-    print_run(run_dir, console)
+    print_run(run_dir, console, verbose=verbose)
 
 
 def as_json(run_dir: Path) -> dict[str, Any]:
@@ -98,6 +103,7 @@ def _as_json(story: Story) -> dict[str, Any]:
     import msgspec
 
     from swtch.claims.contradictions import judged
+    from swtch.report import standing
     from swtch.report.chapters import said
 
     manifest = story.run.manifest
@@ -109,7 +115,13 @@ def _as_json(story: Story) -> dict[str, Any]:
         "engine": manifest.engine,
         "seed": manifest.seed,
         "complete": story.run.complete,
+        "headline": story.headline,
         "highlights": story.highlights,
+        "counts": {
+            "findings": standing.counts(standing.findings_of(story.verdicts)),
+            "checks": standing.counts(standing.checks_of(story.verdicts)),
+        },
+        "level": story.level,
         "verdicts": msgspec.to_builtins(story.verdicts),
         "contradictions": [
             {
@@ -154,6 +166,7 @@ def _html(story: Story, run_dir: Path) -> str:
     import msgspec
 
     from swtch.claims.contradictions import judged
+    from swtch.report import standing, switchcost
     from swtch.report.chapters import chapter, figures, said
     from swtch.report.story import spread, where
 
@@ -172,6 +185,7 @@ def _html(story: Story, run_dir: Path) -> str:
             "experiment": experiment,
             "notes": [n for n in story.notes if n.startswith(f"{experiment.name}/")],
             "said": said(story, experiment.name),
+            "shortened": story.shortened(experiment),
             "figures": figures(story, experiment.name),
             "tables": filled(chapter(experiment.name).tables(story)),
             "data": _data_link(by_experiment.get(experiment.name, b""), True),
@@ -189,6 +203,16 @@ def _html(story: Story, run_dir: Path) -> str:
         contradictions=judged(story.verdicts),
         spread=spread,
         where=where,
+        first_figures=switchcost.figures(story),
+        findings=standing.findings_of(story.verdicts),
+        checks=standing.checks_of(story.verdicts),
+        counts=standing.counts(standing.findings_of(story.verdicts)),
+        grid=standing.grid(story.verdicts),
+        letters=standing.LETTERS,
+        anchor=standing.anchor,
+        gated=any(map(standing.turns_on_gates, story.verdicts)),
+        turns_on_gates=standing.turns_on_gates,
+        mark_meaning=standing.MARK_MEANING,
     )
 
 
@@ -236,8 +260,9 @@ def _lines_by_experiment(data: bytes) -> dict[str, bytes]:
 
 def _markdown(story: Story, _: Path) -> str:
     from swtch.claims.contradictions import judged
+    from swtch.report import standing
     from swtch.report.chapters import chapter, said
-    from swtch.report.story import spread, where
+    from swtch.report.story import spread
 
     manifest = story.run.manifest
     counted = f"{len(story.run.samples)} of {len(manifest.plan)} invocations"
@@ -248,25 +273,17 @@ def _markdown(story: Story, _: Path) -> str:
         _md_line(f"{counted}, {story.created}, engine {story.engines}"),
         "",
     ]
+    if story.headline:
+        lines += [f"**{_md(story.headline)}**", ""]
     lines += [f"- {_md_line(sentence)}" for sentence in story.highlights]
     lines += ["", "## Claims", ""]
-    lines += _md_table(
-        ("Claim", "What it says", "Published", "Here", "Verdict", "Why"),
-        [
-            (
-                verdict.claim,
-                verdict.text,
-                verdict.published,
-                f"{spread(verdict.here)} {verdict.here.unit} ({where(verdict)})"
-                if verdict.here
-                else "–",
-                verdict.verdict,
-                verdict.why,
-            )
-            for verdict in story.verdicts
-        ],
-        strong=4,
-    )
+    for sentence in filter(None, (story.judged_at, story.budget)):
+        lines += [_md_line(sentence), ""]
+    findings, checks = standing.findings_of(story.verdicts), standing.checks_of(story.verdicts)
+    if findings or not checks:
+        lines += _md_verdicts(story, findings)
+    if checks:
+        lines += ["", "### Checks", "", *_md_verdicts(story, checks)]
     found = judged(story.verdicts)
     if found:
         lines += ["", "## Where the studies contradict each other", ""]
@@ -278,6 +295,7 @@ def _markdown(story: Story, _: Path) -> str:
     for experiment in story.experiments:
         lines += ["", f"## {experiment.title}", "", experiment.question, ""]
         lines += [f"- {_md_line(sentence)}" for sentence in said(story, experiment.name)]
+        lines += [f"- {_md_line(line)}" for line in story.shortened(experiment)]
         lines += [f"- {_md_line(n)}" for n in story.notes if n.startswith(f"{experiment.name}/")]
         for table in filled(chapter(experiment.name).tables(story)):
             lines += ["", _md_line(table.caption), ""]
@@ -311,6 +329,30 @@ def _markdown(story: Story, _: Path) -> str:
     made_by = f"swtch {manifest.swtch_version}, run {manifest.run_id}, seed {manifest.seed}"
     lines += ["", f"{_md(made_by)}: {_md_code(' '.join(manifest.command))}", ""]
     return "\n".join(lines)
+
+
+def _md_verdicts(story: Story, verdicts: Sequence[Verdict]) -> list[str]:
+    """A table of verdicts, with what would decide those that are open."""
+    from swtch.report import standing
+    from swtch.report.story import spread, where
+
+    return _md_table(
+        ("Claim", "What it says", "Published", "Here", "Verdict", "Why"),
+        [
+            (
+                verdict.claim,
+                verdict.text,
+                verdict.published,
+                f"{spread(verdict.here)} {verdict.here.unit} ({where(verdict)})"
+                if verdict.here
+                else "–",
+                standing.marked(verdict),
+                " ".join(filter(None, (verdict.why, story.to_decide(verdict)))),
+            )
+            for verdict in verdicts
+        ],
+        strong=4,
+    )
 
 
 def _sides(verdicts: Sequence[Verdict]) -> str:

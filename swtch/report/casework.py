@@ -86,10 +86,12 @@ def interval(group: Group | None, metric: str, unit: str = "{unit}") -> Interval
 def told(made: Interval, unit: str | None = None) -> str:
     """An interval within a sentence; of too few values it is only what was seen."""
     unit = made.unit if unit is None else unit
-    text = f"{spread(made)} {unit}".rstrip()
-    if made.n >= stats.LEAST:
-        return text
-    return f"{text} (seen in {made.n} invocation{'' if made.n == 1 else 's'}, no interval)"
+    if made.n >= stats.LEAST and made.method != "too few":
+        return f"{spread(made)} {unit}".rstrip()
+    seen = f"seen in {made.n} invocation{'' if made.n == 1 else 's'}, no interval"
+    if made.low != made.high:
+        seen = f"{number(made.low)} to {number(made.high)} {seen}"
+    return f"{number(made.estimate)} {unit}".rstrip() + f" ({seen})"
 
 
 def times(made: Interval, than: str) -> str:

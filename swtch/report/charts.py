@@ -38,6 +38,8 @@ COLOURS = {
 }
 INK = "#010203"  # stands for currentColor until the SVG is made
 WIDTH = 560
+# So far apart are labels of an axis from one another, and from the axis' title.
+APART = 12
 # Numbers of an axis as those of the text: thousands apart by a narrow blank, no comma.
 LOCALE = {"decimal": ".", "thousands": "\u202f", "grouping": [3], "currency": ["", ""]}
 
@@ -122,9 +124,14 @@ def _dress(spec: dict[str, Any]) -> None:
     legend["symbolOpacity"] = 1
     label = {"labelColor": INK, "titleColor": INK, "labelFont": font, "titleFont": font}
     config = spec.setdefault("config", {})
-    config.update(background="transparent", font=font, padding=14)
+    # At the right the last label of an axis reaches beyond it, in a wider font still further.
+    padding = {"left": 14, "right": 14 + APART, "top": 14, "bottom": 14}
+    config.update(background="transparent", font=font, padding=padding)
     looks: dict[str, dict[str, Any]] = {
         "axis": axis,
+        # A reader's font may be wider than the one that labels were laid out with.
+        "axisX": {"labelSeparation": APART},
+        "axisY": {"titlePadding": APART},
         "legend": {**label, **legend, "title": None},
         "header": {**label, "labelFontSize": 13, "labelFontWeight": "bold"},
         "view": {"stroke": None},

@@ -20,9 +20,8 @@ from swtch.report.tables import Table
 Rows = list[dict[str, Any]]
 
 # A reader's font may be wider than the one the picture was laid out with: by so many
-# units a character, and labels of an axis stay so far apart.
+# units a character.
 WIDER = 2
-APART = 8
 # Curves of values within a factor of so much look flat.
 FLAT = 4
 # From so many on, rows of a case stand closer.
@@ -33,9 +32,14 @@ LEAST_TICKS, MOST_TICKS = 3, 9
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#8C7AE6")
 
 
+# What a caption says where `of_interval` has marked a row so.
+TOO_FEW = "Hollow, with a dotted bar: too few invocations for an interval; the range of them."
+
+
 def of_interval(made: Interval, **more: Any) -> dict[str, Any]:
-    """A row with an estimate and its interval."""
-    return {"value": made.estimate, "low": made.low, "high": made.high, **more}
+    """A row with an estimate and its interval; ``few`` where that is only what was seen."""
+    row = {"value": made.estimate, "low": made.low, "high": made.high, **more}
+    return row | {"few": True} if made.method == "too few" else row
 
 
 def colours(rows: Rows, known: Mapping[str, str] = COLOURS) -> Any:
@@ -84,7 +88,7 @@ def log_ticks(low: float, high: float) -> list[float]:
     return found[:: -(-len(found) // MOST_TICKS)]
 
 
-def log_axis(rows: Rows, least: float = 1) -> tuple[Any, Any]:
+def log_axis(rows: Rows, least: float = 1, most_ticks: int = MOST_TICKS) -> tuple[Any, Any]:
     """The scale and the axis for what is positive, as far as the rows reach.
 
     ``least``: an axis whose ends are nearer to one another than this makes hills of noise.
@@ -95,7 +99,8 @@ def log_axis(rows: Rows, least: float = 1) -> tuple[Any, Any]:
     wider = max(1.0, math.sqrt(least * low / high))
     domain = [low / wider, high * wider]
     scale = alt.Scale(type="log", domain=domain, nice=False)
-    return scale, alt.Axis(values=log_ticks(*domain))
+    ticks = log_ticks(*domain)
+    return scale, alt.Axis(values=ticks[:: -(-len(ticks) // most_ticks)])
 
 
 def _slots(rows: Rows) -> int:
@@ -120,10 +125,16 @@ def forest(
     published: Rows | None = None,
     legend: bool = True,
     span: Sequence[dict[str, Any]] = (),
+    width: int = WIDTH,
+    values: bool = False,
+    ticks_as: str = "",
+    most_ticks: int = MOST_TICKS,
 ) -> Any:
     """One line a ``case``: a dot and its interval; ``line`` is where there is no difference.
 
-    ``span``: rows of other charts, too, that a logarithmic axis has to reach.
+    ``span``: rows of other charts, too, that a logarithmic axis has to reach. ``values``:
+    each row's ``label`` stands at the right of it. ``ticks_as``: an expression of Vega for
+    what is written at a tick.
     """
     import altair as alt
 
@@ -131,30 +142,47 @@ def forest(
     slots = _slots(rows)
     if log:
         reached = [*rows, *span, *(published or ()), *([{"value": line}] if line else ())]
-        values, ticks = log_axis(reached)
+        scale, ticks = log_axis(reached, most_ticks=most_ticks)
     else:
-        values, ticks = alt.Scale(zero=zero), alt.Axis(labelSeparation=APART, tickCount=8)
-    x = alt.X("value:Q", title=axis, scale=values, axis=ticks)
+        scale, ticks = alt.Scale(zero=zero), alt.Axis(tickCount=8)
+    if ticks_as:
+        ticks.labelExpr = ticks_as
+    x = alt.X("value:Q", title=axis, scale=scale, axis=ticks)
     y = alt.Y("case:N", title=None, sort=cases, axis=alt.Axis(labelLimit=280))
     shown = alt.Undefined if legend else None
     colour = alt.Color("series:N", scale=colours(rows, known), legend=shown)
     beside = alt.Scale(domain=[-slots / 2, slots / 2], nice=False)
     extra = {"yOffset": alt.YOffset("slot:Q", scale=beside)} if slots > 1 else {}
     here = data(rows)
-    low = alt.X("low:Q", title=axis, scale=values, axis=ticks)
+    low = alt.X("low:Q", title=axis, scale=scale, axis=ticks)
     layers: list[Any] = []
     if line is not None:
         layers.append(
             alt.Chart(data([{"at": line}])).mark_rule(color=INK, opacity=0.6).encode(x="at:Q")
         )
-    layers += [
-        alt.Chart(here)
-        .mark_rule(strokeWidth=3, opacity=0.55)
-        .encode(x=low, x2="high:Q", y=y, color=colour, **extra),
-        alt.Chart(here)
-        .mark_point(filled=True, size=70, opacity=1)
-        .encode(x=x, y=y, color=colour, **extra),
-    ]
+    few = [row for row in rows if row.get("few")]
+    sure = [row for row in rows if not row.get("few")]
+    # What is no interval does not look like one.
+    for some, bar, dot in (
+        (sure, {"strokeWidth": 3}, {"filled": True}),
+        (few, {"strokeWidth": 1.5, "strokeDash": [1, 3]}, {"filled": False, "strokeWidth": 1.5}),
+    ):
+        if some:
+            seen = data(some)
+            layers += [
+                alt.Chart(seen)
+                .mark_rule(opacity=0.55, **bar)
+                .encode(x=low, x2="high:Q", y=y, color=colour, **extra),
+                alt.Chart(seen)
+                .mark_point(size=70, opacity=1, **dot)
+                .encode(x=x, y=y, color=colour, **extra),
+            ]
+    if values:
+        layers.append(
+            alt.Chart(here)
+            .mark_text(align="left", dx=8, fontSize=11, color=INK)
+            .encode(x=alt.value(width), y=y, text="label:N")
+        )
     if published:
         layers.append(
             alt.Chart(data(published))
@@ -164,8 +192,12 @@ def forest(
     each = (13 if slots < MANY_SLOTS else 9) * slots if slots > 1 else 20
     longest = max(map(len, cases), default=0)
     padding = {"left": 14 + longest * WIDER, "right": 14, "top": 14, "bottom": 14}
+    if values:
+        padding = {"left": 4 + longest, "right": 14, "top": 4, "bottom": 4}
     height = max(40, (each + 6) * len(cases))
-    return alt.layer(*layers).properties(width=WIDTH, height=height, padding=padding)
+    if values:
+        height = 20 * len(cases)
+    return alt.layer(*layers).properties(width=width, height=height, padding=padding)
 
 
 def curves(
@@ -187,7 +219,9 @@ def curves(
     import altair as alt
 
     colour = alt.Color("series:N", scale=colours(rows, known))
-    at = alt.Axis(values=list(ticks)) if ticks else alt.Undefined
+    at = (
+        alt.Axis(values=list(ticks)) if ticks else alt.Undefined if log_x else alt.Axis(tickCount=8)
+    )
     x_scale = alt.Scale(type="log", nice=False, padding=12) if log_x else alt.Scale(zero=False)
     y_scale, y_ticks = log_axis(rows, FLAT) if log_y else (alt.Scale(zero=True), alt.Undefined)
     cut: dict[str, Any] = {"clip": True} if frame else {}

@@ -14,20 +14,19 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from swtch import claims, store
+from swtch import claims, fidelity, store
 from swtch.analysis import adaptive, changes, effects, gates, main_metric
 from swtch.analysis.control import Control, Rate, controls, rate
 from swtch.analysis.findings import Group, Place, compare, find, group
 from swtch.claims.contradictions import judged
 from swtch.experiments import Experiment, get
 from swtch.records import Finding, Interval, Trial, Verdict
-from swtch.report import legible
+from swtch.report import legible, standing
 
 # From so many experiments on, a run is about all studies and not about one.
 MANY = 6
 # Trials that a note names.
 NAMED_MOST = 3
-VERDICT_ORDER = ("holds", "differs", "cannot tell", "not measurable here")
 
 
 @dataclass(frozen=True)
@@ -39,6 +38,7 @@ class Story:
     findings: tuple[Finding, ...]
     controls: tuple[Control, ...]
     verdicts: tuple[Verdict, ...]
+    level: float = effects.LEVEL
 
     @cached_property
     def experiments(self) -> tuple[Experiment, ...]:
@@ -47,10 +47,28 @@ class Story:
         return in_reading_order(get(name) for name in self.run.manifest.experiments)
 
     @cached_property
-    def counts(self) -> dict[str, int]:
-        """Verdicts by name, in a fixed order."""
-        names = [verdict.verdict for verdict in self.verdicts]
-        return {name: names.count(name) for name in VERDICT_ORDER if name in names}
+    def of_all_studies(self) -> bool:
+        """Whether the run is about the studies, and not about one experiment or two."""
+        return len(self.experiments) >= MANY
+
+    @cached_property
+    def headline(self) -> str:
+        """Findings by verdict, and the checks apart, in a sentence."""
+        return standing.headline(self.verdicts)
+
+    @cached_property
+    def judged_at(self) -> str:
+        """The level of the verdicts, where it is not the usual one; else nothing."""
+        if self.level == effects.LEVEL:
+            return ""
+        return (
+            f"Judged at {self.level * 100:.3g} %: the data were looked at while they grew, and"
+            f" all looks together shall not miss more than {(1 - effects.LEVEL) * 100:.0f} %."
+        )
+
+    def to_decide(self, verdict: Verdict) -> str:
+        """What would decide it, in a sentence; empty where it is decided or nobody knows."""
+        return standing.to_decide(verdict, self.level)
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
@@ -60,6 +78,17 @@ class Story:
             if one.trial.note and _shown(one.trial):
                 notes.setdefault((one.trial.experiment, one.trial.note), []).append(one.trial.id)
         return tuple(f"{_some(ids)}: {note}." for (_, note), ids in notes.items())
+
+    def shortened(self, experiment: Experiment) -> list[str]:
+        """What the depth left out of the experiment or did less of, a line each kind of place."""
+        engines = dict.fromkeys(place.engine for place in self.places)
+        lines = [fidelity.shortened(experiment, self.run.manifest, engine) for engine in engines]
+        return list(dict.fromkeys(filter(None, lines)))
+
+    @cached_property
+    def budget(self) -> str:
+        """How the time was spent where there was a budget, in a sentence; else nothing."""
+        return ""
 
     @cached_property
     def errors(self) -> tuple[str, ...]:
@@ -118,7 +147,7 @@ class Story:
         # Said of one place: the machine itself where it was measured.
         home = Place("native") if Place("native") in self.places else self.places[0]
         groups = [group for group in self.groups if group.place == home]
-        if len(self.experiments) >= MANY:
+        if self.of_all_studies:
             return (
                 *_cost_sentence(groups),
                 *_surprise_sentence(self.verdicts),
@@ -234,12 +263,16 @@ def number(value: float | None, digits: int = 3) -> str:
 
 
 def spread(interval: Interval | None) -> str:
-    """``estimate [low, high]``; the estimate alone where nothing varied."""
+    """``estimate [low, high]``; the estimate alone where nothing varied, and where too few
+    values make no interval, what was seen of them."""
     if interval is None:
         return "–"
     if interval.low == interval.high:
         return number(interval.estimate)
-    return f"{number(interval.estimate)} [{number(interval.low)}, {number(interval.high)}]"
+    low, high = number(interval.low), number(interval.high)
+    if interval.method == "too few":
+        return f"{number(interval.estimate)} (seen {low} to {high})"
+    return f"{number(interval.estimate)} [{low}, {high}]"
 
 
 def where(verdict: Verdict) -> str:

@@ -11,22 +11,24 @@ from typing import TYPE_CHECKING
 
 from swtch.report import dots
 from swtch.report.chapters import chapter, said
+from swtch.report.standing import checks_of, findings_of, marked
 from swtch.report.story import Story, spread, tell, where
+from swtch.report.verdicts import STYLES, print_standing, print_story
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rich.console import Console
 
-STYLES = {
-    "holds": "green",
-    "differs": "red",
-    "cannot tell": "yellow",
-    "not measurable here": "dim",
-}
+    from swtch.records import Verdict
 
 
-def print_run(run_dir: Path, console: Console) -> None:
-    """Prints the run in `run_dir`."""
+def print_run(run_dir: Path, console: Console, *, verbose: bool = False) -> None:
+    """Prints the run in `run_dir`; of one about all studies a line a claim, unless `verbose`."""
     story = tell(run_dir)
+    if story.of_all_studies and not verbose:
+        print_story(story, console)
+        return
     for experiment in story.experiments:
         for shown in chapter(experiment.name).terminal(story):
             # What is text is text: an id may look like rich's markup.
@@ -48,27 +50,35 @@ def _print_chart(chart: dots.Chart, console: Console) -> None:
 
 
 def _verdicts(story: Story, console: Console) -> None:
+    if not story.verdicts:
+        return
+    for title, own in (
+        ("Claims", findings_of(story.verdicts)),
+        ("Checks", checks_of(story.verdicts)),
+    ):
+        if own:
+            _table(title, own, story, console)
+    print_standing(story, console)
+
+
+def _table(title: str, own: Sequence[Verdict], story: Story, console: Console) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    if not story.verdicts:
-        return
-    table = Table(title="Claims", title_justify="left")
+    table = Table(title=title, title_justify="left")
     table.add_column("claim", no_wrap=True)
     table.add_column("what it says", ratio=3)
     table.add_column("here", ratio=2)
     table.add_column("verdict")
-    for verdict in story.verdicts:
+    for verdict in own:
         here = f"{spread(verdict.here)} {verdict.here.unit}" if verdict.here else "–"
         table.add_row(
             verdict.claim,
             Text(verdict.text),
             Text(f"{here} ({where(verdict)})" if len(story.places) > 1 else here),
-            Text(verdict.verdict, style=STYLES[verdict.verdict]),
+            Text(marked(verdict), style=STYLES[verdict.verdict]),
         )
     console.print(table)
-    tally = ", ".join(f"{count} {name}" for name, count in story.counts.items())
-    console.print(f"{tally}.", highlight=False)
 
 
 def _rest(story: Story, console: Console) -> None:

@@ -265,7 +265,12 @@ def _sequence(story: Story, place: Place) -> Figure | None:
         alt.Chart(data(rows[::every]))
         .mark_circle(size=26, opacity=0.75)
         .encode(
-            x=alt.X("seq:Q", title="order in which the run did them", scale=alt.Scale(zero=False)),
+            x=alt.X(
+                "seq:Q",
+                title="order in which the run did them",
+                scale=alt.Scale(zero=False),
+                axis=alt.Axis(tickCount=6),
+            ),
             y=alt.Y("value:Q", title="relative to the trial's median", scale=alt.Scale(zero=False)),
             color=alt.Color("model:N", scale=scale(models_of(rows))),
         )
