@@ -84,7 +84,7 @@ struct cut *kperf_cuts(const struct kperf_run *run, bool with,
  * kperf_middle() - R or R' of all repetitions together
  * @run:	a run that is done
  * @with:	R', otherwise R
- * @out:	part by part the median, added up (workloads/cuts.h)
+ * @out:	part by part the lower quartile, added up (workloads/cuts.h)
  */
 void kperf_middle(const struct kperf_run *run, bool with,
 		  struct kperf_pass *out)

@@ -101,7 +101,7 @@ def test_one_repetition_is_its_own_median(probe: Path, trial: Record) -> None:
     assert [made["rn_ns"]] == [total for total, *_ in made["rn"]]
 
 
-def test_a_part_is_a_median_over_the_repetitions(probe: Path) -> None:
+def test_a_part_is_a_quartile_over_the_repetitions(probe: Path) -> None:
     """Of two, the lower; so both together are less than either, or as much."""
     made = measure(probe, pair(repeat=2))
     for name in ("r", "rn"):

@@ -137,19 +137,20 @@ static void test_task_digest_ignores_cuts(void)
 	}
 }
 
-/* Three times two parts: only what most repetitions have counts. */
-static void test_cuts_are_medians(void)
+/* Five times two parts: only what three quarters of the repetitions have counts. */
+static void test_cuts_are_lower_quartiles(void)
 {
 	static const struct cut cuts[] = {
 		{ 10, 0 },  { 21, 900 }, /* a disturbed hand-over */
 		{ 11, 0 },  { 800, 5 }, /* a disturbed part */
-		{ 700, 0 }, { 20, 6 },
+		{ 700, 0 }, { 20, 6 },	 { 12, 0 },
+		{ 801, 7 }, { 701, 0 },	 { 802, 8 },
 	};
 	struct cuts_sum sum;
 
-	cuts_add_up(&sum, cuts, 2, 3);
+	cuts_add_up(&sum, cuts, 2, 5);
 	check(sum.work[0] == 11 && sum.work[1] == 21 && sum.before == 6,
-	      "cuts_are_medians");
+	      "cuts_are_lower_quartiles");
 	cuts_add_up(&sum, cuts, 2, 2);
 	check(sum.work[0] == 10 && sum.work[1] == 21 && sum.before == 5,
 	      "cuts_of_two_take_the_lower");
@@ -183,7 +184,7 @@ int main(void)
 	check(memory && !deflate_selftest(memory), "deflate_selftest");
 	check(memory && !task_selftest(memory), "task_selftest");
 	test_sort_sorts();
-	test_cuts_are_medians();
+	test_cuts_are_lower_quartiles();
 #ifdef HAVE_ZLIB
 	test_crc_agrees_with_zlib();
 	test_deflate_inflates();

@@ -219,8 +219,8 @@ def _results(story: Story, place: Place) -> Table:
         shown = pair
     return Table(
         f"Measured here, engine {place}: {MOST} switches, in {unit}, medians, some with 95 %"
-        " intervals. Indirect is A + B + switches; added is direct and indirect, and its share"
-        " of R",
+        " intervals. Indirect is A + B + switches; added is what both tasks lost and all"
+        " switches took, and its share of the tasks by themselves",
         (
             *("pair", "thread", "C cold", "C warm", "indirect", "with warm C", "A", "B"),
             *("switches", "added", "%", "n", "gates"),
