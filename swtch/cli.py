@@ -440,17 +440,36 @@ def show_command(run: Path, form: str, verbose: bool) -> int:
     metavar="SHARE",
     help="Leave with status 1 when anything is called slower by more, e.g. 5%.",
 )
+@click.option("--a-place", metavar="PLACE", help="Of A, what was measured there, e.g. native.")
+@click.option("--b-place", metavar="PLACE", help="The same of B, e.g. 6.12-amd64, a guest.")
 def compare_command(
-    a: Path, b: Path, form: str, html: Path | None, every: bool, fail_if_slower: str | None
+    a: Path,
+    b: Path,
+    form: str,
+    html: Path | None,
+    every: bool,
+    fail_if_slower: str | None,
+    a_place: str | None,
+    b_place: str | None,
 ) -> int:
-    """Compare the runs A and B, such as before and after an update.
+    """Compare the runs A and B: before and after an update, two kernels, guests or machines.
 
     Differences of the environments first, then ratios with intervals, and
-    which of them are differences beyond the noise.
+    which of them are differences beyond the noise. Where A and B were measured
+    in more than one place each, the same places are compared, or those named.
     """
     from swtch.commands import compare
 
-    return compare.show(a, b, form=form, html=html, fail_if_slower=fail_if_slower, every=every)
+    return compare.show(
+        a,
+        b,
+        form=form,
+        html=html,
+        fail_if_slower=fail_if_slower,
+        every=every,
+        a_place=a_place,
+        b_place=b_place,
+    )
 
 
 @cli.command("history")

@@ -6,8 +6,9 @@
 ``findings``  groups samples by trial and applies the two above
 ``main_metric``  what a trial is compared by, as its experiment declares
 ``changes``     where a series changes its level
+``pairing``     which trials of two runs are the same, wherever they ran
+``conditions``  what was not the same where they ran
 ``comparison``  two runs: ratios, and which of them are differences
 ``series``      trials over many runs
-``ranks``       the tests that call a difference
 ``control``     A/A: how often they are wrong here
 """

@@ -1,18 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two runs, before and after: ratios with intervals, and which of them are differences.
 
-A comparison is of one metric of one trial that both runs have at the same place. Its
-ratio is that of the *cost* (time, or one over a rate), so that above 1 always means
-slower. Beside the trials stand two kinds of *families*: all trials of a model in an
-experiment, and all of an experiment, at one place each. A slower probe is slower in all
-of its trials, and together they show what one trial's few invocations cannot.
+A comparison is of the main metric of one trial that both runs have (analysis.pairing). Its
+ratio is that of the *cost* (time, or one over a rate), so that above 1 always means slower;
+of a count, of which neither way is better, it is the count's. Beside the trials stand two
+kinds of *families*: all trials of a model in an experiment, and all of an experiment, at one
+place each. A slower probe is slower in all of its trials, and together they show what one
+trial's few invocations cannot.
 
-What is called different passes a rank test: Wilcoxon's for a trial, exact for the few
-invocations there are, and van Elteren's, which is Wilcoxon's with a stratum a trial, for
-a family. Ranks, because noise has a tail to one side and one invocation that was
-preempted shall not decide. A family is tested in two ways, by its strata and by its
-members' p-values (Simes), so that neither a small change of all nor a large one of a
-single trial is lost; the smaller p counts double.
+Every row is decided by the lab's one rule (analysis.effects), for two groups without common
+blocks: the Hodges-Lehmann shift of log-costs, the interval that the rank-sum test gives, and
+the p of that test. Of a trial the values are its invocations; of a family they are its
+blocks, each by the mean rank of its trials (analysis.shared), since what disturbs a block
+disturbs all of its trials.
+
+A family is tested in two ways, by its blocks and by its members' p-values (Simes), so that
+neither a small change of all nor a large one of a single trial is lost; the smaller p
+counts double.
 
 Multiplicity is controlled from above (Yekutieli, JASA 103, 2008): experiments are
 adjusted together by Benjamini and Hochberg (JRSS B 57, 1995), the models of an
@@ -20,53 +24,65 @@ experiment only if it is called, the trials of a model only if that is. Of the
 experiments that are called different a share of ``LEVEL`` is expected not to be; if
 nothing differs, nothing at all is called in 95 of 100 comparisons of runs.
 
-Rejected: calling what has an interval without 1 (with five invocations, bootstrap
-intervals are too narrow, and of 200 intervals 10 miss by design), Welch's t on
-logarithms (one outlier hides a shift of all others), Holm's step-down (it controls any
-false call at all, and gives up most true ones of a quick run), pairing blocks of two
-runs (they were not measured at the same time), one adjustment over all trials (a trial
-more that did not change would hide those that did).
+Invariant: an interval is never adjusted, a call always is.
 
-Source: measurement guide after Kalibera and Jones (2013), section 2; Lehmann,
-Nonparametrics (1975), section 3.3 for van Elteren's test.
+Rejected: the ratio of medians with a bootstrap
+(misses 5 % in 16 % of like pairs, and had to be stretched to hold its estimate), Holm's
+step-down (it controls any false call at all, and gives up most true ones of a quick run),
+pairing blocks of two runs (they were not measured at the same time), one adjustment over all
+trials (a trial more that did not change would hide those that did).
 """
 
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
-from swtch.analysis import main_metric, stats
-from swtch.analysis.findings import Group, Place
-from swtch.analysis.main_metric import MainMetric
-from swtch.analysis.ranks import rank_p
-from swtch.records import Interval, Model, Verdict
+from swtch.analysis import effects, pairing
+from swtch.analysis.effects import Effect
+from swtch.analysis.findings import Group
+from swtch.analysis.main_metric import Better, MainMetric
+from swtch.analysis.pairing import Apart, Pair, Pairing
+from swtch.analysis.shared import Shared
+from swtch.records import Interval, Model
 
 LEVEL = 0.05
-RESAMPLES = 2000
+# Words for what is called, by which way is better.
+_WORDS: Mapping[Better, tuple[str, str]] = {
+    "less": ("slower", "faster"),
+    "more": ("slower", "faster"),
+    "neither": ("more", "fewer"),
+}
+# Of a family of which only members differ, each in its own way.
+IN_PART = "in part"
+CALLS = ("slower", "faster", "more", "fewer", IN_PART, "no difference", "too few")
 
 
 @dataclass(frozen=True)
 class Compared:
-    """One row. ``ratio`` is B's cost over A's; ``p`` as tested, ``adjusted`` for all rows.
+    """One row. ``ratio`` is B's cost over A's; ``p`` as tested, ``adjusted`` for all rows,
+    ``own`` of the ratio alone, without a family's members.
 
     ``a`` and ``b`` are medians in ``unit``, None for a family, which has ``trials``;
-    ``model`` is None where a family has all models.
+    ``model`` is None where a family has all models. ``n`` counts invocations, of a family
+    blocks.
     """
 
     name: str
     experiment: str
-    place: Place
+    place: Pairing
     model: Model | None
     metric: str
     unit: str
+    better: Better
     n: tuple[int, int]
     a: float | None
     b: float | None
     ratio: Interval
     p: float
+    own: float
     adjusted: float = 1.0
     trials: int = 1
 
@@ -76,21 +92,25 @@ class Compared:
 
     @property
     def word(self) -> str:
-        """What is called: slower, faster or no difference."""
-        if not self.differs:
-            return "no difference"
-        return "slower" if self.ratio.estimate > 1 else "faster"
+        """What is called, one of CALLS."""
+        if self.differs and self.own > LEVEL:
+            return IN_PART
+        if self.differs:
+            return _WORDS[self.better][self.ratio.estimate < 1]
+        return "too few" if self.ratio.method == "too few" else "no difference"
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two runs: families first, then trials; and what only one of them has."""
+    """Two runs: families first, then trials; what both have and cannot be compared, and what
+    only one of them has."""
 
+    pairings: tuple[Pairing, ...]
     families: tuple[Compared, ...]
     trials: tuple[Compared, ...]
+    apart: tuple[Apart, ...]
     only_a: tuple[str, ...]
     only_b: tuple[str, ...]
-    verdicts: tuple[tuple[Verdict, Verdict], ...] = ()
 
     @property
     def rows(self) -> tuple[Compared, ...]:
@@ -98,68 +118,60 @@ class Comparison:
 
     def slower(self, share: float) -> tuple[Compared, ...]:
         """What is called slower by more than `share`."""
-        return tuple(r for r in self.rows if r.differs and r.ratio.estimate > 1 + share)
+        return tuple(r for r in self.rows if r.word == "slower" and r.ratio.estimate > 1 + share)
 
 
-# Before, after, and by what they are compared.
-Pair = tuple[Group, Group, MainMetric]
-
-
-def compare(a: Sequence[Group], b: Sequence[Group]) -> Comparison:
-    """Every trial that both have, and their families."""
-    left = {(g.trial.id, g.place): g for g in a if g.good and not _copy(g)}
-    right = {(g.trial.id, g.place): g for g in b if g.good and not _copy(g)}
-    pairs: list[Pair] = []
-    for key, one in left.items():
-        other = right.get(key)
-        if other is None or not _same_work(one, other):
-            continue
-        main = main_metric.within(one)
-        if main is not None and main == main_metric.within(other):
-            pairs.append((one, other, main))
-    tree: dict[tuple[str, Place], dict[Model, list[Pair]]] = {}
-    for pair in pairs:
-        trial = pair[0].trial
-        models = tree.setdefault((trial.experiment, pair[0].place), {})
+def compare(
+    a: Sequence[Group], b: Sequence[Group], a_place: str | None = None, b_place: str | None = None
+) -> Comparison:
+    """Every trial that both have, and their families; RequestError where places are unclear."""
+    paired = pairing.paired(a, b, a_place, b_place)
+    tree: dict[tuple[str, Pairing], dict[Model, list[Pair]]] = {}
+    for pair in paired.pairs:
+        trial = pair.a.trial
+        models = tree.setdefault((trial.experiment, pair.pairing), {})
         models.setdefault(trial.model, []).append(pair)
-    families, rows = _called([_node(models) for models in tree.values()])
-    compared = {(g.trial.id, g.place) for g, *_ in pairs}
+    families, trials = _called([_node(models) for models in tree.values()])
     return Comparison(
+        pairings=paired.pairings,
         families=tuple(families),
-        trials=tuple(rows),
-        only_a=tuple(str(name) for name, place in left if (name, place) not in compared),
-        only_b=tuple(str(name) for name, place in right if (name, place) not in compared),
+        trials=tuple(trials),
+        apart=paired.apart,
+        only_a=paired.only_a,
+        only_b=paired.only_b,
     )
 
 
-def _copy(group: Group) -> bool:
-    return group.trial.factors.get("control") == "b"
+def effect_of(a: Group, b: Group, main: MainMetric) -> Effect:
+    """How many times A's cost B's is, of two runs of a trial; all values are positive."""
+    there, here = (main.costs(one.values(main.name)) for one in (b, a))
+    effect = effects.unpaired(there, here)
+    assert effect is not None
+    return effect
 
 
-def _same_work(a: Group, b: Group) -> bool:
-    """A trial of the same name does the same at another depth, or it is not compared."""
-    placed = ("cpus", "seed")
-    one, other = ({k: v for k, v in g.trial.probe.items() if k not in placed} for g in (a, b))
-    return one == other
-
-
-def _trial(a: Group, b: Group, main: MainMetric) -> Compared:
-    here, there = main.costs(a.values(main.name)), main.costs(b.values(main.name))
-    ratio = stats.ratio(there, here)
-    assert ratio is not None  # all costs are positive
+def _trial(pair: Pair) -> Compared:
+    main = pair.main
+    a, b = (one.values(main.name) for one in (pair.a, pair.b))
+    effect = effect_of(pair.a, pair.b, main)
     return Compared(
-        name=a.trial.id,
-        experiment=a.trial.experiment,
-        place=a.place,
-        model=a.trial.model,
+        name=pair.name,
+        experiment=pair.a.trial.experiment,
+        place=pair.pairing,
+        model=pair.a.trial.model,
         metric=main.name,
         unit=main.unit,
-        n=(len(here), len(there)),
-        a=float(stats.median(a.values(main.name))),
-        b=float(stats.median(b.values(main.name))),
-        ratio=ratio,
-        p=rank_p([(here, there)]),
+        better=main.better,
+        n=(len(a), len(b)),
+        a=statistics.median(a),
+        b=statistics.median(b),
+        ratio=effect.interval(),
+        p=effect.p(),
+        own=effect.p(),
     )
+
+
+# ---- families ----
 
 
 @dataclass(frozen=True)
@@ -174,7 +186,7 @@ def _node(models: Mapping[Model, Sequence[Pair]]) -> _Node:
     """An experiment at a place, with its models and their trials."""
     members = []
     for model, pairs in models.items():
-        trials = tuple(_Node(_trial(*pair)) for pair in pairs)
+        trials = tuple(_Node(_trial(pair)) for pair in pairs)
         members.append(trials[0] if len(trials) == 1 else _family(pairs, trials, model))
     if len(members) == 1:
         return members[0]
@@ -183,24 +195,39 @@ def _node(models: Mapping[Model, Sequence[Pair]]) -> _Node:
 
 
 def _family(pairs: Sequence[Pair], children: tuple[_Node, ...], model: Model | None) -> _Node:
-    trial = pairs[0][0].trial
-    strata = [(m.costs(a.values(m.name)), m.costs(b.values(m.name))) for a, b, m in pairs]
-    metrics = dict.fromkeys(main.name for *_, main in pairs)
+    experiment = pairs[0].a.trial.experiment
+    effect = shared_effect(pairs)
+    own = effect.p() if effect.decides else 1.0
+    ps = (simes([child.row.p for child in children]), own)
     row = Compared(
-        name=f"{trial.experiment}, all {model or 'models'}",
-        experiment=trial.experiment,
-        place=pairs[0][0].place,
+        name=f"{experiment}, all {model or 'models'}",
+        experiment=experiment,
+        place=pairs[0].pairing,
         model=model,
-        metric=", ".join(metrics),
+        metric=", ".join(dict.fromkeys(pair.main.name for pair in pairs)),
         unit="x",
-        n=(min(len(a) for a, _ in strata), min(len(b) for _, b in strata)),
+        better="neither" if any(pair.main.better == "neither" for pair in pairs) else "less",
+        n=effect.n,
         a=None,
         b=None,
-        ratio=geometric_ratio(strata),
-        p=min(1.0, 2 * min(rank_p(strata), simes([child.row.p for child in children]))),
+        ratio=effect.ratio,
+        p=min(1.0, 2 * min(ps)),
+        own=own,
         trials=len(pairs),
     )
     return _Node(row, children)
+
+
+def shared_effect(pairs: Sequence[Pair]) -> Shared:
+    """How far B's log-costs lie above A's in all of `pairs`."""
+    a = tuple(_logs(pair.a, pair.main) for pair in pairs)
+    return Shared(a, tuple(_logs(pair.b, pair.main) for pair in pairs))
+
+
+def _logs(group: Group, main: MainMetric) -> dict[int, float]:
+    """The logarithms of the costs by block."""
+    values = group.by_block(main.name)
+    return dict(zip(values, map(math.log, main.costs(list(values.values()))), strict=True))
 
 
 def simes(ps: Sequence[float]) -> float:
@@ -208,51 +235,22 @@ def simes(ps: Sequence[float]) -> float:
     return min(p * len(ps) / rank for rank, p in enumerate(sorted(ps), start=1))
 
 
-def geometric_ratio(strata: Sequence[tuple[Sequence[float], Sequence[float]]]) -> Interval:
-    """The geometric mean of the strata's ratios of medians, b over a, resampled within each."""
-    import numpy as np
-
-    rng = np.random.default_rng(stats.SEED)
-    logs = np.zeros(RESAMPLES)
-    estimate = 0.0
-    n = min(len(side) for pair in strata for side in pair)
-    for a, b in strata:
-        drawn = [_medians(np.asarray(side, dtype=float), rng) for side in (a, b)]
-        logs += np.log(drawn[1]) - np.log(drawn[0])
-        estimate += math.log(float(np.median(b)) / float(np.median(a)))
-    count = len(strata)
-    low, high = np.quantile(np.exp(logs / count), [(1 - stats.LEVEL) / 2, (1 + stats.LEVEL) / 2])
-    middle = math.exp(estimate / count)
-    return Interval(
-        estimate=middle,
-        low=min(float(low), middle),
-        high=max(float(high), middle),
-        level=stats.LEVEL,
-        n=n,
-        unit="x",
-        method="percentile" if n >= stats.MIN_N else "too few",
-    )
-
-
-def _medians(values: Any, rng: Any) -> Any:
-    import numpy as np
-
-    return np.median(values[rng.integers(0, len(values), (RESAMPLES, len(values)))], axis=1)
+# ---- calls ----
 
 
 def _called(roots: Sequence[_Node]) -> tuple[list[Compared], list[Compared]]:
     """Families and trials with their adjusted p, from above."""
-    found: list[Compared] = []
+    rows: list[Compared] = []
 
     def descend(nodes: Sequence[_Node], above: float) -> None:
         for node, p in zip(nodes, adjusted([node.row.p for node in nodes]), strict=True):
             # Nothing below is called where what stands for it is not.
             own = max(p, above)
-            found.append(replace(node.row, adjusted=own))
+            rows.append(replace(node.row, adjusted=own))
             descend(node.children, own)
 
     descend(roots, 0.0)
-    return [r for r in found if r.a is None], [r for r in found if r.a is not None]
+    return [r for r in rows if r.a is None], [r for r in rows if r.a is not None]
 
 
 def adjusted(ps: Sequence[float]) -> list[float]:
@@ -260,47 +258,3 @@ def adjusted(ps: Sequence[float]) -> list[float]:
     from scipy.stats import false_discovery_control
 
     return [float(p) for p in false_discovery_control(ps, method="bh")] if ps else []
-
-
-# ---- environments ----
-
-# What varies from minute to minute and explains nothing by itself.
-_RESTLESS = (
-    "host.load",
-    "memory.available_bytes",
-    "steal.",
-    "limits.",
-    "cgroup.",
-    "kernel.threads_max",
-    "tools.",
-)
-
-
-@dataclass(frozen=True)
-class Difference:
-    """One fact that is not the same in both environments."""
-
-    fact: str
-    a: str
-    b: str
-
-
-def environment_differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> tuple[Difference, ...]:
-    """What is not the same, the facts in the order of the manifest."""
-    left, right = _flat(a), _flat(b)
-    return tuple(
-        Difference(fact, left.get(fact, "–"), right.get(fact, "–"))
-        for fact in dict.fromkeys([*left, *right])
-        if left.get(fact) != right.get(fact) and not fact.startswith(_RESTLESS)
-    )
-
-
-def _flat(value: Any, prefix: str = "") -> dict[str, str]:
-    if isinstance(value, Mapping):
-        found: dict[str, str] = {}
-        for key, inner in value.items():
-            found |= _flat(inner, f"{prefix}.{key}" if prefix else str(key))
-        return found
-    if isinstance(value, (list, tuple)):
-        return {prefix: " ".join(str(item) for item in value)}
-    return {prefix: str(value)}

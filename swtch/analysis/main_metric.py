@@ -22,6 +22,8 @@ from swtch.errors import RequestError
 from swtch.experiments import Experiment
 from swtch.records import Trial
 
+Better = Literal["less", "more", "neither"]
+
 
 @dataclass(frozen=True)
 class MainMetric:
@@ -29,7 +31,7 @@ class MainMetric:
 
     name: str
     unit: str
-    better: Literal["less", "more", "neither"]
+    better: Better
 
     def costs(self, values: Sequence[float]) -> list[float]:
         """`values` so that more is worse."""
@@ -38,15 +40,21 @@ class MainMetric:
 
 def declared(trial: Trial, clock: Clock | None = None) -> MainMetric | None:
     """What `trial` is compared by, by the clock of its place or by another."""
-    try:
-        experiment = _experiment(trial.experiment)
-    except RequestError:
+    if not is_known(trial.experiment):
         return None  # of another version
-    main = experiment.main_of(trial, clock or Place.of(trial).clock)
+    main = _experiment(trial.experiment).main_of(trial, clock or Place.of(trial).clock)
     if main is None:
         return None
     own = own_metrics(trial.experiment).get(main.metric)
     return MainMetric(main.metric, own.unit if own else UNITS[main.metric], main.better)
+
+
+def is_known(experiment: str) -> bool:
+    """Whether this version has the experiment."""
+    try:
+        return bool(_experiment(experiment))
+    except RequestError:
+        return False
 
 
 @cache
@@ -57,10 +65,11 @@ def _experiment(name: str) -> Experiment:
 def within(group: Group) -> MainMetric | None:
     """What `group` is followed by within its own place, where an emulated processor's time
     is as good as any; None where a good sample lacks it, or has no ratio to another."""
-    emulated = group.place.clock == "emulated"
-    main = declared(group.trial, "time" if emulated else None)
-    if main is None:
-        return None
-    values = group.values(main.name)
-    usable = values and len(values) == len(group.good) and min(values) > 0
-    return main if usable else None
+    return usable(group, "time" if group.place.clock == "emulated" else None)
+
+
+def usable(group: Group, clock: Clock | None = None) -> MainMetric | None:
+    """What is `declared`, where every good sample has it and it has a ratio to another."""
+    main = declared(group.trial, clock)
+    values = group.values(main.name) if main else []
+    return main if values and len(values) == len(group.good) and min(values) > 0 else None

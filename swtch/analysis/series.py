@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trials over a series of runs, with what changed from one to the next.
 
-A series is a trial that at least two runs have with the same work at the same place. A
-run is marked where it differs from the one before beyond the noise (as `swtch compare`
-calls it, over all series and runs together), and where a long series changes its level
-for good (``changes``).
+A series is a trial that at least two runs have with the same work at the same place, by its
+main metric; what an emulated guest cannot answer has none. A run is marked where it differs
+from the one before beyond the noise (the effect and its test are those of `swtch compare`,
+adjusted over all series and runs together), and where a long series changes its level for
+good (``changes``).
 
 Rejected: fitting a trend (runs are not equally far apart), one p-value a series (says
 that something changed and not when).
@@ -12,15 +13,16 @@ that something changed and not when).
 
 from __future__ import annotations
 
+import itertools
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from swtch.analysis import changes, comparison, main_metric
 from swtch.analysis.findings import Group, group
 from swtch.analysis.main_metric import MainMetric
-from swtch.analysis.ranks import rank_p
 
 if TYPE_CHECKING:
     from swtch.store import Run
@@ -32,9 +34,14 @@ class Point:
 
     run: str
     created: str
-    values: list[float]
+    group: Group
+    main: MainMetric
     changed: float | None = None
     p: float = 1.0
+
+    @cached_property
+    def values(self) -> list[float]:
+        return self.group.values(self.main.name)
 
     @property
     def median(self) -> float:
@@ -67,13 +74,12 @@ def trace(runs: Sequence[Run]) -> list[Series]:
     found: dict[tuple[str, str, str], Series] = {}
     for run in runs:
         for one in group(run.manifest.trials, run.samples):
-            metric = main_metric.within(one) if _shown(one) else None
+            metric = main_metric.usable(one) if _shown(one) else None
             if metric is None:
                 continue
             key = (one.trial.id, str(one.place), key_of(one.trial))
             series = found.setdefault(key, Series(one.trial.id, str(one.place), metric))
-            values = one.values(metric.name)
-            series.points.append(Point(run.manifest.run_id, run.manifest.created, values))
+            series.points.append(Point(run.manifest.run_id, run.manifest.created, one, metric))
     made = [one for one in found.values() if len(one.points) > 1]
     _mark(made)
     return made
@@ -86,13 +92,12 @@ def _shown(one: Group) -> bool:
 def _mark(made: list[Series]) -> None:
     steps = []
     for one in made:
-        costs = [one.main.costs(point.values) for point in one.points]
-        one.levels = changes.changepoints([statistics.median(values) for values in costs])
-        for index in range(1, len(one.points)):
-            before, after = costs[index - 1], costs[index]
-            point = one.points[index]
-            point.p = rank_p([(before, after)])
-            steps.append((point, statistics.median(after) / statistics.median(before) - 1))
+        medians = [point.median for point in one.points]
+        one.levels = changes.changepoints(one.main.costs(medians))
+        for before, point in itertools.pairwise(one.points):
+            effect = comparison.effect_of(before.group, point.group, one.main)
+            point.p = effect.p()
+            steps.append((point, effect.estimate - 1))
     adjusted = comparison.adjusted([point.p for point, _ in steps])
     for (point, share), p in zip(steps, adjusted, strict=True):
         point.p = p

@@ -1,14 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`swtch compare A B`: what differs between two runs, conditions first."""
+"""`swtch compare A B`: what differs between two runs, conditions first.
+
+One ``Sides`` holds all that is said, whatever the form: table, JSON or page.
+"""
 
 from __future__ import annotations
 
 import sys
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from swtch.analysis import comparison
-from swtch.analysis.comparison import Compared, Comparison, Difference
+from swtch.analysis import comparison, conditions
+from swtch.analysis.comparison import CALLS, Compared, Comparison
+from swtch.analysis.conditions import Difference, Side
+from swtch.analysis.findings import group
 from swtch.commands import output, results
 from swtch.commands.output import parse_share
 from swtch.errors import EXIT_OK, EXIT_WORSE, CannotError, os_error_text
@@ -16,7 +25,7 @@ from swtch.store import Run
 
 COLUMNS = {
     "name": "what",
-    "place": "engine",
+    "place": "place",
     "metric": "metric",
     "a": "A",
     "b": "B",
@@ -24,28 +33,77 @@ COLUMNS = {
     "p": "p, adjusted",
     "call": "called",
 }
-STYLES = {"slower": "red", "faster": "green", "no difference": "dim"}
+STYLES = {
+    "slower": "red",
+    "faster": "green",
+    "in part": "yellow",
+    "no difference": "dim",
+    "too few": "dim",
+}
 SHOWN_LENGTH = 60
 
 
+@dataclass(frozen=True)
+class Sides:
+    """The two runs, how they compare, and what was not the same around them."""
+
+    a: Run
+    b: Run
+    made: Comparison
+
+    @cached_property
+    def differences(self) -> tuple[Difference, ...]:
+        """Of the places first, then of the machines."""
+        a, b = self._sides
+        return (
+            *conditions.of_places(a, b, self.made.pairings),
+            *conditions.of_environments(a.environment, b.environment),
+        )
+
+    @cached_property
+    def warning(self) -> str:
+        """What a reader must know before any ratio; mostly nothing."""
+        return conditions.architectures(*self._sides, self.made.pairings)
+
+    @cached_property
+    def counts(self) -> dict[str, int]:
+        """How many rows are called what."""
+        words = Counter(row.word for row in self.made.rows)
+        return {word: words[word] for word in CALLS if words[word]}
+
+    @cached_property
+    def reasons(self) -> dict[str, list[str]]:
+        """Why trials that both have are not compared, with their names."""
+        found: dict[str, list[str]] = {}
+        for one in self.made.apart:
+            found.setdefault(one.reason, []).append(one.name)
+        return found
+
+    @cached_property
+    def _sides(self) -> tuple[Side, Side]:
+        return _side(self.a), _side(self.b)
+
+
 def show(
-    a: Path, b: Path, *, form: str, html: Path | None, fail_if_slower: str | None, every: bool
+    a: Path,
+    b: Path,
+    *,
+    form: str,
+    html: Path | None,
+    fail_if_slower: str | None,
+    every: bool,
+    a_place: str | None = None,
+    b_place: str | None = None,
 ) -> int:
     """Compares the runs in `a` and `b`; EXIT_WORSE when B is slower than allowed."""
     allowed = None if fail_if_slower is None else parse_share("--fail-if-slower", fail_if_slower)
-    left, right = read(a), read(b)
-    made = compare_runs(left, right)
+    sides = compare_runs(read(a), read(b), a_place, b_place)
+    made = sides.made
     if not made.rows:
-        raise CannotError(
-            f"{a} and {b} have no trial in common that can be compared; both need samples of"
-            " the same experiment at the same depth and engine."
-        )
-    differences = comparison.environment_differences(
-        left.manifest.environment, right.manifest.environment
-    )
+        raise CannotError(_nothing(a, b, sides))
     too_slow = () if allowed is None else made.slower(allowed)
     if form == "json":
-        output.print_json(as_json(left, right, made, differences, too_slow, allowed))
+        output.print_json(as_json(sides, too_slow, allowed))
     elif form in ("csv", "md"):
         rows = [_row(row, plain=form == "csv") for row in made.rows]
         if form == "csv":
@@ -53,9 +111,9 @@ def show(
         else:
             output.print_markdown(rows, COLUMNS)
     else:
-        _table(left, right, made, differences, every=every)
+        _table(sides, every=every)
     if html is not None:
-        _write(html, left, right, made, differences)
+        _write(html, sides)
     sys.stdout.flush()
     if too_slow and allowed is not None:
         worst = max(too_slow, key=lambda row: row.ratio.estimate)
@@ -76,33 +134,47 @@ def read(path: Path) -> Run:
     return legible.run(results.validated(path))
 
 
-def compare_runs(a: Run, b: Run) -> Comparison:
-    """The comparison of two runs."""
-    from swtch.analysis.findings import group
+def compare_runs(a: Run, b: Run, a_place: str | None = None, b_place: str | None = None) -> Sides:
+    """The comparison of two runs; RequestError where it is not clear at which places."""
+    left, right = (group(run.manifest.trials, run.samples) for run in (a, b))
+    return Sides(a, b, comparison.compare(left, right, a_place, b_place))
 
-    return comparison.compare(
-        group(a.manifest.trials, a.samples), group(b.manifest.trials, b.samples)
+
+def _side(run: Run) -> Side:
+    return Side(run.manifest.environment, group(run.manifest.trials, run.samples))
+
+
+def _nothing(a: Path, b: Path, sides: Sides) -> str:
+    """Why there is nothing to show, in a line."""
+    if not sides.reasons:
+        return (
+            f"{a} and {b} have no trial in common; both need samples of the same experiment and"
+            " models."
+        )
+    reason, names = max(sides.reasons.items(), key=lambda item: len(item[1]))
+    return (
+        f"of {a} and {b} no trial can be compared, though {len(sides.made.apart)} are in both:"
+        f" {names[0]}: {reason}."
     )
 
 
-def as_json(
-    a: Run,
-    b: Run,
-    made: Comparison,
-    differences: tuple[Difference, ...],
-    too_slow: tuple[Compared, ...],
-    allowed: float | None,
-) -> dict[str, Any]:
+def as_json(sides: Sides, too_slow: tuple[Compared, ...], allowed: float | None) -> dict[str, Any]:
     """The comparison as one object."""
+    a, b, made = sides.a.manifest, sides.b.manifest, sides.made
     return {
         "schema": 1,
-        "a": {"run_id": a.manifest.run_id, "created": a.manifest.created},
-        "b": {"run_id": b.manifest.run_id, "created": b.manifest.created},
-        "environment": [{"fact": d.fact, "a": d.a, "b": d.b} for d in differences],
+        "a": {"run_id": a.run_id, "created": a.created},
+        "b": {"run_id": b.run_id, "created": b.created},
+        "places": [{"a": str(one.a), "b": str(one.b)} for one in made.pairings],
+        "warning": sides.warning,
+        "environment": [{"fact": d.fact, "a": d.a, "b": d.b} for d in sides.differences],
         "level": comparison.LEVEL,
         "correction": "Benjamini-Hochberg",
         "families": [_object(row) for row in made.families],
         "trials": [_object(row) for row in made.trials],
+        "not_comparable": [
+            {"name": one.name, "place": one.place, "reason": one.reason} for one in made.apart
+        ],
         "only_a": made.only_a,
         "only_b": made.only_b,
         "fail_if_slower": allowed,
@@ -114,11 +186,14 @@ def _object(row: Compared) -> dict[str, Any]:
     return {
         "name": row.name,
         "experiment": row.experiment,
-        "engine": row.place.engine,
-        "guest": row.place.guest,
+        "engine": row.place.a.engine,
+        "guest": row.place.a.guest,
+        "b_engine": row.place.b.engine,
+        "b_guest": row.place.b.guest,
         "model": row.model,
         "metric": row.metric,
         "unit": row.unit,
+        "better": row.better,
         "n": row.n,
         "a": row.a,
         "b": row.b,
@@ -165,14 +240,14 @@ def _short(text: str) -> str:
     return text if len(text) <= SHOWN_LENGTH else text[: SHOWN_LENGTH - 1] + "…"
 
 
-def _table(
-    a: Run, b: Run, made: Comparison, differences: tuple[Difference, ...], *, every: bool
-) -> None:
-    print(f"A: {a.manifest.run_id}, {a.manifest.created}   B: {b.manifest.run_id},", end="")
-    print(f" {b.manifest.created}")
-    if differences:
+def _table(sides: Sides, *, every: bool) -> None:
+    a, b, made = sides.a.manifest, sides.b.manifest, sides.made
+    print(f"A: {a.run_id}, {a.created}   B: {b.run_id}, {b.created}")
+    if sides.warning:
+        print(f"\n{sides.warning}")
+    if sides.differences:
         print("\nNot the same in both environments:")
-        rows = [{"fact": d.fact, "a": _short(d.a), "b": _short(d.b)} for d in differences]
+        rows = [{"fact": d.fact, "a": _short(d.a), "b": _short(d.b)} for d in sides.differences]
         output.print_table(rows, {"fact": "fact", "a": "A", "b": "B"})
     else:
         print("\nThe environments are the same.")
@@ -181,26 +256,29 @@ def _table(
     if shown:
         output.print_table([_row(row) for row in shown], COLUMNS, STYLES)
     hidden = len(made.rows) - len(shown)
-    counts = {word: sum(row.word == word for row in made.rows) for word in STYLES}
-    told = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
+    counts = ", ".join(f"{count} {word}" for word, count in sides.counts.items())
     print(
-        f"{len(made.rows)} comparisons: {told}. Of what is called different,"
+        f"{len(made.rows)} comparisons: {counts}. Of what is called different,"
         f" {comparison.LEVEL:.0%} is expected not to be (Benjamini-Hochberg)."
     )
     if hidden:
         print(f"{hidden} trials without a difference are not listed; --all lists them.")
+    for reason, names in sides.reasons.items():
+        print(f"Not comparable: {names[0]}{_and_more(names)}: {reason}.")
     for name, only in (("A", made.only_a), ("B", made.only_b)):
         if only:
-            print(f"Only comparable in {name}: {len(only)} trials, first {only[0]}.")
+            print(f"Only in {name}: {only[0]}{_and_more(only)}.")
 
 
-def _write(
-    html: Path, a: Run, b: Run, made: Comparison, differences: tuple[Difference, ...]
-) -> None:
+def _and_more(names: Sequence[str]) -> str:
+    return f" and {len(names) - 1} more" if len(names) > 1 else ""
+
+
+def _write(html: Path, sides: Sides) -> None:
     from swtch.report import comparing
     from swtch.store import write_atomically
 
-    text = comparing.page(a, b, made, differences)
+    text = comparing.page(sides)
     try:
         write_atomically(html, text.encode())
     except OSError as error:

@@ -3,19 +3,32 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from swtch.analysis.comparison import LEVEL, Compared, Comparison, Difference
+from swtch.analysis.comparison import LEVEL, Compared, Comparison
 from swtch.report import shapes, unbroken
-from swtch.report.charts import Figure, figure, place_suffix
+from swtch.report.charts import Figure, figure
 from swtch.report.story import machine_line, number, spread, when
 
 if TYPE_CHECKING:
-    from swtch.analysis.findings import Place
+    from swtch.analysis.pairing import Pairing
     from swtch.analysis.series import Series
+    from swtch.commands.compare import Sides
     from swtch.store import Run
 
+# Of each call: the colour in a picture, and the class of a badge.
+COLOURS = {
+    "slower": "#D55E00",
+    "faster": "#009E73",
+    "more": "#0072B2",
+    "fewer": "#0072B2",
+    "in part": "#CC79A7",
+    "no difference": "#8A8F98",
+    "too few": "#8A8F98",
+}
+LOOKS = {"slower": "differs", "faster": "holds"}
 # So many lines of a forest are still a picture.
 MOST_LINES = 40
 MOST_SERIES = 24
@@ -23,21 +36,24 @@ MOST_SERIES = 24
 MOST_LEVEL = 5
 
 
-def page(a: Run, b: Run, made: Comparison, differences: Sequence[Difference]) -> str:
+def page(sides: Sides) -> str:
     """The page of `swtch compare`."""
-    calls = ("slower", "faster", "no difference")
     return render(
         "compare.html.j2",
-        a=a,
-        b=b,
-        made=made,
-        machines=[machine_line(run.manifest.environment) for run in (a, b)],
-        differences=differences,
-        counts={call: sum(row.word == call for row in made.rows) for call in calls},
-        figures=_forests(made),
+        sides=sides,
+        a=sides.a,
+        b=sides.b,
+        made=sides.made,
+        machines=[machine_line(run.manifest.environment) for run in (sides.a, sides.b)],
+        looks=LOOKS,
+        figures=_forests(sides.made),
         level=LEVEL,
         spread=spread,
     )
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^a-zA-Z0-9]+", "-", text)
 
 
 def render(template: str, **values: object) -> str:
@@ -66,7 +82,7 @@ def _measure(metric: str, unit: str) -> str:
 def _forests(made: Comparison) -> list[Figure]:
     """One picture a place: the families, and the trials that are called different."""
     rows = [*made.families, *(row for row in made.trials if row.differs or not made.families)]
-    places: dict[Place, list[Compared]] = {}
+    places: dict[Pairing, list[Compared]] = {}
     for row in rows:
         places.setdefault(row.place, []).append(row)
     figures = []
@@ -75,16 +91,18 @@ def _forests(made: Comparison) -> list[Figure]:
             shapes.of_interval(row.ratio, case=row.name, series=row.word)
             for row in own[:MOST_LINES]
         ]
-        words = {"slower": "#D55E00", "faster": "#009E73", "no difference": "#8A8F98"}
-        chart = shapes.forest(lines, "B's cost over A's", known=words, line=1, log=True)
+        counts = all(row.better == "neither" for row in own)
+        title = "B's count over A's" if counts else "B's cost over A's"
+        right = "B counts more" if counts else "B is slower"
+        chart = shapes.forest(lines, title, known=COLOURS, line=1, log=True)
         figures.append(
             figure(
                 chart,
-                f"fig-compare{place_suffix(place)}",
-                f"B against A, engine {place}",
-                "Ratios of costs with their 95 % intervals; right of the line B is slower.",
-                "Ratios of costs with 95 % intervals; right of 1 is slower. The colour says what is"
-                " called after adjustment for the number of comparisons.",
+                f"fig-compare-{_slug(str(place))}",
+                f"B over A: {place}",
+                f"Ratios with their 95 % intervals; right of the line {right}.",
+                f"Ratios with 95 % intervals; right of 1 {right}. The colour says what is called"
+                " after adjustment for the number of comparisons.",
             )
         )
     return figures
