@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import msgspec
 import pytest
 import synthetic
 from synthetic import Scene, scenario, scenario_sample, spread
@@ -481,3 +482,15 @@ def test_a_guests_kthreads_are_judged_by_the_guests_pthreads() -> None:
 )
 def test_a_figure_within_a_sentence_has_no_exponent(value: float, text: str) -> None:
     assert claims.plain(value) == text
+
+
+def test_longer_sleeps_are_not_the_studys() -> None:
+    """As an emulated guest has them: who wakes then is another question."""
+    scene = Scene()
+    for case in ("C1", "C2"):
+        one = scenario(case, "pthread", engine="vm")
+        long = msgspec.structs.replace(one, probe={**one.probe, "sleep_ns": 500_000})
+        scene.add(long, [scenario_sample(long)] * 10)
+    verdict = scene.verdict("000.11")
+    assert verdict.verdict == "not measurable here" and "slept 500 us instead of 1" in verdict.why
+    assert scene.verdict("000.2").verdict == "holds"

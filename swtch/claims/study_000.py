@@ -14,12 +14,13 @@ from swtch.analysis.effects import Effect
 from swtch.analysis.findings import Group, effect
 from swtch.claims import About, Claim, Evidence, Ruling, missing, plain, rules
 from swtch.experiments.coroutine_gantt import SLOTS
-from swtch.experiments.scenarios import EVERY, ITERATIONS, RUN_CV, THREADS
+from swtch.experiments.scenarios import EVERY, ITERATIONS, RUN_CV, SLEEP_NS, THREADS
 from swtch.records import Kind, Model, Sample
 
 NO_PTHREAD = "no pthread samples in this run"
 NO_KTHREAD = "kernel threads need the module, which this engine does not load"
 HOW_KTHREAD = "the vm engine measures them in a guest"
+HOW_LONG = "an emulated CPU cannot tell that from none"
 KTHREAD_HALF = "The kernel threads' half needs the module: --native-kthread, or a guest on KVM"
 ASLEEP = "a sleep has no instructions"
 MODELS: tuple[Model, ...] = ("pthread", "kthread")
@@ -222,6 +223,11 @@ def _yields_involuntary(evidence: Evidence) -> Ruling:
 
 
 def _wakeups_preempt(evidence: Evidence) -> Ruling:
+    """Whom a timer wakes while another computes depends on how long it sleeps."""
+    slept = {int(group.trial.probe["sleep_ns"]) for group in _each(evidence, "C1 C2").values()}
+    if slept - {SLEEP_NS}:
+        longest = max(slept)
+        return missing(f"the threads slept {longest / 1000:g} us instead of 1 us", HOW_LONG)
     few = {"kthread C1": FEW, "pthread C2": FEW, "kthread C2": FEW}
     return _signature(evidence, {"pthread C1": FEW}, few)
 

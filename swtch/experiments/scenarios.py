@@ -254,9 +254,9 @@ EXPERIMENT = Experiment(
     models=MODELS,
     seconds=0.12,
     seconds_at={
-        ("native", "quick"): 0.03,
-        ("native", "normal"): 0.03,
-        ("native", "paper"): 0.03,
+        ("native", "quick"): 0.08,
+        ("native", "normal"): 0.08,
+        ("native", "paper"): 0.08,
         ("vm", "quick"): 0.22,
         ("vm", "normal"): 0.22,
     },
