@@ -297,6 +297,11 @@ def run_command(
     metavar="SHARE",
     help="Stop a trial when its interval is as narrow, e.g. 2%; --repeats (50) is the most.",
 )
+@click.option(
+    "--budget",
+    metavar="TIME",
+    help="Spend so long, e.g. 90s, 6min, 1h, where claims are undecided (quick: 6min).",
+)
 @click.option("--out", type=FOLDER, metavar="DIR", help="Run directory (new below swtch-runs).")
 @click.option("--resume", type=FOLDER, metavar="DIR", help="Continue the interrupted one in DIR.")
 @click.option(
@@ -316,6 +321,7 @@ def replicate_command(
     repeats: int | None,
     seed: int | None,
     until: str | None,
+    budget: str | None,
     out: Path | None,
     resume: Path | None,
     policy: str | None,
@@ -331,27 +337,37 @@ def replicate_command(
     Says first how long it will take. Ctrl-C keeps what was measured and says
     how to continue.
     """
+    from swtch import spending
     from swtch.commands import campaign, output, replicate
     from swtch.engines import choice
 
     if resume is not None:
-        planning = (depth, quick or None, repeats, seed, until, out, policy, engine, guest, cpus)
+        planning = (
+            *(depth, quick or None, repeats, seed, until, budget, out, policy, engine, guest),
+            cpus,
+        )
         if any(option is not None for option in planning):
             raise click.UsageError(
                 "--resume continues the plan as it was made; give only --format, -v or --quiet"
                 " with it."
             )
         return replicate.resume(resume, form=form, quiet=quiet, verbose=verbose)
+    asked = _depth(depth, quick)
+    budget_s = spending.parse_budget(budget) if budget is not None else None
+    if budget is None and repeats is None and until is None:
+        budget_s = spending.DEFAULT_S[asked]
     request = replicate.Request(
         out=out,
         form=form,
         verbose=verbose,
         quiet=quiet,
         terms=campaign.Terms(
-            depth=_depth(depth, quick),
+            depth=asked,
             repeats=repeats,
             seed=seed,
             policy=policy or "batch",
+            budget_s=budget_s,
+            budget_asked=budget is not None,
             target=None if until is None else output.parse_share("--until", until),
         ),
         engines=choice.parse_engines(engine) if engine is not None else None,

@@ -9,20 +9,24 @@ alike instead of on whichever happened to be measured last.
 Invariants:
 
 - The plan is a function of (trials, repeats, seed) alone; ``seq`` is its index.
-- An engine is done before the next begins (``engines/several.py`` says why).
+- An engine is done before the next begins (``engines/several.py`` says why). With a
+  budget its blocks come in phases (swtch.spending): the last of the first engine's are
+  after the other engines'.
 - Within an engine, block b of every experiment comes before block b+1 of any, so
   that a run cut short still has about the same number of samples everywhere. An
   experiment with fewer repeats than others is missing from the last blocks.
 
 Rejected: all repeats of one trial in a row (confounds trial with drift), one
 big shuffle (may leave a trial for the end), a plan that grows until intervals are
-narrow (it would not be known in advance; analysis.adaptive leaves out instead).
+narrow (it would not be known in advance; swtch.course leaves out instead).
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
 from typing import get_args
 
 import msgspec
@@ -30,7 +34,7 @@ import msgspec
 from swtch import experiments
 from swtch.errors import RequestError, did_you_mean
 from swtch.experiments import Experiment, Setting
-from swtch.records import Depth, Engine, Invocation, Model, Trial
+from swtch.records import Depth, Engine, Invocation, Manifest, Model, Phase, Trial
 
 # The least is what an interval needs; the most is more than any of the studies did.
 REPEATS: Mapping[Depth, int] = {"quick": 6, "normal": 10, "paper": 20}
@@ -106,37 +110,68 @@ def repeats_of(experiment: Experiment, depth: Depth, asked: int | None) -> int:
 
 
 def make_plan(
-    trials: Sequence[Trial], repeats: int | Mapping[tuple[Engine, str], int], seed: int
+    trials: Sequence[Trial],
+    repeats: int | Mapping[tuple[Engine, str], int],
+    seed: int,
+    phases: Sequence[Phase] = (),
 ) -> tuple[Invocation, ...]:
     """Blocks of `trials` for each engine, in the trials' order: `repeats` of each
     experiment, by engine and name where they differ. Each experiment has its own stream of random
-    numbers, so running it alone gives the order it has in company."""
+    numbers, so running it alone gives the order it has in company. `phases` are in
+    which order blocks come where that is not engine by engine."""
     by_engine: dict[Engine, dict[str, list[Trial]]] = {}
     for trial in trials:
         by_engine.setdefault(trial.engine, {}).setdefault(trial.experiment, []).append(trial)
-    planned: list[Invocation] = []
-    for engine, by_experiment in by_engine.items():
-        times = {
-            name: repeats if isinstance(repeats, int) else repeats[engine, name]
-            for name in by_experiment
+    times = {
+        (engine, name): repeats if isinstance(repeats, int) else repeats[engine, name]
+        for engine, by_experiment in by_engine.items()
+        for name in by_experiment
+    }
+    blocks = [(phase.engine, block) for phase in phases for block in range(phase.begin, phase.end)]
+    if not phases:
+        most = {
+            engine: max(times[engine, name] for name in by_engine[engine]) for engine in by_engine
         }
-        for block in range(max(times.values())):
-            for name, experiment in by_experiment.items():
-                if block >= times[name]:
-                    continue
-                rng = random.Random(f"{seed}/{name}/{block}")
-                order = list(experiment)
-                rng.shuffle(order)
-                for trial in order:
-                    planned.append(
-                        Invocation(
-                            seq=len(planned),
-                            block=block,
-                            trial_id=trial.id,
-                            seed=rng.getrandbits(32),
-                        )
+        blocks = [(engine, block) for engine in by_engine for block in range(most[engine])]
+    planned: list[Invocation] = []
+    for engine, block in blocks:
+        for name, experiment in by_engine[engine].items():
+            if block >= times[engine, name]:
+                continue
+            rng = random.Random(f"{seed}/{name}/{block}")
+            order = list(experiment)
+            rng.shuffle(order)
+            for trial in order:
+                planned.append(
+                    Invocation(
+                        seq=len(planned),
+                        block=block,
+                        trial_id=trial.id,
+                        seed=rng.getrandbits(32),
                     )
+                )
     return tuple(planned)
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One block of one engine, all experiments: what the plan does in one go."""
+
+    engine: Engine
+    block: int
+    invocations: tuple[Invocation, ...]
+
+    @property
+    def begin(self) -> int:
+        """The first ``seq``; those of a pass are consecutive."""
+        return self.invocations[0].seq
+
+
+def passes(manifest: Manifest) -> tuple[Pass, ...]:
+    """The plan in passes, in its order."""
+    engines = {trial.id: trial.engine for trial in manifest.trials}
+    found = groupby(manifest.plan, lambda one: (engines[one.trial_id], one.block))
+    return tuple(Pass(engine, block, tuple(own)) for (engine, block), own in found)
 
 
 def estimate_seconds(chosen: Sequence[Experiment], setting: Setting, repeats: int) -> float:

@@ -75,6 +75,11 @@ class Progress:
         self._left: Left | None = None
         self._last = 0.0
         self._values: dict[str, list[float]] = {}
+        self._left_out: set[int] = set()
+        self._stage = ""
+        # When the budget ends, where there is one.
+        self._deadline: float | None = None
+        self._budget = 0.0
 
     def say(self, line: str) -> None:
         """One line for people, unless --quiet."""
@@ -103,19 +108,19 @@ class Progress:
             yield
             return
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+        from rich.progress import BarColumn, TextColumn
         from rich.progress import Progress as RichProgress
 
         self._bar = RichProgress(
             BarColumn(bar_width=20),
-            MofNCompleteColumn(),
+            TextColumn("{task.fields[count]}"),
             TextColumn("{task.fields[left]}"),
             TextColumn("{task.description}", markup=False),
             console=Console(stderr=True),
             auto_refresh=False,
             transient=True,
         )
-        self._bar.add_task("measuring", total=total, completed=len(done), left="")
+        self._bar.add_task("measuring", total=total, completed=len(done), left="", count="")
         try:
             with self._bar:
                 yield
@@ -139,32 +144,54 @@ class Progress:
                 values.append(shown[0])
             if now - self._last_drawn >= REDRAW_S or self._done == self._total:
                 self._last_drawn = now
-                left = f"{duration(self._seconds_left(now))} left"
                 line = f"{sample.trial_id} {sparkline(values)}"
                 if shown is not None:
                     line += f" {statistics.median(values):.4g} {shown[1]}"
-                task = self._bar.task_ids[0]
-                self._bar.update(task, completed=self._done, description=line, left=left)
-                self._bar.refresh()
+                self._draw(self._bar, line, self._seconds_left(now))
         elif now - self._last_drawn >= PLAIN_EVERY_S or self._done == self._total:
             self._last_drawn = now
             self.say(self._plain(now))
 
+    def _draw(self, bar: RichProgress, line: str, left: float) -> None:
+        """With a budget the bar is one of time: how many there will be is not known."""
+        task = bar.task_ids[0]
+        if self._deadline is None:
+            bar.update(task, completed=self._done, total=self._total, description=line)
+            bar.update(task, left=f"{duration(left)} left", count=f"{self._done}/{self._total}")
+        else:
+            bar.update(task, completed=self._budget - left, total=self._budget, description=line)
+            bar.update(task, left=f"at most {duration(left)} left", count=str(self._done))
+        bar.refresh()
+
     def leave_out(self, seqs: Collection[int]) -> None:
-        """These invocations will not be done."""
-        self._total -= len(seqs)
+        """These invocations will not be done; who was told so before is not counted again."""
+        new = set(seqs) - self._left_out
+        self._left_out |= new
+        self._total -= len(new)
         if self._left is not None:
-            self._left.skip(seqs)
-        if self._bar:
-            self._bar.update(self._bar.task_ids[0], total=self._total)
+            self._left.skip(new)
+
+    def begin(self, stage: str, seconds_left: float | None) -> None:
+        """A pass begins: what it is for, and the most that is left of a budget."""
+        if seconds_left is not None:
+            self._budget = max(self._budget, seconds_left)
+            self._deadline = time.monotonic() + seconds_left
+        if stage != self._stage:
+            self._stage = stage
+            self.say(stage)
 
     def _seconds_left(self, now: float) -> float:
+        if self._deadline is not None:
+            return max(0.0, self._deadline - now)
         if self._left is not None:
             return self._left.seconds
         rate = (now - self._begin) / max(1, self._done - self._begun_with)
         return rate * (self._total - self._done)
 
     def _plain(self, now: float) -> str:
-        left = f", about {duration(self._seconds_left(now))} left"
-        tail = left if self._done < self._total else ""
-        return f"{self._done} of {self._total} invocations, {duration(now - self._begin)}{tail}"
+        passed, left = duration(now - self._begin), duration(self._seconds_left(now))
+        if self._deadline is not None:
+            # How many there will be depends on what they show.
+            return f"{self._done} invocations, {passed}, at most {left} left"
+        tail = f", about {left} left" if self._done < self._total else ""
+        return f"{self._done} of {self._total} invocations, {passed}{tail}"

@@ -179,13 +179,37 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     package: str = ""
 
 
+class Phase(msgspec.Struct, frozen=True, kw_only=True):
+    """Blocks [begin, end) of an engine, until ``until_ns`` of the budget are spent: of all
+    trials, of those that claims use, or of those that undecided claims use."""
+
+    engine: Engine
+    begin: int
+    end: int
+    of: Literal["all", "used", "undecided"]
+    until_ns: int
+
+
+class Spending(msgspec.Struct, frozen=True, kw_only=True):
+    """How a budget is to be spent (swtch.spending).
+
+    ``budget_ns`` is that of the invocations, without what comes before and after them.
+    ``looks`` are by engine the numbers of blocks after which its claims are judged.
+    """
+
+    budget_ns: int
+    looks: dict[Engine, tuple[int, ...]]
+    phases: tuple[Phase, ...]
+
+
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """manifest.json: everything needed to understand and to resume a run.
 
     ``trials`` and ``plan`` are complete before the first invocation starts.
     ``environment`` is what `swtch doctor` found, in full. ``repeats`` is the most that
     any trial has; an experiment may have its own (plan.repeats_of). With a ``target``, a
-    trial has enough when its interval is as narrow (analysis.adaptive). ``sources`` are of
+    trial has enough when its interval is as narrow (analysis.adaptive); with ``spending``
+    it is measured as long as claims need it (swtch.spending). ``sources`` are of
     experiments that are not swtch's own.
     """
 
@@ -205,6 +229,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     environment: dict[str, Any]
     target: float | None = None
     sources: tuple[Source, ...] = ()
+    spending: Spending | None = None
 
 
 class Interval(msgspec.Struct, frozen=True, kw_only=True):

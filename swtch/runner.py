@@ -3,6 +3,7 @@
 
 Invariants:
 
+- What a target or a budget makes needless is left out (swtch.course), pass by pass.
 - Every invocation that was started and not interrupted has exactly one sample
   on disk before the next one starts.
 - A trial that failed three times in a row is given up: its remaining
@@ -21,11 +22,12 @@ from __future__ import annotations
 
 import signal
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
 
+from swtch import course, plan
 from swtch.engines import Engine, Outcome
 from swtch.progress import Progress
 from swtch.records import Invocation, Sample, Trial
@@ -59,27 +61,24 @@ class Runner:
         self._expected = expected
         self._interrupted = False
         self._failures: Counter[str] = Counter()
-        self._not_needed: frozenset[int] = frozenset()
-        self._block = -1
+        self._trials = {trial.id: trial for trial in writer.manifest.trials}
 
     def run(self) -> Ending:
         """Does what has no sample yet."""
         manifest = self._writer.manifest
-        trials = {trial.id: trial for trial in manifest.trials}
         done = self._writer.done()
-        left = [invocation for invocation in manifest.plan if invocation.seq not in done]
+        way = course.of(manifest)
         with self._signals(), self._progress.running(len(manifest.plan), done, self._expected):
-            self._leave_out()
-            for invocation in left:
-                if invocation.seq in self._not_needed:
+            for one in plan.passes(manifest):
+                undone = [i for i in one.invocations if i.seq not in done]
+                if not undone:
                     continue
-                outcome = self._perform(trials[invocation.trial_id], invocation)
-                if self._interrupted:
+                needed = way.needed(one, self._writer.samples)
+                self._progress.leave_out({i.seq for i in undone} - needed | way.ahead() - done)
+                if needed:
+                    self._progress.begin(way.stage, way.seconds_left(self._writer.samples))
+                if not self._perform_all([i for i in undone if i.seq in needed]):
                     break
-                self._keep(outcome)
-                if invocation.block != self._block:
-                    self._block = invocation.block
-                    self._leave_out()
         samples = self._writer.samples
         return Ending(
             done=len(samples),
@@ -87,16 +86,14 @@ class Runner:
             interrupted=self._interrupted,
         )
 
-    def _leave_out(self) -> None:
-        """With a target: what need not be done, seen once a block and as the samples say."""
-        manifest = self._writer.manifest
-        if manifest.target is None:
-            return
-        from swtch.analysis import adaptive
-
-        before = self._not_needed
-        self._not_needed = adaptive.left_out(manifest, self._writer.samples)
-        self._progress.leave_out(self._not_needed - before)
+    def _perform_all(self, invocations: Sequence[Invocation]) -> bool:
+        """Whether no signal came between."""
+        for invocation in invocations:
+            outcome = self._perform(self._trials[invocation.trial_id], invocation)
+            if self._interrupted:
+                return False
+            self._keep(outcome)
+        return True
 
     def _perform(self, trial: Trial, invocation: Invocation) -> Outcome:
         if self._failures[trial.id] < GIVE_UP_AFTER:

@@ -55,13 +55,13 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def complete(self) -> bool:
-        """Every invocation of the plan has a sample, or is not needed for the target."""
+        """Every invocation of the plan has a sample, or is not needed (swtch.course)."""
         missing = len(self.manifest.plan) - len(self.samples)
-        if missing == 0 or self.manifest.target is None:
-            return missing == 0
-        from swtch.analysis import adaptive
+        if missing == 0:
+            return True
+        from swtch import course
 
-        return missing == len(adaptive.left_out(self.manifest, self.samples))
+        return missing == len(course.of(self.manifest).left_out(self.samples))
 
 
 def load(path: Path) -> Run:

@@ -57,7 +57,7 @@ def test_nothing_is_left_out_early_or_without_a_target(aimed: Manifest) -> None:
     assert adaptive.left_out(aimed, [one for one in made if one.block < 9]) == frozenset()
     aimless = msgspec.structs.replace(aimed, target=None)
     assert adaptive.left_out(aimless, made[:200]) == frozenset()
-    assert adaptive.told(aimless, made) == ""
+    assert adaptive.summary(aimless, made) == ()
 
 
 def test_it_does_not_matter_when_one_looks(aimed: Manifest) -> None:
@@ -74,8 +74,8 @@ def test_it_does_not_matter_when_one_looks(aimed: Manifest) -> None:
 
 
 def test_what_was_not_reached_is_named(aimed: Manifest) -> None:
-    said = adaptive.told(aimed, samples_of(aimed, calm))
-    assert said.startswith("The target, 0.02 of the median to either side, was met by 5 of 11")
+    (said,) = adaptive.summary(aimed, samples_of(aimed, calm))
+    assert said.startswith("The target, 0.02 of the estimate to either side, was met by 5 of 11")
     assert "scenarios/A/pthread (" in said
     assert "coroutine" not in said
 

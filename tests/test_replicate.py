@@ -16,7 +16,7 @@ import msgspec
 import pytest
 import synthetic
 
-from swtch import cli, experiments, report, store
+from swtch import cli, experiments, report, spending, store
 from swtch.claims import contradictions, every
 from swtch.commands import campaign, replicate
 from swtch.engines import Engine, choice
@@ -128,8 +128,10 @@ def test_it_says_how_long_measures_and_judges(
     assert cli.main([*SMALL, "--out", str(folder)]) == 0
     said = capsys.readouterr()
     first = said.err.splitlines()[0]
-    assert "1 experiments, 9 trials x 6 repeats = 54 invocations, about" in first
-    assert "guessed from the definitions" in first
+    assert "1 experiments, 9 trials, at most " in first
+    assert "3 blocks of all, 8 of those that claims use, then up to 40" in first
+    assert "were spent: " in said.err
+    assert "native: 3 of 3 claims are decided at a level of 0.99." in said.err
     assert said.out.startswith("Checks\n000.VII.1")
     assert "claims, by engine" in said.out
     with (folder / "verdicts.csv").open() as file:
@@ -139,18 +141,43 @@ def test_it_says_how_long_measures_and_judges(
     assert {row["verdict"] for row in written} <= {"holds", "differs", "cannot tell"}
     assert all(row["why"] and row["published"] and row["engine"] for row in written)
     assert (folder / "report.html").exists()
-    # The second time it knows.
-    assert cli.main([*SMALL, "--out", str(tmp_path / "again"), "--format", "json"]) == 0
+    # The second time it knows, and with --repeats it does what it is told.
+    fixed = ("--repeats", "6", "--out", str(tmp_path / "again"))
+    assert cli.main([*SMALL, *fixed, "--format", "json"]) == 0
     said = capsys.readouterr()
-    assert "as timed here before" in said.err.splitlines()[0]
+    first = said.err.splitlines()[0]
+    assert "1 experiments, 9 trials x 6 repeats = 54 invocations, about" in first
+    assert "as timed here before" in first
     assert {v["claim"] for v in json.loads(said.out)["verdicts"]} == told
+
+
+def test_with_a_budget_it_goes_on_where_it_was_interrupted(
+    few: object, probe_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "r"
+    assert cli.main([*SMALL, "--budget", "2min", "--out", str(folder)]) == 0
+    run = store.load(folder)
+    assert run.complete
+    assert run.manifest.spending is not None
+    assert len(run.samples) < len(run.manifest.plan)
+    lines = (folder / store.SAMPLES).read_bytes().splitlines(keepends=True)
+    (folder / store.SAMPLES).write_bytes(b"".join(lines[:31]) + b'{"cut')
+    assert not store.load(folder).complete
+    capsys.readouterr()
+    assert cli.main(["replicate", "--resume", str(folder)]) == 0
+    assert "31 invocations are there, at most 1 min" in capsys.readouterr().err
+    again = store.load(folder)
+    assert again.complete
+    assert {one.seq for one in again.samples} == {one.seq for one in run.samples}
+    assert cli.main(["replicate", "--resume", str(folder)]) == 0
+    assert "nothing is left to do" in capsys.readouterr().err
 
 
 def test_it_goes_on_where_it_was_interrupted(
     few: object, probe_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "r"
-    assert cli.main([*SMALL, "--out", str(folder)]) == 0
+    assert cli.main([*SMALL, "--repeats", "6", "--out", str(folder)]) == 0
     lines = (folder / store.SAMPLES).read_bytes().splitlines(keepends=True)
     (folder / store.SAMPLES).write_bytes(b"".join(lines[:10]) + b'{"cut')
     (folder / verdicts.NAME).unlink()
@@ -176,6 +203,13 @@ def test_it_goes_on_where_it_was_interrupted(
         (("--resume", "x", "--quick"), "--resume continues the plan as it was made"),
         (("--repeats", "0"), "0 is not in the range"),
         (("--until", "much"), "--until: 'much' is no share"),
+        (("--budget", "long"), "--budget: 'long' is no duration; give one like 90s, 6min or 1h."),
+        (("--budget", "-1h"), "--budget: '-1h' is no duration"),
+        (("--budget", "0s"), "--budget: '0s' is not between one second and thirty days"),
+        (("--budget", "9999h"), "--budget: '9999h' is not between"),
+        (("--budget", "1h", "--repeats", "7"), "--budget says how long, --repeats how often"),
+        (("--budget", "1h", "--until", "2%"), "--budget says how long, --until how often"),
+        (("--resume", "x", "--budget", "1h"), "--resume continues the plan as it was made"),
         (("--policy", "nice"), "'nice' is not one of"),
         (("--cpus", "65"), "65 is not in the range"),
         (("--engine", "native", "--cpus", "2"), "--cpus belongs to --engine vm"),
@@ -191,6 +225,26 @@ def test_what_cannot_be_asked(
 
 def test_terms_are_those_of_run() -> None:
     assert campaign.Terms(depth="normal") == campaign.Terms(depth="normal", policy=None)
+
+
+def test_a_budget_too_short_for_one_block_is_refused(
+    few: object,
+    probe_dir: Path,
+    tmp_path: Path,
+    one_line: Callable[[str], str],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Before anything is written; but a budget that nobody asked for is made long enough."""
+    folder = tmp_path / "r"
+    code = cli.main([*SMALL, "--budget", "2s", "--out", str(folder)])
+    assert code == 2
+    said = one_line(capsys.readouterr().err)
+    assert "--budget: 2 s is too short: one block of all 9 trials takes about" in said
+    assert not folder.exists()
+
+
+def test_quick_has_a_budget_and_the_other_depths_have_blocks() -> None:
+    assert spending.DEFAULT_S == {"quick": 360, "normal": None, "paper": None}
 
 
 def test_it_takes_the_options_of_run(

@@ -33,7 +33,7 @@ from swtch.analysis.effects import Effect
 from swtch.analysis.findings import Group, Place
 from swtch.claims import rules
 from swtch.claims.rules import Question, Ruling, missing, plain, too_few
-from swtch.records import Kind, Model, Verdict
+from swtch.records import Engine, Kind, Model, Verdict
 
 __all__ = [
     "About",
@@ -42,9 +42,11 @@ __all__ = [
     "Question",
     "Ruling",
     "every",
+    "evidence",
     "judge",
     "missing",
     "plain",
+    "ruling",
     "too_few",
 ]
 
@@ -144,7 +146,9 @@ def built_in() -> tuple[Claim, ...]:
 
 
 def judge(
-    groups: Sequence[Group], experiments: Iterable[str], level: float = effects.LEVEL
+    groups: Sequence[Group],
+    experiments: Iterable[str],
+    level: float | Mapping[Engine, float] = effects.LEVEL,
 ) -> tuple[Verdict, ...]:
     """A verdict for each claim about these experiments, per place.
 
@@ -152,11 +156,7 @@ def judge(
     """
     wanted = set(experiments)
     claims = [claim for claim in every() if claim.experiment in wanted]
-    places: dict[Place, list[Group]] = {}
-    for group in groups:
-        places.setdefault(group.place, []).append(group)
-    known = [Evidence(place, tuple(own), level) for place, own in places.items()]
-    sides = [(evidence, evidence.unmarked()) for evidence in known]
+    sides = [(one, one.unmarked()) for one in evidence(groups, level)]
     verdicts: list[Verdict] = []
     for claim in claims:
         found = [_verdict(claim, *both) for both in sides]
@@ -165,34 +165,51 @@ def judge(
     return tuple(verdicts)
 
 
+def evidence(
+    groups: Sequence[Group], level: float | Mapping[Engine, float] = effects.LEVEL
+) -> tuple[Evidence, ...]:
+    """The groups by place, each at the level of its engine."""
+    places: dict[Place, list[Group]] = {}
+    for group in groups:
+        places.setdefault(group.place, []).append(group)
+    return tuple(
+        Evidence(
+            place,
+            tuple(own),
+            level.get(place.engine, effects.LEVEL) if isinstance(level, Mapping) else level,
+        )
+        for place, own in places.items()
+    )
+
+
 def _verdict(claim: Claim, evidence: Evidence, unmarked: Evidence) -> Verdict:
-    ruling = _ruling(claim, evidence, unmarked)
+    judged = ruling(claim, evidence, unmarked)
     return Verdict(
         claim=claim.id,
         study=claim.study,
         text=claim.text,
         published=claim.published,
-        here=ruling.here,
+        here=judged.here,
         engine=evidence.place.engine,
         guest=evidence.place.guest,
-        verdict=ruling.verdict,
-        why=ruling.why,
-        threshold=ruling.threshold,
+        verdict=judged.verdict,
+        why=judged.why,
+        threshold=judged.threshold,
         kind=claim.kind,
     )
 
 
-def _ruling(claim: Claim, evidence: Evidence, unmarked: Evidence) -> Ruling:
+def ruling(claim: Claim, evidence: Evidence, unmarked: Evidence) -> Ruling:
     """The check's, where its evidence is of use, with what the gates make of it."""
-    ruling = claim.check(evidence)
-    if ruling.verdict == "not measurable here":
-        return ruling
+    found = claim.check(evidence)
+    if found.verdict == "not measurable here":
+        return found
     if claim.about == "time" and evidence.place.clock == "emulated":
         return missing(EMULATED, HOW_TIME)
     if claim.about != "time":
-        return ruling
-    ruling = _gated(claim, unmarked, ruling)
-    return ruling.also(IN_INSTRUCTIONS) if evidence.place.clock == "instructions" else ruling
+        return found
+    found = _gated(claim, unmarked, found)
+    return found.also(IN_INSTRUCTIONS) if evidence.place.clock == "instructions" else found
 
 
 def _gated(claim: Claim, unmarked: Evidence, ruling: Ruling) -> Ruling:

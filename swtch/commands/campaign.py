@@ -13,18 +13,29 @@ import os
 import secrets
 import shlex
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from swtch import __version__, doctor_try, environment, fidelity, own, plan, timing
+from swtch import (
+    __version__,
+    course,
+    doctor_try,
+    environment,
+    fidelity,
+    own,
+    plan,
+    spending,
+    timing,
+)
 from swtch.analysis import adaptive
 from swtch.engines import Engine, choice
-from swtch.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_SOME_FAILED, CannotError
+from swtch.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_SOME_FAILED, CannotError, RequestError
 from swtch.experiments import Policy, Setting
 from swtch.progress import Progress, duration
-from swtch.records import Depth, Manifest, Trial
+from swtch.records import Depth, Manifest, Spending, Trial
 from swtch.records import Engine as EngineName
 from swtch.runner import Runner
 from swtch.store import LOGS, Writer
@@ -49,6 +60,19 @@ class Terms:
     policy: str | None = None
     time_limit_s: float = 60.0
     target: float | None = None
+    budget_s: float | None = None
+    # A budget that nobody asked for is made long enough.
+    budget_asked: bool = False
+    # Getting ready counts, too.
+    begin_s: float = field(default_factory=time.monotonic, compare=False)
+
+    def __post_init__(self) -> None:
+        given = [("--repeats", self.repeats), ("--until", self.target)]
+        for name, value in given:
+            if self.budget_s is not None and value is not None:
+                raise RequestError(
+                    f"--budget says how long, {name} how often: give one of the two."
+                )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,16 +90,31 @@ class Planned:
     def announce(self, progress: Progress, work: str = "") -> None:
         """What will be done and how long it takes, before it begins."""
         manifest = self.manifest
+        if manifest.spending is not None:
+            progress.say(f"run {manifest.run_id}: {work}{self._budgeted(manifest.spending)}")
+        else:
+            progress.say(f"run {manifest.run_id}: {work}{self._fixed()}")
+        for line in fidelity.announcement(manifest):
+            progress.say(line)
+
+    def _fixed(self) -> str:
+        manifest = self.manifest
         times = sorted(set(self.repeats.values()))
         spoken = str(times[0]) if len(times) == 1 else f"{times[0]} to {times[-1]}"
         most = "at most " if manifest.target is not None else ""
-        progress.say(
-            f"run {manifest.run_id}: {work}{len(manifest.trials)} trials x {spoken} repeats ="
+        return (
+            f"{len(manifest.trials)} trials x {spoken} repeats ="
             f" {len(manifest.plan)} invocations, {most or 'about '}{duration(self.seconds)}"
             f" ({self.expected.source}); seed {manifest.seed}"
         )
-        for line in fidelity.announcement(manifest):
-            progress.say(line)
+
+    def _budgeted(self, spent: Spending) -> str:
+        looks = next(iter(spent.looks.values()))
+        return (
+            f"{len(self.manifest.trials)} trials, at most {duration(spent.budget_ns / 1e9)}:"
+            f" {spending.FIRST} blocks of all, {looks[0]} of those that claims use, then up"
+            f" to {looks[-1]} of those that undecided claims use; seed {self.manifest.seed}"
+        )
 
 
 def make(terms: Terms, engine: Engine, shares: Sequence[choice.Share]) -> Planned:
@@ -97,6 +136,13 @@ def make(terms: Terms, engine: Engine, shares: Sequence[choice.Share]) -> Planne
                 times = min(times, EXACT_REPEATS)
             repeats[name, experiment.name] = times
     slowness = timing.calibrate(choice.members(engine)[0])
+    expected = timing.expect(trials, terms.depth, slowness=slowness, boots=boots)
+    environ = {**environment.collect(), "engine": engine.describe()}
+    spent = None
+    if terms.budget_s is not None:
+        spent = _schedule(terms, terms.budget_s, trials, expected)
+        most_of = {phase.engine: phase.end for phase in spent.phases}
+        repeats = {(name, experiment): most_of[name] for name, experiment in repeats}
     now = datetime.datetime.now(datetime.UTC)
     experiments = {e.name: None for share in shares for e in share.experiments}
     manifest = Manifest(
@@ -111,13 +157,37 @@ def make(terms: Terms, engine: Engine, shares: Sequence[choice.Share]) -> Planne
         models=tuple(dict.fromkeys(trial.model for trial in trials)),
         engine=shares[0].engine.name,
         trials=tuple(trials),
-        plan=plan.make_plan(trials, repeats, seed),
-        environment={**environment.collect(), "engine": engine.describe()},
+        plan=plan.make_plan(trials, repeats, seed, spent.phases if spent else ()),
+        environment=environ,
         target=terms.target,
         sources=own.sources(experiments),
+        spending=spent,
     )
-    expected = timing.expect(trials, terms.depth, slowness=slowness, boots=boots)
     return Planned(manifest=manifest, expected=expected, repeats=repeats)
+
+
+def _schedule(
+    terms: Terms, budget_s: float, trials: Sequence[Trial], expected: timing.Expected
+) -> Spending:
+    """How the budget is spent, less what getting ready took and the report will take."""
+    block: dict[EngineName, float] = {}
+    for trial in trials:
+        block[trial.engine] = block.get(trial.engine, 0.0) + expected.seconds[trial.id]
+    ready_s = time.monotonic() - terms.begin_s + spending.REPORT_S
+    once = ready_s + expected.boots * timing.BOOT_S + sum(block.values())
+    # A guess from the definitions is good to a factor of two.
+    surely = once if len(expected.seen) == len(expected.seconds) else once / 2
+    if not terms.budget_asked:
+        budget_s = max(budget_s, once)
+    elif surely > budget_s:
+        raise RequestError(
+            f"--budget: {duration(budget_s)} is too short: one block of all {len(trials)} trials"
+            f" takes about {duration(once)} with its report; give more, or fewer engines."
+        )
+    boots = {"vm": expected.boots * timing.BOOT_S}
+    looks = spending.ONE_LOOK[-1]
+    whole = {name: boots.get(name, 0.0) + looks * seconds for name, seconds in block.items()}
+    return spending.schedule(budget_s - ready_s, whole)
 
 
 def _setting(share: choice.Share, terms: Terms) -> Setting:
@@ -150,10 +220,17 @@ def resume(path: Path, progress: Progress, finish: Finish | None, command: str) 
             )
         expected = timing.expect(manifest.trials, manifest.depth)
         done = writer.done()
-        not_needed = adaptive.left_out(manifest, writer.samples)
+        way = course.of(manifest)
+        not_needed = way.left_out(writer.samples)
+        most = way.seconds_left(writer.samples)
         left = [one for one in manifest.plan if one.seq not in done | not_needed]
         if not left:
             progress.say("nothing is left to do: every invocation has its sample")
+        elif most is not None:
+            progress.say(
+                f"run {manifest.run_id}: {len(writer.samples)} invocations are there, at most"
+                f" {duration(most)} of the budget are left"
+            )
         else:
             progress.say(
                 f"run {manifest.run_id}: {len(left)} of {len(manifest.plan)} are left, about"
@@ -183,14 +260,14 @@ def carry_out(
     finally:
         choice.close(engine)
         timing.remember(manifest.trials, writer.samples)
-    total = len(manifest.plan)
+    of = "" if manifest.spending else f" of {len(manifest.plan)}"
     if ending.interrupted:
         progress.warn(
-            f"interrupted: {ending.done} of {total} invocations are kept. To continue:"
+            f"interrupted: {ending.done}{of} invocations are kept. To continue:"
             f" swtch {command} --resume {shlex.quote(str(writer.path))}"
         )
         return EXIT_INTERRUPTED
-    if line := adaptive.told(manifest, writer.samples):
+    for line in course.summary(manifest, writer.samples):
         progress.say(line)
     if finish is None:
         progress.say(f"samples: {writer.path}")
@@ -198,7 +275,7 @@ def carry_out(
         finish(writer.path)
     if ending.failed:
         progress.warn(
-            f"swtch: {ending.failed} of {total} invocations failed; what was measured is kept."
+            f"swtch: {ending.failed}{of} invocations failed; what was measured is kept."
             f" Raw output: {writer.path / 'logs'}"
         )
         return EXIT_SOME_FAILED

@@ -109,7 +109,9 @@ def shares_of(
 
 def _open(request: Request, chosen: tuple[Experiment, ...], progress: Progress) -> Engine:
     """All engines of use; one that was not asked for by name may be missing."""
-    further = {} if request.guests else further_guests(chosen)
+    # At quick a boot for one experiment, about which there is no claim, is too much.
+    quick = request.terms.depth == "quick"
+    further = {} if request.guests or quick else further_guests(chosen)
     options = choice.Options(guests=request.guests, further=further, cpus=request.cpus)
     if request.engines is not None:
         return choice.open_engine(replace(options, engines=request.engines), say=progress.say)

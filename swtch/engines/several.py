@@ -8,7 +8,8 @@ with its own trials, and nothing is compared across.
 Invariants:
 
 - The plan is in phases: an engine is done before the next one begins. While
-  this machine is measured no guest is up, and its idle CPUs disturb nobody.
+  this machine is measured no guest is up, and its idle CPUs disturb nobody; where the
+  plan comes back to it, guests are powered off before.
 - Each trial is performed by the engine that it names.
 
 Rejected: interleaving engines within blocks (no comparison would gain by it,
@@ -33,6 +34,7 @@ class SeveralEngines:
         self.members = tuple(members)
         self.name: EngineName = self.members[0].name
         self._by_name = {member.name: member for member in self.members}
+        self._last: Engine | None = None
 
     def describe(self) -> dict[str, Any]:
         """As the first engine, and each by itself."""
@@ -44,7 +46,11 @@ class SeveralEngines:
 
     def perform(self, trial: Trial, invocation: Invocation) -> Outcome:
         """One invocation by the engine of the trial."""
-        return self._by_name[trial.engine].perform(trial, invocation)
+        member = self._by_name[trial.engine]
+        if self._last is not None and self._last is not member and hasattr(self._last, "rest"):
+            self._last.rest()
+        self._last = member
+        return member.perform(trial, invocation)
 
     def keep_logs(self, folder: Path) -> None:
         """Where their own logs go."""

@@ -14,8 +14,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from swtch import claims, fidelity, store
-from swtch.analysis import adaptive, changes, effects, gates, main_metric
+from swtch import claims, course, fidelity, spending, store
+from swtch.analysis import changes, effects, gates, main_metric
 from swtch.analysis.control import Control, Rate, controls, rate
 from swtch.analysis.findings import Group, Place, compare, find, group
 from swtch.claims.contradictions import judged
@@ -213,8 +213,8 @@ class Story:
 
     @cached_property
     def target(self) -> str:
-        """What became of the target of `--until`, in a sentence."""
-        return legible.text(adaptive.told(self.run.manifest, self.run.samples))
+        """What became of the target of `--until`, or of the budget, in sentences."""
+        return legible.text(" ".join(course.summary(self.run.manifest, self.run.samples)))
 
     @cached_property
     def gate_rows(self) -> tuple[tuple[str, str, int, int], ...]:
@@ -236,7 +236,7 @@ def tell(path: Path) -> Story:
         groups=groups,
         findings=tuple(find(one) for one in groups),
         controls=controls(groups),
-        verdicts=claims.judge(groups, run.manifest.experiments),
+        verdicts=claims.judge(groups, run.manifest.experiments, spending.level(run.manifest)),
     )
 
 

@@ -1,0 +1,393 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A budget of time, spent where it decides claims.
+
+Every trial is measured in a first few blocks, so that every table has figures and it is
+seen which trials the claims read (claims.uses). Only those go on until claims can be
+judged at all; and after that only the trials of claims that are undecided, from look to
+look, those first that a decision is expected to cost least. What no claim reads stays
+at its first blocks.
+
+The first engine of the run gets what the others leave: its later blocks are planned
+after them. Guests boot once, have a share of the budget that is kept for them, and one
+look.
+
+Looking more than once gives chance more than one occasion: of an engine with k looks
+every claim is judged at the level 1 - 0.05 / k (Bonferroni), at every look and at the
+end. With five looks 0.99, which eight blocks reach (effects.least).
+
+Invariants:
+
+- The schedule (``Spending``: budget, looks, phases) is in the manifest; the level is a
+  function of it, of no sample.
+- What is measured next is a function of the manifest and of the samples before it in the
+  plan. The clock is theirs, too: what is spent is what the samples took, with the gaps
+  between them. So a run that was killed goes on as it would have.
+- A pass that was begun is done whole: blocks stay blocks. A trial that joins later than
+  others does not catch up, for its old blocks are past.
+
+Rejected: the clock of the wall for the budget (a resumed run would decide otherwise),
+stopping a claim as soon as its interval allows (a look after every block: with 5 % at each
+one in four claims about nothing would be decided), spending where intervals are widest
+(the width of a trial decides nothing by itself).
+"""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+import math
+import re
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from swtch.errors import RequestError
+from swtch.records import Depth, Engine, Manifest, Phase, Sample, Spending, Trial
+
+if TYPE_CHECKING:
+    from swtch.claims.uses import Use
+    from swtch.plan import Pass
+
+# What `swtch replicate` spends where nobody says how much: quick is to be over in six
+# minutes, at the other depths every trial has its repeats.
+DEFAULT_S: Mapping[Depth, float | None] = {"quick": 360.0, "normal": None, "paper": None}
+# After so many blocks claims are judged: each half as many again as the last.
+LOOKS = (8, 12, 18, 27, 40)
+# Other engines than the first are judged once.
+ONE_LOOK = (6,)
+# So many blocks of trials that no claim reads, where there is time; of other engines one.
+FIRST = 3
+ERROR = 0.05
+# Each other engine's part of the budget is at most this.
+SHARE = 0.3
+# The report is written in the budget, too.
+REPORT_S = 12.0
+# A longer gap between two samples is an interruption and costs nothing.
+GAP_NS = 30_000_000_000
+# Claims that a line of progress names.
+NAMES = 8
+LONGEST_S = 30 * 86_400.0
+
+_UNITS = {"s": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0}
+_PART = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|m|h)")
+
+
+def parse_budget(text: str) -> float:
+    """``90s``, ``6min``, ``1h`` or ``1h30min`` in seconds."""
+    asked = text.strip().lower()
+    parts = _PART.findall(asked)
+    if not parts or "".join(_PART.split(asked)[::3]).strip():
+        raise RequestError(f"--budget: {text!r} is no duration; give one like 90s, 6min or 1h.")
+    seconds = sum(float(number) * _UNITS[unit] for number, unit in parts)
+    if not 0 < seconds <= LONGEST_S:
+        raise RequestError(f"--budget: {text!r} is not between one second and thirty days.")
+    return seconds
+
+
+def level(manifest: Manifest) -> Mapping[Engine, float]:
+    """At which claims are judged, by engine; 0.95 where it is not in the mapping."""
+    looks = manifest.spending.looks if manifest.spending else {}
+    return {engine: 1 - ERROR / len(counts) for engine, counts in looks.items()}
+
+
+def schedule(
+    budget_s: float, expected_s: Mapping[Engine, float], looks: Sequence[int] = LOOKS
+) -> Spending:
+    """How a budget is spent on engines, the first of which is refined.
+
+    `expected_s`: what each is expected to take for all blocks of its first look.
+    """
+    budget = max(1, round(budget_s * 1e9))
+    lead, *others = expected_s
+    shares = {engine: round(min(expected_s[engine], SHARE * budget_s) * 1e9) for engine in others}
+    until = budget - sum(shares.values())
+    phases = [
+        Phase(engine=lead, begin=0, end=1, of="all", until_ns=until),
+        Phase(engine=lead, begin=1, end=FIRST, of="all", until_ns=until),
+        Phase(engine=lead, begin=FIRST, end=looks[0], of="used", until_ns=until),
+    ]
+    for engine in others:
+        until += shares[engine]
+        phases += [
+            Phase(engine=engine, begin=0, end=1, of="all", until_ns=until),
+            Phase(engine=engine, begin=1, end=ONE_LOOK[-1], of="used", until_ns=until),
+        ]
+    phases += [
+        Phase(engine=lead, begin=begin, end=end, of="undecided", until_ns=budget)
+        for begin, end in itertools.pairwise(looks)
+    ]
+    return Spending(
+        budget_ns=budget,
+        looks={lead: tuple(looks), **dict.fromkeys(others, ONE_LOOK)},
+        phases=tuple(phases),
+    )
+
+
+@dataclass
+class Clock:
+    """What samples took, one after the other, with the gaps between them."""
+
+    spent_ns: int = 0
+    _end_ns: float | None = None
+
+    def add(self, sample: Sample) -> int:
+        """Gives what this one cost."""
+        cost = sample.elapsed_ns
+        if sample.started:
+            begin = datetime.datetime.fromisoformat(sample.started).timestamp() * 1e9
+            if self._end_ns is not None and 0 < (gap := begin - self._end_ns) <= GAP_NS:
+                cost += round(gap)
+            self._end_ns = begin + sample.elapsed_ns
+        self.spent_ns += cost
+        return cost
+
+
+@dataclass(frozen=True)
+class Round:
+    """What is measured next: these trials, for these claims; ``waiting`` cannot be paid."""
+
+    phase: Phase
+    trials: frozenset[str]
+    claims: tuple[Use, ...] = ()
+    waiting: tuple[Use, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """In words."""
+        phase = self.phase
+        numbers = f"{phase.begin + 1} to {phase.end}" if phase.end - phase.begin > 1 else ""
+        blocks = f"blocks {numbers}" if numbers else f"block {phase.end}"
+        text = f"{phase.engine}: {blocks} of {len(self.trials)} trials"
+        if phase.begin == 0:
+            return text
+        late = f"; for {len(self.waiting)} more there is no time" if self.waiting else ""
+        if phase.of == "undecided":
+            return f"{text}, for what is undecided: {_names(self.claims)}{late}"
+        return f"{text}, {len(self.claims)} claims use them{late}"
+
+
+@dataclass
+class Spender:
+    """Says of each pass of a plan what of it is to be done. Passes are asked in order."""
+
+    manifest: Manifest
+    round: Round | None = None
+    _clock: Clock = field(default_factory=Clock)
+    _fed: set[int] = field(default_factory=set)
+    _took: dict[str, list[int]] = field(default_factory=dict)
+    _alike: dict[tuple[Engine, str], list[int]] = field(default_factory=dict)
+    _found: tuple[Use, ...] = ()
+
+    def __post_init__(self) -> None:
+        from swtch import plan
+
+        assert self.manifest.spending is not None
+        self._spending = self.manifest.spending
+        self._trials = {trial.id: trial for trial in self.manifest.trials}
+        self._copies = _copies(self.manifest.trials)
+        self._passes = plan.passes(self.manifest)
+        self._by_block = {
+            (phase.engine, block): phase
+            for phase in self._spending.phases
+            for block in range(phase.begin, phase.end)
+        }
+        self._begins = {(one.engine, one.block): one.begin for one in self._passes}
+
+    @property
+    def stage(self) -> str:
+        """What the budget is spent on now."""
+        return self.round.text if self.round else ""
+
+    def seconds_left(self, samples: Sequence[Sample]) -> float | None:
+        """Of the budget."""
+        clock = Clock()
+        for sample in sorted(samples, key=lambda s: s.seq):
+            clock.add(sample)
+        return max(0.0, (self._spending.budget_ns - clock.spent_ns) / 1e9)
+
+    def ahead(self) -> frozenset[int]:
+        """Nobody knows what later looks will show."""
+        return frozenset()
+
+    def needed(self, one: Pass, samples: Iterable[Sample]) -> frozenset[int]:
+        """The invocations of this pass that are to be done; only `samples` before it count."""
+        phase = self._by_block[one.engine, one.block]
+        if self.round is None or self.round.phase != phase:
+            # As it was when the phase began, also for a run that goes on in its middle.
+            before = self._begins[phase.engine, phase.begin]
+            self._found = self._candidates(phase, [s for s in samples if s.seq < before])
+        self._feed(sample for sample in samples if sample.seq < one.begin)
+        self.round = self._fit(phase, one.block)
+        return frozenset(i.seq for i in one.invocations if i.trial_id in self.round.trials)
+
+    def _feed(self, samples: Iterable[Sample]) -> None:
+        new = [sample for sample in samples if sample.seq not in self._fed]
+        for sample in sorted(new, key=lambda s: s.seq):
+            self._fed.add(sample.seq)
+            cost = self._clock.add(sample)
+            self._took.setdefault(sample.trial_id, []).append(cost)
+            self._alike.setdefault((sample.engine, sample.experiment), []).append(cost)
+
+    def _cost(self, trial: str) -> float:
+        """In ns, of one more invocation; nothing is known of one that had none."""
+        took = self._took.get(trial)
+        if not took:
+            return 0.0
+        if len(took) > 2:
+            return statistics.median(took)
+        # The first one in a guest has waited for its boot.
+        one = self._trials[trial]
+        return min(min(took), 5 * statistics.median(self._alike[one.engine, one.experiment]))
+
+    def _candidates(self, phase: Phase, samples: Sequence[Sample]) -> tuple[Use, ...]:
+        """The claims that the phase is for."""
+        if phase.begin == 0:
+            return ()
+        own = [sample for sample in samples if sample.engine == phase.engine]
+        return tuple(
+            use
+            for use in uses(self.manifest, own, phase.engine)
+            if use.verdict == "cannot tell"
+            or (phase.of != "undecided" and use.verdict != "not measurable here")
+        )
+
+    def _fit(self, phase: Phase, block: int) -> Round:
+        """What can be paid from this block on: a claim as far as to its next look, then
+        what no claim reads."""
+        mine = frozenset(t.id for t in self.manifest.trials if t.engine == phase.engine)
+        if block == 0:
+            return Round(phase, mine)
+        left: float = phase.until_ns - self._clock.spent_ns
+        look = max(phase.end, self._spending.looks[phase.engine][0])
+        trials: set[str] = set()
+        chosen, waiting = [], []
+        for use in sorted(self._found, key=lambda use: self._price(use, block)):
+            more = self._with_copies(use.trials) - trials
+            price = (look - block) * sum(map(self._cost, more))
+            if price <= left:
+                left -= price
+                trials |= more
+                chosen.append(use)
+            else:
+                waiting.append(use)
+        if phase.of == "all":
+            for name in sorted(mine - trials, key=lambda name: (self._cost(name), name)):
+                price = (phase.end - block) * self._cost(name)
+                if price <= left:
+                    left -= price
+                    trials.add(name)
+        return Round(phase, frozenset(trials), tuple(chosen), tuple(waiting))
+
+    def _price(self, use: Use, done: int) -> tuple[bool, float, str]:
+        """Of a decision, as is expected; what the last look will not decide comes last."""
+        last = self._spending.looks[use.place.engine][-1]
+        blocks = max(1.0, (use.blocks or 0.0) - done)
+        each = sum(map(self._cost, self._with_copies(use.trials)))
+        return use.blocks is not None and use.blocks > last, min(blocks, last) * each, use.claim
+
+    def _with_copies(self, trials: Iterable[str]) -> set[str]:
+        return {name for trial in trials for name in (trial, *self._copies.get(trial, ()))}
+
+    def left_out(self, samples: Sequence[Sample]) -> frozenset[int]:
+        """What of the plan is not to be done, as far as these samples tell."""
+        done = {sample.seq for sample in samples}
+        out: set[int] = set()
+        for one in self._passes:
+            undone = {i.seq for i in one.invocations} - done
+            needed = self.needed(one, samples) if undone else frozenset[int]()
+            out |= undone - needed
+            if undone & needed:
+                break  # what comes after depends on what this gives
+        return frozenset(out)
+
+
+def uses(manifest: Manifest, samples: Sequence[Sample], engine: Engine) -> tuple[Use, ...]:
+    """What became so far of each claim, and what it read, at the places of an engine."""
+    from swtch.analysis import findings
+    from swtch.claims.uses import uses as of_groups
+
+    trials = [trial for trial in manifest.trials if trial.engine == engine]
+    return of_groups(findings.group(trials, samples), manifest.experiments, level(manifest))
+
+
+def _copies(trials: Iterable[Trial]) -> dict[str, tuple[str, ...]]:
+    """The A/A copies of a trial, which go where it goes."""
+    alike: dict[Any, list[Trial]] = {}
+    for trial in trials:
+        factors = {name: value for name, value in trial.factors.items() if name != "control"}
+        key = (
+            trial.engine,
+            trial.experiment,
+            trial.model,
+            tuple(sorted(map(str, factors.items()))),
+        )
+        alike.setdefault(key, []).append(trial)
+    return {
+        one.id: tuple(copy.id for copy in own if copy.factors.get("control") == "b")
+        for own in alike.values()
+        for one in own
+    }
+
+
+def summary(manifest: Manifest, samples: Sequence[Sample]) -> tuple[str, ...]:
+    """How the budget was spent, and which claims it left undecided; nothing without one."""
+    if manifest.spending is None or not samples:
+        return ()
+    from swtch.progress import duration
+
+    spending = manifest.spending
+    parts, spent = _parts(manifest, samples)
+    each = ", ".join(f"{duration(ns / 1e9)} {name}" for name, ns in parts.items() if ns)
+    whole = duration(spending.budget_ns / 1e9)
+    lines = [f"Of {whole} for measuring, {duration(spent / 1e9)} were spent: {each}."]
+    for engine in spending.looks:
+        own = [sample for sample in samples if sample.engine == engine]
+        found = [u for u in uses(manifest, own, engine) if u.verdict != "not measurable here"]
+        undecided = [use for use in found if use.verdict == "cannot tell"]
+        if not found:
+            continue
+        share = f"{len(found) - len(undecided)} of {len(found)} claims are decided"
+        line = f"{engine}: {share} at a level of {level(manifest)[engine]:.3g}"
+        named = [_undecided(use, own) for use in undecided]
+        line += f"; undecided: {', '.join(named)}" if named else ""
+        lines.append(f"{line}.")
+    return tuple(lines)
+
+
+def _parts(manifest: Manifest, samples: Sequence[Sample]) -> tuple[dict[str, int], int]:
+    """Nanoseconds by what they were spent on."""
+    from swtch import plan
+
+    assert manifest.spending is not None
+    looks = manifest.spending.looks
+    block = {i.seq: one.block for one in plan.passes(manifest) for i in one.invocations}
+    parts: dict[str, int] = {}
+    clock = Clock()
+    for sample in sorted(samples, key=lambda s: s.seq):
+        screening = block[sample.seq] < looks[sample.engine][0]
+        name = f"screening ({sample.engine})" if screening else "on undecided claims"
+        parts[name] = parts.get(name, 0) + clock.add(sample)
+    return parts, clock.spent_ns
+
+
+def _undecided(use: Use, samples: Sequence[Sample]) -> str:
+    """The claim, and what would decide it."""
+    from swtch.progress import duration
+
+    took: dict[str, list[int]] = {}
+    for sample in samples:
+        if sample.trial_id in use.trials:
+            took.setdefault(sample.trial_id, []).append(sample.elapsed_ns)
+    if use.blocks is None or not took:
+        return use.claim
+    if use.blocks > 1000:
+        return f"{use.claim} (too near its bound)"
+    more = max(1, math.ceil(use.blocks) - max(map(len, took.values())))
+    seconds = more * sum(statistics.median(each) for each in took.values()) / 1e9
+    return f"{use.claim} ({more} blocks more, {duration(max(1, seconds))})"
+
+
+def _names(found: Sequence[Use]) -> str:
+    names = [use.claim for use in found]
+    return ", ".join(names[:NAMES] + (["..."] if len(names) > NAMES else []))
