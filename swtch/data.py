@@ -6,6 +6,10 @@
     run = swtch.load("swtch-runs/20260101T000000Z-0001")
     run.manifest.depth
     run.samples.group_by("trial").agg(pl.col("wall_ns").median())
+    run.verdicts
+    swtch.run("ping", depth="quick").compare(run)
+
+A run, and what ``compare`` gives, shows itself in a notebook (report.notebook).
 
 Frames are made when they are first asked for. In ``samples`` factors and values are
 columns of their own names; ``metrics`` is long (one row a sample and metric) and has
@@ -17,41 +21,74 @@ written as CSV), lazy frames of samples.jsonl (its types differ from probe to pr
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from swtch import store
+from swtch import own, store
+from swtch.errors import RequestError
+from swtch.own import guard
 from swtch.records import Manifest, Sample
 
 if TYPE_CHECKING:
     import polars as pl
 
+    from swtch.analysis import comparison as analysis
     from swtch.report.story import Story
 
 FRAMES = ("samples", "threads", "metrics", "findings", "verdicts")
 
 
-@dataclass(frozen=True)
-class Data:
-    """One run. ``run`` is as stored; the frames are polars."""
+@dataclass(frozen=True, repr=False)
+class Run:
+    """One run. ``stored`` is as it is on the disk; the frames are polars."""
 
-    run: store.Run
+    stored: store.Run
+
+    def __repr__(self) -> str:
+        counted = f"{len(self.stored.samples)} of {len(self.manifest.plan)} invocations"
+        named = ", ".join(self.manifest.experiments)
+        return f"<swtch run {self.manifest.run_id}: {named}; {counted}; {self.path}>"
+
+    def _repr_html_(self) -> str:
+        from swtch.report.notebook import run_html
+
+        return run_html(self._story)
+
+    def frame(self, name: str = "samples") -> pl.DataFrame:
+        """One of FRAMES by its name."""
+        if name not in FRAMES:
+            raise RequestError(f"there is no frame {name!r}; there are {', '.join(FRAMES)}.")
+        frame: pl.DataFrame = getattr(self, name)
+        return frame
+
+    def compare(self, before: Run) -> Comparison:
+        """How this run's costs compare with those of `before`."""
+        from swtch.analysis import comparison
+
+        a, b = before._story, self._story
+        return Comparison(a.run, b.run, comparison.compare(a.groups, b.groups))
+
+    @property
+    def complete(self) -> bool:
+        """Every invocation of the plan was done."""
+        return self.stored.complete
 
     @property
     def manifest(self) -> Manifest:
-        return self.run.manifest
+        return self.stored.manifest
 
     @property
     def path(self) -> Path:
-        return self.run.path
+        return self.stored.path
 
     @cached_property
     def samples(self) -> pl.DataFrame:
         """One row per invocation, failed ones too."""
-        return _frame(sample_rows(self.run.samples))
+        return _frame(sample_rows(self.stored.samples))
 
     @cached_property
     def threads(self) -> pl.DataFrame:
@@ -59,7 +96,7 @@ class Data:
         import msgspec
 
         rows = []
-        for sample in self.run.samples:
+        for sample in self.stored.samples:
             for kind, records in (("thread", sample.threads), ("carrier", sample.carriers)):
                 for record in records:
                     head = {"seq": sample.seq, "trial": sample.trial_id, "kind": kind}
@@ -148,12 +185,71 @@ class Data:
     def _story(self) -> Story:
         from swtch.report import story
 
-        return story.tell(self.run.path)
+        told = story.tell(self.stored.path)
+        _warn()
+        return told
 
 
-def load(path: str | Path) -> Data:
-    """The run directory `path`; raises swtch.errors.CorruptError when it is none."""
-    return Data(store.load(Path(path)))
+@dataclass(frozen=True, repr=False)
+class Comparison:
+    """Two runs, as `swtch compare` has them: ``b`` against ``a``."""
+
+    a: store.Run
+    b: store.Run
+    made: analysis.Comparison
+
+    def __repr__(self) -> str:
+        calls = [row.word for row in self.made.rows]
+        tally = ", ".join(f"{calls.count(word)} {word}" for word in dict.fromkeys(calls))
+        return f"<{self.b.manifest.run_id} against {self.a.manifest.run_id}: {tally or 'nothing'}>"
+
+    def _repr_html_(self) -> str:
+        from swtch.report.notebook import comparison_html
+
+        return comparison_html(self.a, self.b, self.made)
+
+    def frame(self) -> pl.DataFrame:
+        """One row per comparison, families first; ``ratio`` is B's cost over A's."""
+        return _frame(
+            [
+                {
+                    "name": row.name,
+                    "place": str(row.place),
+                    "model": row.model,
+                    "metric": row.metric,
+                    "unit": row.unit,
+                    "a": row.a,
+                    "b": row.b,
+                    "ratio": row.ratio.estimate,
+                    "low": row.ratio.low,
+                    "high": row.ratio.high,
+                    "p_adjusted": row.adjusted,
+                    "called": row.word,
+                }
+                for row in self.made.rows
+            ]
+        )
+
+
+def load(path: str | Path, *, trust: bool = False) -> Run:
+    """The run directory `path`; raises swtch.errors.CorruptError when it is none.
+
+    `trust` has code run that came with it, as `swtch trust` does.
+    """
+    folder = Path(path)
+    if trust:
+        own.trust_run(folder, store.load_manifest(folder))
+        guard.clear()
+    made = Run(store.load(folder))
+    _warn()
+    return made
+
+
+def _warn() -> None:
+    """What there is to be said of code from outside, as warnings."""
+    for line in (*guard.notices(), *guard.faults()):
+        warnings.warn(line, stacklevel=3)
+    guard.clear()
 
 
 def sample_rows(samples: Sequence[Sample]) -> list[dict[str, Any]]:

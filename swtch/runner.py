@@ -21,6 +21,7 @@ that it failed).
 from __future__ import annotations
 
 import signal
+import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -119,6 +120,9 @@ class Runner:
             self._interrupted = True
             self._engine.stop()
 
+        if threading.current_thread() is not threading.main_thread():
+            yield  # of a program that uses us as a library; only the first may have handlers
+            return
         numbers = [signal.SIGINT, signal.SIGTERM]
         if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup is respected
             numbers.append(signal.SIGHUP)

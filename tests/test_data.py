@@ -21,34 +21,34 @@ OLD = Path(__file__).parent / "data" / "run-schema-1"
 
 
 @pytest.fixture
-def run() -> data.Data:
+def run() -> data.Run:
     return swtch.load(OLD)
 
 
 # ---- frames ----
 
 
-def test_load_gives_a_typed_manifest(run: data.Data) -> None:
+def test_load_gives_a_typed_manifest(run: data.Run) -> None:
     assert isinstance(run.manifest, records.Manifest)
     assert run.manifest.depth == "normal"
     assert run.path == OLD
 
 
-def test_samples_are_a_row_each(run: data.Data) -> None:
+def test_samples_are_a_row_each(run: data.Run) -> None:
     frame = run.samples
-    assert frame.height == len(run.run.samples) == 30
+    assert frame.height == len(run.stored.samples) == 30
     assert frame["counter"].dtype == pl.Int64
     assert set(frame["scenario"]) == {"A", "B1", "B2", "C1", "C2"}
-    assert frame["wall_ns"].to_list() == [s.values["wall_ns"] for s in run.run.samples]
+    assert frame["wall_ns"].to_list() == [s.values["wall_ns"] for s in run.stored.samples]
 
 
-def test_threads_are_a_row_each(run: data.Data) -> None:
-    assert run.threads.height == sum(len(s.threads) for s in run.run.samples)
+def test_threads_are_a_row_each(run: data.Run) -> None:
+    assert run.threads.height == sum(len(s.threads) for s in run.stored.samples)
     assert set(run.threads["kind"]) == {"thread"}
     assert run.threads["nvcsw"].dtype == pl.Int64
 
 
-def test_metrics_and_findings_agree(run: data.Data) -> None:
+def test_metrics_and_findings_agree(run: data.Run) -> None:
     of = (pl.col("trial") == "scenarios/B2/pthread") & (pl.col("metric") == "throughput_mops")
     values = run.metrics.filter(of)
     (found,) = run.findings.filter(of).rows(named=True)
@@ -57,7 +57,7 @@ def test_metrics_and_findings_agree(run: data.Data) -> None:
     assert found["low"] <= found["estimate"] <= found["high"]
 
 
-def test_verdicts_are_a_row_each(run: data.Data) -> None:
+def test_verdicts_are_a_row_each(run: data.Run) -> None:
     assert {"000.1", "000.3"} <= set(run.verdicts["claim"])
     assert set(run.verdicts["verdict"]) <= {
         "holds",
@@ -85,7 +85,7 @@ def test_what_is_no_run_is_told() -> None:
 
 @pytest.mark.parametrize("form", ["csv", "parquet"])
 def test_export_writes_every_frame(
-    form: str, run: data.Data, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    form: str, run: data.Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out"
     assert cli.main(["export", str(OLD), "--format", form, "--out", str(out)]) == 0
@@ -182,11 +182,11 @@ def wrong(value: Any, about: dict[str, Any], where: str = "") -> Iterator[str]:
             yield from wrong(inner, about["items"], f"{where}[{index}]")
 
 
-def test_what_is_written_follows_the_schema(run: data.Data) -> None:
+def test_what_is_written_follows_the_schema(run: data.Run) -> None:
     definitions = schema.document()["$defs"]
     manifest = msgspec.json.decode(msgspec.json.encode(run.manifest))
     assert list(wrong(manifest, definitions["Manifest"])) == []
-    for sample in run.run.samples:
+    for sample in run.stored.samples:
         written = msgspec.json.decode(msgspec.json.encode(sample))
         assert list(wrong(written, definitions["Sample"])) == []
     assert list(wrong({**manifest, "depth": "deep"}, definitions["Manifest"])) == [".depth: 'deep'"]

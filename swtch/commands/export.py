@@ -15,9 +15,9 @@ def export(path: Path, form: str, out: Path | None) -> int:
     """Writes the run in `path` as `form` into `out`; Google Benchmark's also to a pipe."""
     run = results.validated(path)
     if form == "google-benchmark":
-        return _google_benchmark(data.Data(run), out)
+        return _google_benchmark(data.Run(run), out)
     folder = out or path / "export"
-    made = data.Data(run)
+    made = data.Run(run)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name in data.FRAMES:
@@ -40,13 +40,13 @@ def export(path: Path, form: str, out: Path | None) -> int:
     return EXIT_OK
 
 
-def _google_benchmark(made: data.Data, out: Path | None) -> int:
+def _google_benchmark(made: data.Run, out: Path | None) -> int:
     import msgspec
 
     from swtch import google_benchmark
     from swtch.store import write_atomically
 
-    document = google_benchmark.of(made.run)
+    document = google_benchmark.of(made.stored)
     if not document["benchmarks"]:
         raise RequestError("this run has no times; Google Benchmark's form knows nothing else.")
     if out is None:

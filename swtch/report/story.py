@@ -20,7 +20,7 @@ from swtch.analysis.control import Control, Rate, controls, rate
 from swtch.analysis.findings import Group, Place, compare, find, group
 from swtch.claims.contradictions import judged
 from swtch.experiments import Experiment, get
-from swtch.records import Finding, Interval, Trial, Verdict
+from swtch.records import Finding, Interval, Trial, Verdict, VerdictName
 from swtch.report import legible, standing
 
 # From so many experiments on, a run is about all studies and not about one.
@@ -50,6 +50,11 @@ class Story:
     def of_all_studies(self) -> bool:
         """Whether the run is about the studies, and not about one experiment or two."""
         return len(self.experiments) >= MANY
+
+    @cached_property
+    def counts(self) -> dict[VerdictName, int]:
+        """Findings by verdict, in a fixed order."""
+        return standing.counts(standing.findings_of(self.verdicts))
 
     @cached_property
     def headline(self) -> str:
