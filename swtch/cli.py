@@ -307,7 +307,7 @@ def run_command(
 @click.option(
     "--policy",
     type=click.Choice(["other", "batch", "fifo"]),
-    help="Scheduling policy of what is measured (batch).",
+    help="Scheduling policy of what is measured (each experiment's own).",
 )
 @click.option("--engine", metavar="A,B", help="Only these of native, vm, exact (all there are).")
 @click.option("--guest", metavar="A,B", help="Guests of vm or exact; 'swtch vm list' has all.")
@@ -365,7 +365,7 @@ def replicate_command(
             depth=asked,
             repeats=repeats,
             seed=seed,
-            policy=policy or "batch",
+            policy=policy,
             budget_s=budget_s,
             budget_asked=budget is not None,
             target=None if until is None else output.parse_share("--until", until),

@@ -216,6 +216,22 @@ def test_a_refused_policy(
     assert "--policy fifo is not permitted here" in one_line(capsys.readouterr().err)
 
 
+@pytest.mark.parametrize("command", ["run", "replicate"])
+def test_a_policy_is_an_experiments_own_unless_it_is_named(
+    command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str | None] = []
+
+    def start(request: Any) -> int:
+        asked.append(request.terms.policy)
+        return 0
+
+    monkeypatch.setattr(f"swtch.commands.{command}.start", start)
+    assert cli.main([command]) == 0
+    assert cli.main([command, "--policy", "batch"]) == 0
+    assert asked == [None, "batch"]
+
+
 @pytest.mark.parametrize("arguments", [("list",), ("doctor", "--format", "json"), ("--help",)])
 def test_a_closed_pipe_is_one_line(arguments: tuple[str, ...], one_line: OneLine) -> None:
     reading, writing = os.pipe()
