@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 
 from swtch.analysis import effects
@@ -55,12 +55,8 @@ def order_cut(n: int, level: float = LEVEL) -> tuple[int, float]:
     return effects.cut([math.comb(n, k) for k in range(n + 1)], level)
 
 
-def interval(
-    values: Sequence[float], unit: str, statistic: Callable[..., float] = median
-) -> Interval | None:
+def interval(values: Sequence[float], unit: str) -> Interval | None:
     """The median of `values` with its interval; None of none, or where one is not finite."""
-    if statistic is cv:
-        return _of_cv(values, unit)
     if not values or not all(map(math.isfinite, values)):
         return None
     ordered = sorted(map(float, values))
@@ -95,32 +91,3 @@ def dispersion(values: Sequence[float]) -> dict[str, float]:
         "min": min(values),
         "max": max(values),
     }
-
-
-MIN_N = LEAST
-SEED = 20070613
-
-
-def ratio(a: Sequence[float], b: Sequence[float]) -> Interval | None:
-    effect = effects.unpaired(a, b)
-    return effect.interval() if effect else None
-
-
-def cv(values: Sequence[float]) -> float:
-    """Coefficient of variation in percent, with Bessel's correction."""
-    return 100 * statistics.stdev(values) / mean(values)
-
-
-def _of_cv(values: Sequence[float], unit: str) -> Interval | None:
-    """By the jackknife of its logarithm; a tail that was not seen is not in it."""
-    from scipy.stats import t
-
-    n = len(values)
-    left = [[*values[:i], *values[i + 1 :]] for i in range(n)]
-    if n < 3 or min(values) <= 0 or any(len(set(rest)) == 1 for rest in left):
-        return None
-    whole = math.log(cv(values))
-    pseudo = [n * whole - (n - 1) * math.log(cv(rest)) for rest in left]
-    reach = t.ppf((1 + LEVEL) / 2, n - 1) * statistics.stdev(pseudo) / math.sqrt(n)
-    low, high = math.exp(whole - reach), math.exp(whole + reach)
-    return Interval(estimate=cv(values), low=low, high=high, n=n, unit=unit, method="jackknife")
