@@ -73,7 +73,7 @@ def switched(
     one = trial("pair-overhead", model, pair=pair, n=n, space=space, **(where or {}))
     switch = cold if really is None else really
     samples = []
-    noise, shift = _noise(count, share), sum(map(ord, pair)) + n // 9
+    noise, shift = _noise(count, share), sum(map(ord, pair)) + n // 10
     for i in range(count):
         own = [noise[(shift + i * step) % count] for step in (1, 3, 7, 9)]
         # What is lost is a difference of the whole, and so is its noise.
@@ -120,7 +120,7 @@ def interrupted(
     """A task with samples in which it lost so many us beside the interrupts themselves."""
     one = trial("interrupt-overhead", model, task=task, n=n, **(where or {}))
     samples = []
-    noise, shift = _noise(count, share), sum(map(ord, task)) + n // 9
+    noise, shift = _noise(count, share), sum(map(ord, task)) + n // 10
     for i in range(count):
         own = [noise[(shift + i * step) % count] for step in (7, 9)]
         lost = loss + (abs(loss) * share + wobble) * own[0]
