@@ -23,6 +23,7 @@ from swtch.report.tables import Row, Table, count, gate_marks
 SERIES = {"kthread": COLOURS["kthread"], "kthread-mm": COLOURS["ucontext"]}
 SERIES |= {kind: COLOURS[kind] for kind in ("process", "pthread", "uthread", "coroutine")}
 PARTS = {"direct, n C": "#D55E00", "indirect": "#0072B2", "indirect, C warm": "#56B4E9"}
+PARTS |= {"taken by the switches": "#CC79A7"}
 PARTS |= {"lost by the tasks": "#009E73", "lost by the task": "#009E73", "direct, n D": "#D55E00"}
 CAPTION = "Dot: median over invocations, bar: its 95 % interval, cut where it is very wide."
 
@@ -82,6 +83,7 @@ def _over_n(story: Story, place: Place) -> Figure | None:
         lost = zip(group.values(f"share_a_{unit}"), group.values(f"share_b_{unit}"), strict=True)
         for series, values in (
             ("direct, n C", [n * c for c in group.values(f"direct_{unit}")]),
+            ("taken by the switches", group.values(f"switches_{unit}")),
             ("indirect", group.values(f"indirect_{unit}")),
             ("indirect, C warm", group.values(f"indirect_warm_{unit}")),
             ("lost by the tasks", [a + b for a, b in lost]),
@@ -100,7 +102,8 @@ def _over_n(story: Story, place: Place) -> Figure | None:
         f"{unit} at most n: {told}.",
         CAPTION + " In the study (figure 2) the indirect cost lies above the direct one. It is"
         " below 0 where a switch between the tasks takes less than C, one from evicted caches;"
-        " what the tasks lose does not depend on C." + caveat(groups),
+        " what the tasks lose and what the switches took do not depend on C, and claims are"
+        " about those." + caveat(groups),
     )
 
 
