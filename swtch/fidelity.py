@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from swtch import experiments
+from swtch.engines import TRAITS
 from swtch.experiments import BEYOND, Experiment, Setting
 from swtch.records import Engine, Manifest, Trial
 
@@ -58,7 +59,7 @@ def shortened(experiment: Experiment, manifest: Manifest, engine: Engine) -> str
     if not line:
         return ""
     than = "a whole run" if experiment.study == BEYOND else "the study"
-    where = "" if engine == "native" else f" (engine {engine})"
+    where = f" (engine {engine})" if TRAITS[engine].guest else ""
     return f"Shorter than {than} at depth {manifest.depth}{where}: {line}."
 
 

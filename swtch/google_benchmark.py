@@ -16,6 +16,7 @@ from typing import Any
 
 from swtch.analysis import findings, gates, main_metric
 from swtch.analysis.findings import Group, group
+from swtch.engines import TRAITS
 from swtch.records import Sample
 from swtch.store import Run
 
@@ -26,7 +27,7 @@ def of(run: Run) -> dict[str, Any]:
     """The whole document."""
     made: list[dict[str, Any]] = []
     shown = (one for one in group(run.manifest.trials, run.samples) if one.good)
-    for family, one in enumerate(one for one in shown if one.trial.engine != "exact"):
+    for family, one in enumerate(one for one in shown if not TRAITS[one.trial.engine].counting):
         made += _benchmark(one, family)
     return {"context": _context(run), "benchmarks": made}
 

@@ -31,7 +31,7 @@ from pathlib import Path
 import msgspec
 
 from swtch import experiments
-from swtch.engines import Engine
+from swtch.engines import TRAITS, Engine
 from swtch.records import Depth, Invocation, Sample, Trial
 
 ENV = "XDG_STATE_HOME"
@@ -106,14 +106,14 @@ def guess(trial: Trial, depth: Depth) -> float:
     told = experiment.seconds_at.get((trial.engine, depth))
     if told is not None:
         return told
-    if trial.engine == "exact":
+    if TRAITS[trial.engine].counting:
         return EXACT_S
-    return experiment.seconds if trial.engine == "native" else GUEST_S
+    return GUEST_S if TRAITS[trial.engine].guest else experiment.seconds
 
 
 def calibrate(engine: Engine) -> float:
     """How many times slower this machine is than where the guesses were made; 1 if unknown."""
-    if engine.name != "native":
+    if TRAITS[engine.name].guest:
         return 1.0
     trial = _reference()
     took = []

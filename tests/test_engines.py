@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import get_args
 
 import pytest
 
+from swtch import engines
 from swtch.analysis.findings import Place
 from swtch.engines import TRAITS, Traits, choice
 from swtch.experiments import Setting, notes
@@ -91,3 +94,18 @@ def test_a_setting_builds_trials() -> None:
     trial = setting.trial("mine", "two/pipe", probe, {"by": "pipe"}, notes("", "a", "b"))
     assert (trial.id, trial.experiment, trial.model) == ("mine/two/pipe", "mine", "pthread")
     assert (trial.engine, trial.timeout_s, trial.note) == ("vm", 3, "a; b")
+
+
+def test_nobody_else_tells_engines_apart_by_name() -> None:
+    """Who needs to asks for a trait: a new engine is then an entry of the table."""
+    names = "|".join(TRAITS)
+    compared = re.compile(rf"""(?:==|!=|Place\() *["'](?:{names})["']""")
+    package = Path(engines.__file__).parents[1]
+    found = [
+        f"{file.relative_to(package)}: {line.strip()}"
+        for file in package.rglob("*.py")
+        if file.parent.name != "engines"
+        for line in file.read_text(encoding="utf-8").splitlines()
+        if compared.search(line)
+    ]
+    assert found == []

@@ -151,7 +151,7 @@ def metrics(sample: Sample) -> dict[str, float]:
 
 def _cpu_ns(sample: Sample) -> int | None:
     """CPU time of the threads together, or of what carried them; the exact engine has none."""
-    if sample.engine == "exact":
+    if TRAITS[sample.engine].counting:
         return None
     counts = [one.cpu_ns for one in sample.threads] or [None]
     if any(count is None for count in counts):

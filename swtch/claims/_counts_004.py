@@ -218,7 +218,7 @@ def _variation(group: Group) -> dict[int, float]:
 
 
 def instructions_vary(evidence: Evidence) -> Ruling:
-    if evidence.place.engine == "exact":
+    if evidence.place.counting:
         return missing(SAME_EVERY_TIME, "a processor's counters are needed: swtch run counters")
     user, kernel = (_instructions(evidence, model) for model in ("uthread", "process"))
     if user is None or kernel is None:

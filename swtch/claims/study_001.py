@@ -195,7 +195,7 @@ def _no_user_time(evidence: Evidence) -> Ruling:
     groups = evidence.of(yield_modes.NAME, "kthread")
     if not groups:
         return missing(NO_KTHREAD, HOW_KTHREAD)
-    unit = "million instructions" if evidence.place.engine == "exact" else "ms"
+    unit = evidence.place.unit("ms")
     values = _user_time(groups)
     here = stats.interval(values, unit)
     if here is None:

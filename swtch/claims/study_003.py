@@ -47,7 +47,7 @@ def _by_kind(evidence: Evidence) -> dict[tuple[int, int], dict[str, Group]]:
 
 
 def _wall(one: Group) -> str:
-    return "wall_mi" if one.place.engine == "exact" else "wall_ms"
+    return f"wall_{one.place.suffix('ms')}"
 
 
 def _ratio(kinds: Mapping[str, Group], a: str, b: str) -> Effect | None:
@@ -124,7 +124,7 @@ def _less_to_manage(evidence: Evidence) -> Ruling:
     for (threads, additions, workers), kinds in sorted(found.items()):
         if "pthread" not in kinds or "uthread" not in kinds:
             continue
-        metric = _wall(kinds["pthread"]) if evidence.place.engine == "exact" else "cpu_ms"
+        metric = _wall(kinds["pthread"]) if evidence.place.counting else "cpu_ms"
         here = effect(kinds["pthread"], kinds["uthread"], metric)
         if here is not None:
             rulings[f"{_name(threads, workers)}, {additions} additions"] = evidence.above(here, 1.0)
@@ -171,7 +171,7 @@ def _when_due(evidence: Evidence) -> Ruling:
     us, one = next(
         ((us, one) for us, one in _by_interval(evidence).items() if us >= STUDYS_US), (0, None)
     )
-    metric = "period_p99_ki" if evidence.place.engine == "exact" else "period_p99_us"
+    metric = f"period_p99_{evidence.place.suffix('us')}"
     here = effects.level([value / us for value in one.values(metric)], "intervals") if one else None
     if here is None:
         return missing("ticks of a millisecond or more are needed")
@@ -212,14 +212,14 @@ def _every_worker_once(evidence: Evidence) -> Ruling:
 
 def _in_time(one: Group, metric: str) -> str:
     """The name of a time metric at the group's place."""
-    return f"{metric}_{'mi' if one.place.engine == 'exact' else 'ms'}"
+    return f"{metric}_{one.place.suffix('ms')}"
 
 
 def _wakes_in_time(evidence: Evidence) -> Ruling:
     """Main's wait beside one loop a worker, from the moments that were meant; how long a queue
     is with more is the policy's."""
     one = evidence.one(starvation.NAME, "uthread", part="main", preempt=True, loops=1)
-    unit = "million instructions" if evidence.place.engine == "exact" else "ms"
+    unit = evidence.place.unit("ms")
     here = effects.level(one.values(_in_time(one, "intended_late_p99")), unit) if one else None
     if one is None or here is None:
         return missing("a uthread that sleeps beside endless loops is needed, with ticks")

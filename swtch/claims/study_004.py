@@ -35,7 +35,7 @@ NO_CACHES = "an emulated processor loses no time with its caches"
 
 def _emulated(evidence: Evidence, experiment: str) -> bool:
     groups = evidence.of(experiment)
-    return evidence.place.engine == "exact" or any(
+    return evidence.place.counting or any(
         group.trial.factors.get("accel") == "tcg" for group in groups
     )
 
@@ -44,7 +44,7 @@ def _emulated(evidence: Evidence, experiment: str) -> bool:
 
 
 def _cost(group: Group) -> str:
-    return "cost_instructions" if group.place.engine == "exact" else "cost_us"
+    return "cost_instructions" if group.place.counting else "cost_us"
 
 
 def _dearer_than_its_calls(evidence: Evidence) -> Ruling:
@@ -52,7 +52,7 @@ def _dearer_than_its_calls(evidence: Evidence) -> Ruling:
     group = evidence.one(direct_cost.NAME, "process", way="pipe")
     if group is None:
         return missing("processes that pass a token over pipes are needed")
-    unit = "instructions" if group.place.engine == "exact" else "us"
+    unit = "instructions" if group.place.counting else "us"
     whole, calls = (group.by_block(f"{part}_{unit}") for part in ("switch", "single"))
     blocks = sorted(whole.keys() & calls.keys())
     here = effects.paired([whole[block] for block in blocks], [calls[block] for block in blocks])

@@ -31,7 +31,7 @@ from swtch import (
     timing,
 )
 from swtch.analysis import adaptive
-from swtch.engines import Engine, choice
+from swtch.engines import TRAITS, Engine, choice
 from swtch.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_SOME_FAILED, CannotError, RequestError
 from swtch.experiments import Policy, Setting
 from swtch.progress import Progress, duration
@@ -128,11 +128,15 @@ def make(terms: Terms, engine: Engine, shares: Sequence[choice.Share]) -> Planne
         made = plan.make_trials(share.experiments, _setting(share, terms))
         mine = choice.spread(share.engine, plan.with_control(made))
         trials += mine
-        boots += len({trial.factors["guest"] for trial in mine}) if name == "vm" else 0
+        boots += (
+            len({trial.factors["guest"] for trial in mine})
+            if TRAITS[name].guest and not TRAITS[name].counting
+            else 0
+        )
         for experiment in share.experiments:
             most = adaptive.MOST if terms.target is not None else None
             times = plan.repeats_of(experiment, terms.depth, terms.repeats or most)
-            if name == "exact" and terms.repeats is None:
+            if TRAITS[name].counting and terms.repeats is None:
                 times = min(times, EXACT_REPEATS)
             repeats[name, experiment.name] = times
     slowness = timing.calibrate(choice.members(engine)[0])
@@ -192,7 +196,7 @@ def _schedule(
 
 def _setting(share: choice.Share, terms: Terms) -> Setting:
     policy = cast(Policy, terms.policy or "batch")
-    if share.engine.name == "native":
+    if not TRAITS[share.engine.name].guest:
         _check_policy(policy)
     allowed = environment.allowed_cpus()
     l1d, llc = choice.caches_of(share.engine, allowed[0])

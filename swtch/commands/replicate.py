@@ -18,7 +18,7 @@ from pathlib import Path
 
 from swtch import experiments, plan
 from swtch.commands import campaign, output, results
-from swtch.engines import Engine, choice
+from swtch.engines import TRAITS, Engine, choice
 from swtch.engines.several import SeveralEngines
 from swtch.errors import LabError
 from swtch.experiments import Experiment
@@ -94,8 +94,8 @@ def shares_of(
 ) -> tuple[choice.Share, ...]:
     """Who measures what: as for `swtch run`, and counted exactly what asks for it."""
     members = choice.members(engine)
-    exact = [member for member in members if member.name == "exact"]
-    others = [member for member in members if member.name != "exact"]
+    exact = [member for member in members if TRAITS[member.name].counting]
+    others = [member for member in members if not TRAITS[member.name].counting]
     made: list[choice.Share] = []
     if others:
         rest = others[0] if len(others) == 1 else SeveralEngines(others)

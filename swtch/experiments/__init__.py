@@ -120,7 +120,7 @@ def less(quick: str, guest: str = "") -> Callable[[Setting], str]:
     at any depth."""
 
     def shortened(setting: Setting) -> str:
-        if setting.engine != "native":
+        if setting.guest:
             return guest
         return quick if setting.quick else ""
 

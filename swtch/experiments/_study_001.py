@@ -32,6 +32,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from swtch.engines import TRAITS
 from swtch.experiments import SPEED, Main, Mains, Metric, PublishedKey, Setting, value
 from swtch.records import Depth, Engine, Model, Published, Sample, Scalar, Trial
 
@@ -144,7 +145,7 @@ def work_of(arm: Arm, case: Case, setting: Setting) -> int:
     # The least work of the experiment, of which the others are multiples.
     times = case.work * 10 // case.work_most
     least = case.work_most // 10
-    if setting.engine != "native":
+    if setting.guest:
         total = GUEST_WORK[setting.depth][arm.loop]
         if case.work_most > WORK:
             total *= SCALING
@@ -247,7 +248,7 @@ def _timeout(arm: Arm, case: Case, work: int, setting: Setting) -> float:
     """As asked for, and more where the study's own sizes need it."""
     slept = work / case.interval * SLEEP_MOST_S if sleeps(arm, case) else 0.0
     # Emulated and with accounts, an addition takes about a microsecond.
-    counted = work * case.threads * 3e-6 if setting.engine != "native" else 0.0
+    counted = work * case.threads * 3e-6 if setting.guest else 0.0
     return setting.timeout_s + 2 * slept + counted
 
 
@@ -263,7 +264,7 @@ def _cpu_note(arm: Arm, case: Case, used: int) -> str:
 
 def few(setting: Setting) -> bool:
     """Whether a guest has so little time that trials are left out."""
-    return setting.depth == "quick" and setting.engine == "vm"
+    return setting.depth == "quick" and setting.guest and not setting.counting
 
 
 def measured(arms: tuple[Arm, ...], setting: Setting) -> tuple[Arm, ...]:
@@ -281,7 +282,7 @@ def modes(*modes: str) -> tuple[tuple[str, int], ...]:
 
 def _usage(sample: Sample, field: str) -> list[int] | None:
     """A counter of the kernel threads of a sample: its own, or those that carried them."""
-    if sample.engine == "exact":  # these count instructions there
+    if TRAITS[sample.engine].counting:  # these count instructions there
         return None
     counts = [getattr(one, field) for one in sample.threads]
     if any(count is None for count in counts):
@@ -308,7 +309,7 @@ def _efficiency(sample: Sample) -> float | None:
 
 
 def _runtime_ms(sample: Sample) -> float | None:
-    if sample.engine == "exact" or not sample.threads:
+    if TRAITS[sample.engine].counting or not sample.threads:
         return None
     took = [one.end_ns - one.start_ns for one in sample.threads]
     return sum(took) / len(took) / 1e6
@@ -318,12 +319,12 @@ def _mops_by_runtimes(sample: Sample) -> float | None:
     """By the sum of the threads' runtimes, as the study's own figures seem to be."""
     total = sum(one.end_ns - one.start_ns for one in sample.threads)
     done = sample.values.get("counter")
-    return done * 1e3 / total if done and total and sample.engine != "exact" else None
+    return done * 1e3 / total if done and total and not TRAITS[sample.engine].counting else None
 
 
 def _thread_cpu_ms(sample: Sample) -> float | None:
     counts = [one.cpu_ns for one in sample.threads if one.cpu_ns is not None]
-    if sample.engine == "exact" or not counts:
+    if TRAITS[sample.engine].counting or not counts:
         return None
     return sum(counts) / len(counts) / 1e6
 

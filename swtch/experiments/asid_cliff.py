@@ -46,7 +46,7 @@ METRICS: Final[Mapping[str, Metric]] = {
 def _trial(model: Model, members: int, setting: Setting) -> Trial:
     probe = ping.ring(model, "futex", setting, members=members)
     probe["pages"] = PAGES
-    if setting.engine == "native":
+    if not setting.guest:
         probe["laps"] = max(1, HANDOVERS // members)
         probe["batches"] = BATCHES_QUICK if setting.quick else BATCHES
     factors: dict[str, Scalar] = {
@@ -69,7 +69,7 @@ def _trial(model: Model, members: int, setting: Setting) -> Trial:
 def trials(setting: Setting) -> tuple[Trial, ...]:
     """Rings of both models, of each size."""
     sizes = MEMBERS_QUICK if setting.quick else MEMBERS
-    if setting.engine != "native":
+    if setting.guest:
         sizes = MEMBERS_GUEST
     return tuple(
         _trial(model, members, setting)

@@ -94,7 +94,7 @@ METRICS: Final[Mapping[str, Metric]] = {
 
 def trips_of(model: Model, by: str, connections: int, cpus: int, setting: Setting) -> int:
     """Of each connection: fewer where each takes longer, and never less than 4."""
-    if setting.engine != "native":
+    if setting.guest:
         return max(4, TRIPS_GUEST // connections)
     in_turn = connections == 1 or (model, by) in TRAPS
     total = TRIPS if cpus == 1 else TRIPS_IN_TURN if in_turn else TRIPS_TWO
@@ -136,13 +136,13 @@ def _trial(model: Model, by: str, connections: int, cpus: int, setting: Setting)
 
 
 def one_cpu_note(setting: Setting) -> str:
-    alone = setting.engine == "native" and len(setting.cpus) < 2
+    alone = not setting.guest and len(setting.cpus) < 2
     return ONE_CPU_NOTE if alone else ""
 
 
 def trials(setting: Setting) -> tuple[Trial, ...]:
     """Each way to wait, by connections, the server on the clients' CPU and on another."""
-    native = setting.engine == "native"
+    native = not setting.guest
     numbers = CONNECTIONS_QUICK if setting.quick or not native else CONNECTIONS
     return tuple(
         _trial(model, by, connections, cpus, setting)

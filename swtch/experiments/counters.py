@@ -65,7 +65,7 @@ def grid(setting: Setting) -> tuple[tuple[int, int], ...]:
 def passes(size: int, stride: int, setting: Setting) -> int:
     """Of the token to each thread in a round; an emulated processor is far slower."""
     elements = size // 8 if stride else 0
-    if setting.engine == "native":
+    if not setting.guest:
         budget = 300_000 if setting.quick else 10_000_000
         return max(10, min(20_000, budget // (elements + 500)))
     return max(3, min(100, 50_000 // (elements + 500)))
@@ -103,7 +103,7 @@ def _metrics() -> dict[str, Metric]:
 
 
 def _trial(way: Way, geometry: str, setting: Setting) -> Trial:
-    exact = setting.engine == "exact"
+    exact = setting.counting
     factors: dict[str, Scalar] = {"way": way.by, "cpus_used": 1, "policy": setting.policy}
     rounds = 1 if exact else 5
     cells = [
@@ -136,7 +136,7 @@ def shortened(setting: Setting) -> str:
 
 def trials(setting: Setting) -> tuple[Trial, ...]:
     """Each model with all cells; in the exact engine for both geometries, if not quick."""
-    geometries = GEOMETRIES[:1] if setting.engine != "exact" or setting.quick else GEOMETRIES
+    geometries = GEOMETRIES[:1] if not setting.counting or setting.quick else GEOMETRIES
     return tuple(
         _trial(way, geometry, setting)
         for geometry in geometries

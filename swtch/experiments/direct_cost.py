@@ -94,9 +94,9 @@ def request(way: Way, cells: list[dict[str, int]], rounds: int, setting: Setting
 
 def _size(setting: Setting) -> tuple[int, int]:
     """Passes to each thread in a round, and rounds."""
-    if setting.engine == "exact":
+    if setting.counting:
         return 200, 2
-    if setting.engine == "vm":
+    if setting.guest and not setting.counting:
         return 2_000, 5
     if setting.quick:
         return 4_000, 5

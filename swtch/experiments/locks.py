@@ -117,7 +117,7 @@ METRICS: Final[Mapping[str, Metric]] = {
 
 def _probe(case: Case, setting: Setting) -> dict[str, object]:
     cpus = list(setting.cpus[:CPUS])
-    quick = setting.quick or setting.engine != "native"
+    quick = setting.quick or setting.guest
     if case.mode == "inversion":
         cpus = cpus[:1]
     probe: dict[str, object] = {
@@ -163,7 +163,7 @@ def _trial(case: Case, setting: Setting) -> Trial:
 
 
 def shortened(setting: Setting) -> str:
-    return QUICK if setting.quick or setting.engine != "native" else ""
+    return QUICK if setting.quick or setting.guest else ""
 
 
 def trials(setting: Setting) -> tuple[Trial, ...]:

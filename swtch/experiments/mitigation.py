@@ -54,7 +54,7 @@ METRICS: Final[Mapping[str, Metric]] = {
 def _trial(model: Model, asked: str, setting: Setting) -> Trial:
     probe = ping.ring(model, "futex", setting)
     probe["barrier"] = asked
-    if setting.engine == "native":
+    if not setting.guest:
         probe["batches"] = BATCHES_QUICK if setting.quick else BATCHES
     factors: dict[str, Scalar] = {"barrier": asked, "cpus_used": 1, "policy": setting.policy}
     return Trial(

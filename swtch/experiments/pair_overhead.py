@@ -28,6 +28,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from swtch.engines import TRAITS
 from swtch.experiments import Experiment, Main, Metric, PublishedKey, Setting, value
 from swtch.records import Depth, Engine, Model, Published, Scalar, Trial
 
@@ -130,7 +131,7 @@ def in_both_units(parts: Mapping[str, str]) -> dict[str, Metric]:
 
 def unit_of(engine: Engine) -> str:
     """What the metrics of a place end with."""
-    return "instructions" if engine == "exact" else "us"
+    return "instructions" if TRAITS[engine].counting else "us"
 
 
 def difference(a: str, b: str) -> dict[str, Metric]:

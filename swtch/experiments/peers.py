@@ -41,7 +41,7 @@ METRICS: Final[Mapping[str, Metric]] = {
 
 def _probe(model: Model, way: str, setting: Setting) -> dict[str, Any]:
     by = CHANNEL.get(model, way) if way == "channel" else way
-    if setting.engine != "native":
+    if setting.guest:
         return ping.ring(model, by, setting)
     return {
         **ping.ring(model, by, setting),
@@ -68,7 +68,7 @@ def _trial(model: Model, way: str, setting: Setting) -> Trial:
 
 def trials(setting: Setting) -> tuple[Trial, ...]:
     """Both ways in every runtime; in a guest only in those of the probe."""
-    models = MODELS if setting.engine == "native" else OWN
+    models = MODELS if not setting.guest else OWN
     return tuple(
         _trial(model, way, setting) for way in WAYS for model in models if model in setting.models
     )

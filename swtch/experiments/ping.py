@@ -102,7 +102,7 @@ class Size:
 
 def size_of(model: Model, by: str, place: str, setting: Setting) -> Size:
     """Some tens of milliseconds, if nobody disturbs it."""
-    if setting.engine != "native":
+    if setting.guest:
         return Size(10, 20)
     batches = 100 if setting.quick else 200
     if model not in ("process", "pthread"):
@@ -179,14 +179,14 @@ def _trial(model: Model, by: str, place: Place, setting: Setting) -> Trial:
 
 
 def one_cpu_note(setting: Setting) -> str:
-    alone = setting.engine == "native" and len(setting.cpus) < 2
+    alone = not setting.guest and len(setting.cpus) < 2
     return ONE_CPU_NOTE if alone else ""
 
 
 def cases(setting: Setting) -> tuple[tuple[Place, Model, str], ...]:
     """Who hands over to whom, and how."""
     chosen: Mapping[Place, Mapping[Model, tuple[str, ...]]] = {"same": SAME, "two": TWO}
-    if setting.engine != "native":
+    if setting.guest:
         chosen = GUEST_CASES
     elif setting.quick:
         chosen = QUICK_CASES

@@ -103,7 +103,7 @@ def part_ns(interval_us: int) -> int:
 
 
 def _rounds(interval_us: int, setting: Setting) -> int:
-    rounds = ROUNDS_QUICK if setting.quick or setting.engine != "native" else ROUNDS
+    rounds = ROUNDS_QUICK if setting.quick or setting.guest else ROUNDS
     return max(4, rounds * PART_NS // part_ns(interval_us))
 
 
@@ -148,7 +148,7 @@ def _trial(way: Way, interval_us: int, setting: Setting) -> Trial:
 def cases(setting: Setting) -> tuple[tuple[Way, int], ...]:
     """Each way with each interval (us) it is measured at; ``self`` has none."""
     ways: dict[int, tuple[Way, ...]]
-    if setting.engine != "native":
+    if setting.guest:
         ways = dict.fromkeys(GUEST_US, (TIMER, GUEST_OWN, GUEST_CHAIN))
     elif setting.quick:
         ways = {100: (TIMER, OWN, FRAME, LIBC), 1000: (TIMER, OWN, CHAIN, MONITOR)}

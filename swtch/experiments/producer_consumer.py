@@ -52,7 +52,7 @@ METRICS: Final[Mapping[str, Metric]] = {
 
 def items_of(room: int, cpus: int, setting: Setting) -> int:
     """Fewer where each takes longer."""
-    if setting.engine != "native":
+    if setting.guest:
         return ITEMS[room] // GUEST_PART
     return ITEMS[room] // (QUICK_PART if setting.quick else 1) // (TWO_PART if cpus > 1 else 1)
 
@@ -85,13 +85,13 @@ def _trial(model: Model, room: int, cpus: int, setting: Setting) -> Trial:
 
 
 def one_cpu_note(setting: Setting) -> str:
-    alone = setting.engine == "native" and len(setting.cpus) < 2
+    alone = not setting.guest and len(setting.cpus) < 2
     return ONE_CPU_NOTE if alone else ""
 
 
 def trials(setting: Setting) -> tuple[Trial, ...]:
     """Each model with each room, both sides on one CPU and each on its own."""
-    native = setting.engine == "native"
+    native = not setting.guest
     rooms = ROOMS_QUICK if setting.quick or not native else ROOMS
     return tuple(
         _trial(model, room, cpus, setting)

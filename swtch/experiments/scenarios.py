@@ -31,6 +31,7 @@ import statistics
 from dataclasses import dataclass
 from typing import Final
 
+from swtch.engines import TRAITS
 from swtch.experiments import SPEED, Experiment, Main, Mains, Metric, PublishedKey, Setting
 from swtch.records import Model, Published, Sample, Scalar, Trial
 
@@ -172,7 +173,7 @@ def _runs(model: Model) -> int:
 
 def _run_cv(sample: Sample) -> float | None:
     times = sample.detail.get("round_times_ns")
-    if not isinstance(times, list) or len(times) < RUNS or sample.engine == "exact":
+    if not isinstance(times, list) or len(times) < RUNS or TRAITS[sample.engine].counting:
         return None
     speeds = [1 / float(time) for time in times]
     return 100 * statistics.stdev(speeds) / statistics.fmean(speeds)
@@ -219,7 +220,7 @@ def _trial(scenario: Scenario, model: Model, setting: Setting, control: str | No
 def trials(setting: Setting) -> tuple[Trial, ...]:
     """Every scenario with every model asked for, and the A/A control."""
     # A quick run in a guest has what the study had; the others are measured natively.
-    known = STUDY_MODELS if setting.quick and setting.engine == "vm" else MODELS
+    known = STUDY_MODELS if setting.quick and setting.guest and not setting.counting else MODELS
     models = [model for model in known if model in setting.models]
     planned = []
     for scenario in SCENARIOS:

@@ -63,14 +63,14 @@ def _trial(case: str, setting: Setting) -> Trial:
 
 
 def one_cpu_note(setting: Setting) -> str:
-    alone = setting.engine == "native" and len(setting.cpus) < 2
+    alone = not setting.guest and len(setting.cpus) < 2
     return ONE_CPU_NOTE if alone else ""
 
 
 def trials(setting: Setting) -> tuple[Trial, ...]:
     """To oneself, to another on the same CPU, and to another CPU where there is one."""
     cases: tuple[str, ...] = (*SELF, "pong-same")
-    if setting.engine == "native" and len(setting.cpus) >= 2:
+    if not setting.guest and len(setting.cpus) >= 2:
         cases += OTHERS
     return tuple(_trial(case, setting) for case in cases if "pthread" in setting.models)
 

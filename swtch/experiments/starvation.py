@@ -166,7 +166,7 @@ def _trial(case: Case, setting: Setting) -> Trial:
 
 def _note(case: Case, setting: Setting) -> str:
     notes = []
-    if setting.engine == "native" and case.total and case.model == "pthread":
+    if not setting.guest and case.total and case.model == "pthread":
         notes.append(MANY_NOTE)
     if len(setting.cpus) < CPUS:
         notes.append(ONE_CPU_NOTE)
@@ -177,7 +177,7 @@ def _note(case: Case, setting: Setting) -> str:
 
 def cases(setting: Setting) -> tuple[Case, ...]:
     """Both figures; a guest has no Go."""
-    if setting.engine == "native":
+    if not setting.guest:
         uthreads = QUICK_UTHREADS if setting.quick else MANY_UTHREADS
         known = (*ONE_LOOP, *MORE_LOOPS, *neighbours(MANY_PTHREADS, uthreads))
     else:
@@ -185,7 +185,7 @@ def cases(setting: Setting) -> tuple[Case, ...]:
     return tuple(
         case
         for case in known
-        if case.model in setting.models and (case.model != "go" or setting.engine == "native")
+        if case.model in setting.models and (case.model != "go" or not setting.guest)
     )
 
 

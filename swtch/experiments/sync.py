@@ -55,7 +55,7 @@ METRICS: Final[Mapping[str, Metric]] = {
 
 def times_of(way: str, cpus: int, setting: Setting) -> int:
     """So that none takes much longer than the others."""
-    if setting.engine != "native":
+    if setting.guest:
         return TIMES_GUEST
     if way in LOCKS and cpus > 1:
         return TIMES_LOCKED_QUICK if setting.quick else TIMES_LOCKED
@@ -91,7 +91,7 @@ def _trial(model: Model, way: str, cpus: int, setting: Setting) -> Trial:
 
 
 def one_cpu_note(setting: Setting) -> str:
-    alone = setting.engine == "native" and len(setting.cpus) < 2
+    alone = not setting.guest and len(setting.cpus) < 2
     return ONE_CPU_NOTE if alone else ""
 
 

@@ -118,7 +118,7 @@ def _trial(size: Size, kind: str, workers: int, setting: Setting) -> Trial:
 
 
 def sizes(setting: Setting) -> tuple[Size, ...]:
-    if setting.engine != "native":
+    if setting.guest:
         return GUEST_SIZES
     return QUICK_SIZES if setting.quick else FULL
 

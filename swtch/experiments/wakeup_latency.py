@@ -50,7 +50,7 @@ METRICS: Final[Mapping[str, Metric]] = {
 
 
 def _wakes(setting: Setting) -> int:
-    if setting.engine != "native":
+    if setting.guest:
         return WAKES_GUEST
     return WAKES_QUICK if setting.quick else WAKES
 
@@ -90,13 +90,13 @@ def _trial(model: Model, way: str, busy: bool, policy: Policy, setting: Setting)
 
 
 def one_cpu_note(setting: Setting) -> str:
-    alone = setting.engine == "native" and len(setting.cpus) < 2
+    alone = not setting.guest and len(setting.cpus) < 2
     return ONE_CPU_NOTE if alone else ""
 
 
 def trials(setting: Setting) -> tuple[Trial, ...]:
     """By a timer and by another thread, quiet and busy, by policy."""
-    native = setting.engine == "native"
+    native = not setting.guest
     ways = WAYS if native and len(setting.cpus) >= 2 else WAYS[:2]
     policies: tuple[Policy, ...] = ("other", "batch")
     if setting.quick or not native:

@@ -91,22 +91,22 @@ METRICS: Final[Mapping[str, Metric]] = {
 
 def grid(setting: Setting) -> tuple[tuple[int, int], ...]:
     """The cells, as (bytes, stride); the first has no walk, and so no size."""
-    small = setting.quick or setting.engine != "native"
+    small = setting.quick or setting.guest
     sizes, strides = (QUICK_SIZES, QUICK_STRIDES) if small else (SIZES, STRIDES)
-    if setting.engine != "native":
+    if setting.guest:
         sizes = GUEST_SIZES
     return ((KIB, 0), *((size, stride) for size in sizes for stride in strides))
 
 
 def passes(size: int, stride: int, setting: Setting) -> int:
     """Of the token to each thread in a round: fewer where each takes longer."""
-    budget = _BUDGET[setting.depth] if setting.engine == "native" else 40_000
+    budget = _BUDGET[setting.depth] if not setting.guest else 40_000
     elements = size // 8 if stride else 0
     return max(_PASSES_MIN, min(PASSES_MAX, budget // (elements + _SWITCH_ELEMENTS)))
 
 
 def _rounds(setting: Setting) -> int:
-    if setting.engine == "exact":
+    if setting.counting:
         return 2
     return ROUNDS // 2 if setting.quick else ROUNDS
 
@@ -115,7 +115,7 @@ def shortened(setting: Setting) -> str:
     cells = grid(setting)
     least = min(passes(size, stride, setting) for size, stride in cells)
     fewer = f"{least} to {PASSES_MAX // 1000} 000 passes of the study's 100 000, fewer the larger"
-    if setting.engine != "native":
+    if setting.guest:
         return f"{len(GUEST_SIZES)} sizes and two strides, with few passes"
     if not setting.quick:
         return f"{fewer} the array, so that a cell takes no minutes"

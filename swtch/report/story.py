@@ -150,7 +150,7 @@ class Story:
         if not self.places:
             return ()
         # Said of one place: the machine itself where it was measured.
-        home = Place("native") if Place("native") in self.places else self.places[0]
+        home = next((place for place in self.places if place.home), self.places[0])
         groups = [group for group in self.groups if group.place == home]
         if self.of_all_studies:
             return (

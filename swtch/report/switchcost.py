@@ -179,8 +179,7 @@ def figures(story: Story) -> list[Figure]:
     picture for a narrow window."""
     from altair.utils.schemapi import debug_mode
 
-    native = Place("native")
-    for place in sorted(story.places, key=lambda place: place != native):
+    for place in sorted(story.places, key=lambda place: not place.home):
         if found := costs(story, place):
             with debug_mode(False):
                 pictures = [_figure(story, place, found, narrow) for narrow in (False, True)]
@@ -215,7 +214,7 @@ def _figure(story: Story, place: Place, found: tuple[Cost, ...], narrow: bool) -
     return figure(
         chart,
         "fig-switch-cost" + place_suffix(place) + ("-narrow" if narrow else ""),
-        "What one switch costs here" + ("" if place == Place("native") else f" ({place})"),
+        "What one switch costs here" + place.beside,
         f"From {in_words(least.interval.estimate)} ({least.model}: {least.mechanism}) to"
         f" {in_words(most.interval.estimate)} ({most.model}: {most.mechanism});"
         f" {len(drawn)} mechanisms, the cheapest first.",

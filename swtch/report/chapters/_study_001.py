@@ -52,7 +52,7 @@ class Steps:
 
 
 def said(place: Place) -> str:
-    return "" if place == Place("native") else f" ({place})"
+    return place.beside
 
 
 def arm_of(trial: Trial) -> str:
@@ -427,7 +427,7 @@ def tables(story: Story, name: str, *more: Table) -> list[Table]:
     for place in story.places_of(name):
         made.append(results(story, name, place))
         used = usage(story, name, place)
-        if used.rows and place.engine != "exact":
+        if used.rows and not place.counting:
             made.append(used)
     return [*made, *more, published_table(name)]
 

@@ -82,7 +82,7 @@ def _gantt(story: Story, place: Place) -> Figure | None:
     return figure(
         chart,
         "fig-gantt" + place_suffix(place),
-        "Who ran when" + ("" if place == Place("native") else f" ({place})"),
+        "Who ran when" + place.beside,
         description,
         "One box is one iteration of one coroutine, numbered. Round robin is the study's figure 3,"
         " slot for slot; priority and time-slice scheduling are its future work.",

@@ -23,7 +23,7 @@ def figures(story: Story) -> list[Figure]:
 
 
 def _said(place: Place) -> str:
-    return "" if place == Place("native") else f" ({place})"
+    return place.beside
 
 
 def _way(finding: Finding) -> str:
@@ -49,7 +49,7 @@ def _costs(story: Story, place: Place) -> Figure | None:
     published = [
         {"case": f"{model}: {way}", "value": known.value}
         for (way, model, _), known in EXPERIMENT.published.items()
-        if place.engine != "exact" and f"{model}: {way}" in shown
+        if not place.counting and f"{model}: {way}" in shown
     ]
     chart = shapes.forest(
         rows,

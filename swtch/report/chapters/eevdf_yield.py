@@ -9,7 +9,7 @@ from __future__ import annotations
 from rich.console import RenderableType
 
 from swtch.analysis import stats
-from swtch.analysis.findings import Group, Place
+from swtch.analysis.findings import Group
 from swtch.experiments.eevdf_yield import NAME, switched
 from swtch.records import Interval
 from swtch.report import shapes
@@ -29,7 +29,7 @@ def share(group: Group) -> Interval | None:
 
 def place_of(group: Group) -> str:
     """The kernel in words: the machine's own, or a guest's with its scheduler."""
-    if group.place == Place("native"):
+    if group.place.home:
         return "this kernel"
     return f"{group.place} ({group.trial.factors.get('scheduler')})"
 

@@ -27,7 +27,7 @@ _LOCKS = {
 
 
 def _said(place: Place) -> str:
-    return "" if place == Place("native") else f" ({place})"
+    return place.beside
 
 
 def name_of(trial: Trial) -> str:
@@ -102,7 +102,7 @@ def _contention(story: Story, place: Place) -> Figure | None:
     if not rows:
         return None
     best = max(rows, key=lambda row: row["value"])
-    unit = "a thousand instructions" if place.engine == "exact" else "a microsecond"
+    unit = "a thousand instructions" if place.counting else "a microsecond"
     return figure(
         shapes.forest(rows, f"times taken {unit} (more is better)", log=True),
         "fig-locks-contend" + place_suffix(place),
@@ -129,7 +129,7 @@ def _n(finding: Finding) -> str:
 
 
 def _pair(place: Place) -> str:
-    return "pair_instructions" if place.engine == "exact" else "pair_ns"
+    return f"pair_{place.suffix()}"
 
 
 def _handover(story: Story, place: Place) -> Table:
@@ -157,7 +157,7 @@ def _handover(story: Story, place: Place) -> Table:
             )
         )
         before = where
-    unit = "instructions" if place.engine == "exact" else "ns"
+    unit = place.unit()
     return Table(
         f"Measured here, engine {place}: an owner that works for {HOLD_NS / TICK_NS:g} ticks of"
         f" {TICK_NS / 1e6:g} ms with the lock; CPU time beyond that, and the waiter's wait, medians"
@@ -192,7 +192,7 @@ def _contend(story: Story, place: Place) -> Table:
             )
         )
         before = where
-    exact = place.engine == "exact"
+    exact = place.counting
     return Table(
         f"Four threads that do little else than lock, engine {place}",
         (

@@ -38,7 +38,7 @@ def figures(story: Story) -> list[Figure]:
 
 
 def of_place(place: Place) -> str:
-    return "" if place == Place("native") else f" ({place})"
+    return place.beside
 
 
 def caveat(groups: Sequence[Group]) -> str:
@@ -46,7 +46,7 @@ def caveat(groups: Sequence[Group]) -> str:
     if not groups:
         return ""
     one = groups[0]
-    if one.place.engine == "exact":
+    if one.place.counting:
         return " Counted are instructions, so no cache has a part in it."
     emulated = one.trial.factors.get("accel") == "tcg"
     return " Emulated: there are no caches to disturb, only the emulator's." if emulated else ""

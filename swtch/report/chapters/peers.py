@@ -34,7 +34,7 @@ def _says(place: Place, groups: Sequence[Group]) -> Iterator[str]:
     if parts:
         yield f"A uthread's yield to the next takes {told(own)}; {', '.join(parts)}."
     missing = [model for model in OTHERS if find(groups, model) is None]
-    if missing and place == Place("native"):
+    if missing and place.home:
         how = "; ".join(f"{_NAMES[model]}: once {_HOW[model]}" for model in missing)
         yield f"Not measured here: {how}."
 

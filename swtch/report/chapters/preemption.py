@@ -50,15 +50,15 @@ def interval_us(trial: Trial) -> int:
 
 def in_unit(place: Place, metric: str) -> str:
     """The name of a time metric at this place."""
-    return f"{metric}_{'ki' if place.engine == 'exact' else 'us'}"
+    return f"{metric}_{place.suffix('us')}"
 
 
 def _unit(place: Place) -> str:
-    return "thousand instructions" if place.engine == "exact" else "µs"
+    return place.unit("us")
 
 
 def _said(place: Place) -> str:
-    return "" if place == Place("native") else f" ({place})"
+    return place.beside
 
 
 def _interval_name(us: int) -> str:
@@ -197,7 +197,7 @@ def _punctuality(story: Story, place: Place) -> Figure | None:
         rows += [{**row, "series": series} for row in _quantiles(group, "period_quantiles", 1e-6)]
     if not any(row["x"] > 0 and 0 < row["share"] < 1 for row in rows):
         return None
-    unit = "million instructions" if place.engine == "exact" else "ms"
+    unit = place.unit("ms")
     return figure(
         shapes.distributions(rows, f"{unit} from one start to the next", known=SERIES),
         "fig-preemption-period" + place_suffix(place),

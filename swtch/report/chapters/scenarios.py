@@ -32,7 +32,7 @@ def figures(story: Story) -> list[Figure]:
 
 
 def _said(place: Place) -> str:
-    return "" if place == Place("native") else f" ({place})"
+    return place.beside
 
 
 def _originals(story: Story, place: Place) -> list[Finding]:
@@ -71,7 +71,7 @@ def _throughput(story: Story, place: Place) -> Figure | None:
     published = [
         {"scenario": case, "model": model, "value": known.value}
         for (case, model, metric), known in EXPERIMENT.published.items()
-        if metric == "throughput_mops" and place.engine == "native"
+        if metric == "throughput_mops" and place.home
     ]
     models = models_of(rows + published)
     axis = f"{SPEEDS[place.speed]} (more is better)"
@@ -434,9 +434,7 @@ def _details(story: Story, place: Place) -> RenderableType:
     table.add_column("")
     table.add_column("model", no_wrap=True)
     table.add_column("CPUs", justify="right")
-    table.add_column(
-        "Mops/s" if place.engine != "exact" else "op/ki", justify="right", no_wrap=True
-    )
+    table.add_column("Mops/s" if not place.counting else "op/ki", justify="right", no_wrap=True)
     table.add_column("CV %", justify="right")
     table.add_column("vol", justify="right")
     table.add_column("invol", justify="right")

@@ -32,15 +32,15 @@ NO_GO = (
 
 def in_unit(place: Place, metric: str) -> str:
     """The name of a time metric at this place."""
-    return f"{metric}_{'mi' if place.engine == 'exact' else 'ms'}"
+    return f"{metric}_{place.suffix('ms')}"
 
 
 def _unit(place: Place) -> str:
-    return "million instructions" if place.engine == "exact" else "ms"
+    return place.unit("ms")
 
 
 def _said(place: Place) -> str:
-    return "" if place == Place("native") else f" ({place})"
+    return place.beside
 
 
 def _beside(one: Group | Finding) -> str:
@@ -176,7 +176,7 @@ def _results(story: Story, place: Place) -> Table:
 def lacks_go(story: Story, place: Place) -> bool:
     """On the machine itself Go could have been measured."""
     models = {group.trial.model for group in story.groups_of(NAME, place)}
-    return place.engine == "native" and bool(models) and "go" not in models
+    return place.home and bool(models) and "go" not in models
 
 
 def _brief(story: Story, place: Place) -> Table:

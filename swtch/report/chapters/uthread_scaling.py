@@ -30,12 +30,12 @@ def figures(story: Story) -> list[Figure]:
 
 
 def _said(place: Place) -> str:
-    return "" if place == Place("native") else f" ({place})"
+    return place.beside
 
 
 def time_metric(place: Place) -> str:
     """What says how long something took at this place."""
-    return "wall_mi" if place.engine == "exact" else "wall_ms"
+    return f"wall_{place.suffix('ms')}"
 
 
 def _case(one: Group | Finding) -> tuple[int, int, int]:

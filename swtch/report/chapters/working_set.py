@@ -33,7 +33,7 @@ def figures(story: Story) -> list[Figure]:
 
 
 def _said(place: Place) -> str:
-    return "" if place == Place("native") else f" ({place})"
+    return place.beside
 
 
 def _of(finding: Finding) -> tuple[int, int]:
