@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import msgspec
 import pytest
 
@@ -11,7 +13,7 @@ from swtch.analysis import main_metric
 from swtch.analysis.findings import UNITS, Group, own_metrics
 from swtch.analysis.main_metric import MainMetric
 from swtch.engines import Clock
-from swtch.experiments import Experiment, Setting
+from swtch.experiments import Experiment, Main, Setting
 from swtch.records import Engine, Sample, Scalar, Trial
 
 TIMES = {"ns", "us", "µs", "ms", "s", "ticks"}
@@ -158,6 +160,14 @@ def test_an_emulated_guest_is_followed_by_its_own_time() -> None:
 def test_costs_turn_rates_round() -> None:
     assert MainMetric("takes_m", "million a second", "more").costs([2.0, 4.0]) == [0.5, 0.25]
     assert MainMetric("each_ns", "ns", "less").costs([2.0, 4.0]) == [2.0, 4.0]
+
+
+def test_a_name_that_is_no_metric_is_in_no_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+    trial = trials_of(experiments.get("ping"), "native", {})[0]
+    wrong = dataclasses.replace(experiments.get("ping"), main={"time": Main("eech_ns")})
+    monkeypatch.setattr(experiments, "find", lambda name: wrong)
+    assert main_metric.declared(trial) == MainMetric("eech_ns", "", "less")
+    assert main_metric.within(Group(trial, (sample(trial, 1.0),), ())) is None
 
 
 def test_an_experiment_of_another_version_has_none() -> None:

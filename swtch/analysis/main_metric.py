@@ -12,14 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Literal
 
 from swtch import experiments
 from swtch.analysis.findings import UNITS, Group, Place, own_metrics
 from swtch.engines import Clock
-from swtch.errors import RequestError
-from swtch.experiments import Experiment
 from swtch.records import Trial
 
 Better = Literal["less", "more", "neither"]
@@ -40,26 +37,16 @@ class MainMetric:
 
 def declared(trial: Trial, clock: Clock | None = None) -> MainMetric | None:
     """What `trial` is compared by, by the clock of its place or by another."""
-    if not is_known(trial.experiment):
+    experiment = experiments.find(trial.experiment)
+    if experiment is None:
         return None  # of another version
-    main = _experiment(trial.experiment).main_of(trial, clock or Place.of(trial).clock)
+    main = experiment.main_of(trial, clock or Place.of(trial).clock)
     if main is None:
         return None
     own = own_metrics(trial.experiment).get(main.metric)
-    return MainMetric(main.metric, own.unit if own else UNITS[main.metric], main.better)
-
-
-def is_known(experiment: str) -> bool:
-    """Whether this version has the experiment."""
-    try:
-        return bool(_experiment(experiment))
-    except RequestError:
-        return False
-
-
-@cache
-def _experiment(name: str) -> Experiment:
-    return experiments.get(name)
+    # A slip of somebody's own experiment names what no sample has.
+    unit = own.unit if own else UNITS.get(main.metric, "")
+    return MainMetric(main.metric, unit, main.better)
 
 
 def within(group: Group) -> MainMetric | None:

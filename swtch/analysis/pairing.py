@@ -27,8 +27,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from swtch import experiments
 from swtch.analysis.findings import Group, Place
-from swtch.analysis.main_metric import MainMetric, declared, is_known
+from swtch.analysis.main_metric import MainMetric, declared
 from swtch.engines import Clock
 from swtch.errors import RequestError
 from swtch.records import Trial
@@ -249,7 +250,7 @@ def _text(work: Mapping[str, Any], name: str) -> str:
 
 
 def _no_metric(trial: Trial, pairing: Pairing) -> str:
-    if not is_known(trial.experiment):
+    if experiments.find(trial.experiment) is None:
         return "this version of swtch does not know its experiment"
     if pairing.a.clock != pairing.b.clock:
         tells = f"A's clock tells {_TELLS[pairing.a.clock]}, B's {_TELLS[pairing.b.clock]}"

@@ -228,8 +228,12 @@ class Experiment:
 
 
 @cache
+@cache
 def names() -> tuple[str, ...]:
-    """The names of all that the package has, without importing any."""
+    """The names of all that the package has, without importing any.
+
+    Asked for every metric of every sample, and to list a folder takes 0.3 ms.
+    """
     found = (module.name for module in pkgutil.iter_modules(__path__))
     return tuple(sorted(name.replace("_", "-") for name in found if name[0] != "_"))
 
