@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from swtch import store
+from swtch import plan, spending, store
 
 KILLS = 20
 # With pauses of this length in all, kills fall into starting, probing and writing alike.
@@ -98,3 +98,49 @@ def test_a_half_written_line_is_measured_again(probe_dir: Path, tmp_path: Path) 
         assert lab.whole().startswith(b"".join(lines[:-1]))
         run = store.load(tmp_path / "run")
         assert [s.seq for s in run.samples] == [i.seq for i in run.manifest.plan]
+
+
+# `swtch replicate` of the one experiment that the fake probe does in a wink.
+REPLICATE = """
+import sys
+from swtch import cli, experiments
+chosen = (experiments.get("coroutine-gantt"),)
+experiments.every = lambda: chosen
+sys.exit(cli.main(["replicate", *sys.argv[1:]]))
+"""
+
+
+def test_a_budget_survives_kills(probe_dir: Path, tmp_path: Path) -> None:
+    """Nothing is lost or doubled, and what is left out is what one go would leave out."""
+    rng = random.Random(20261122)
+    folder = tmp_path / "run"
+    samples = folder / store.SAMPLES
+
+    def start(*arguments: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-c", REPLICATE, *arguments, "--format", "csv"]
+        pipe = subprocess.PIPE
+        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe)
+
+    def lines() -> int:
+        return samples.read_bytes().count(b"\n") if samples.exists() else 0
+
+    given = ("--quick", "--engine", "native", "--budget", "10min", "--seed", "4")
+    process = start(*given, "--out", str(folder))
+    for kill in range(5):
+        goal = 12 * kill + rng.randrange(12)
+        while process.poll() is None and lines() < max(1, goal):
+            time.sleep(0.002)
+        process.kill()
+        process.communicate()
+        assert process.returncode == -signal.SIGKILL, "it was over before the kill"
+        process = start("--resume", str(folder))
+    _, said = process.communicate(timeout=300)
+    assert process.returncode == 0, said
+    run = store.load(folder)
+    assert run.complete
+    assert {s.status for s in run.samples} == {"ok"}
+    assert [s.seq for s in run.samples] == sorted({s.seq for s in run.samples})
+    whole = spending.Spender(run.manifest)
+    needed = [whole.needed(one, run.samples) for one in plan.passes(run.manifest)]
+    assert {s.seq for s in run.samples} == frozenset().union(*needed)
+    assert b"claims are decided at a level of 0.99" in said

@@ -153,6 +153,21 @@ class TestSeveralEngines:
         assert [one["engine"] for one in facts["engines"]] == ["native", "vm"]
         assert facts["sha256"] != SeveralEngines([native, native]).describe()["sha256"]
 
+    def test_guests_are_off_when_the_machine_is_measured_again(self) -> None:
+        """The plan of a budget comes back to the first engine."""
+        native, vm = FakeEngine("native"), FakeEngine("vm")
+        rests: list[str] = []
+        vm.rest = lambda: rests.append("vm")  # type: ignore[attr-defined]
+        engine = SeveralEngines([native, vm])
+        seen = []
+        names: tuple[EngineName, ...] = ("native", "vm", "vm", "native", "native")
+        for name in names:
+            trial = msgspec.structs.replace(pthread_trial(), engine=name)
+            with pytest.raises(NotImplementedError):
+                engine.perform(trial, Invocation(seq=0, block=0, trial_id=trial.id, seed=1))
+            seen.append(len(rests))
+        assert seen == [0, 0, 0, 1, 1]
+
     def test_manifest_brings_them_back(
         self, make_manifest: Callable[..., Manifest], monkeypatch: pytest.MonkeyPatch
     ) -> None:
