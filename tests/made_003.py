@@ -135,7 +135,9 @@ def ticking(
                     "gap_p99_ns": 9000,
                     "each_cpu_ns": 3000,
                     "overhead_cpu": overhead * part,
-                    "period_p99_ns": round(interval_us * 1e3 * period * part),
+                    "period_p50_ns": round(interval_us * 1e3 * period * part),
+                    # Others had the CPU: no fault of the signal's.
+                    "period_p99_ns": round(interval_us * 1e3 * 20),
                     "delivered_least": least,
                     "delivered_most": 1.0,
                     "deferred_libc": 0,

@@ -140,7 +140,7 @@ def sliced(
 
 
 def due(where: Where, period: float = 1.1, *, share: float = 0.01, n: int = 10) -> Scene:
-    """Of a hundred ticks every ms, one so many intervals after the last."""
+    """Ticks every ms, in the median so many intervals after the last."""
     scene = ticking(Scene(), 1000, "worker", 1.0, period=period, share=share, n=n, where=where)
     return ticking(scene, 100, "worker", 1.0, period=9.0, n=n, where=where)
 

@@ -33,11 +33,8 @@ NEAR_L2 = (0.75, 1.0)
 NO_CACHES = "an emulated processor loses no time with its caches"
 
 
-def _emulated(evidence: Evidence, experiment: str) -> bool:
-    groups = evidence.of(experiment)
-    return evidence.place.counting or any(
-        group.trial.factors.get("accel") == "tcg" for group in groups
-    )
+def _emulated(evidence: Evidence) -> bool:
+    return evidence.place.clock != "time"
 
 
 # ---- direct-cost ----
@@ -181,7 +178,7 @@ def _steps(
 
 def _two_peaks(evidence: Evidence) -> Ruling:
     """Up to L1's size and down again, up to L2's size, higher than before, and down again."""
-    if _emulated(evidence, working_set.NAME):
+    if _emulated(evidence):
         return missing(NO_CACHES)
     costs = _costs(evidence, "process")
     at = Sizes.of(evidence, "process", costs)
@@ -200,7 +197,7 @@ def _two_peaks(evidence: Evidence) -> Ruling:
 
 def _user_level_peak(evidence: Evidence) -> Ruling:
     """From twice L1's size up to three quarters of L2's and L2's, and down again."""
-    if _emulated(evidence, working_set.NAME):
+    if _emulated(evidence):
         return missing(NO_CACHES)
     costs = _costs(evidence, "uthread")
     at = Sizes.of(evidence, "uthread", costs)
@@ -243,7 +240,7 @@ def _flat(evidence: Evidence) -> Ruling:
     compared with the range of half the differences of two blocks (`_halves`), in which no
     size can be; and variances between sizes are compared after noise's was taken off.
     """
-    if _emulated(evidence, working_set.NAME):
+    if _emulated(evidence):
         return missing(NO_CACHES)
     user, kernel = (_costs(evidence, model) for model in ("uthread", "process"))
     at = Sizes.of(evidence, "uthread", user)
