@@ -25,7 +25,7 @@ def run(
     models: Sequence[str] | None = None,
     repeats: int | None = None,
     seed: int | None = None,
-    policy: str = "batch",
+    policy: str | None = None,
     until: str | float | None = None,
     engine: str = "native",
     guest: str | None = None,
@@ -40,7 +40,7 @@ def run(
     """
     if depth not in DEPTHS:
         raise RequestError(f"there is no depth {depth!r}; there are {', '.join(DEPTHS)}.")
-    if policy not in ("other", "batch", "fifo"):
+    if policy not in (None, "other", "batch", "fifo"):
         raise RequestError(f"there is no policy {policy!r}; there are other, batch, fifo.")
     if isinstance(models, str):
         models = [models]
