@@ -11,7 +11,7 @@ from typing import get_args
 
 import pytest
 
-from swtch import engines
+from swtch import engines, experiments
 from swtch.analysis.findings import Place
 from swtch.engines import TRAITS, Traits, choice
 from swtch.experiments import Setting, notes
@@ -109,3 +109,9 @@ def test_nobody_else_tells_engines_apart_by_name() -> None:
         if compared.search(line)
     ]
     assert found == []
+
+
+def test_trials_are_built_in_one_place() -> None:
+    folder = Path(experiments.__file__).parent
+    built = [file.name for file in folder.glob("*.py") if re.search(r"\bTrial\(", file.read_text())]
+    assert built == ["__init__.py"]

@@ -96,8 +96,10 @@ class Setting:
         probe: Mapping[str, Any],
         factors: Mapping[str, Scalar],
         note: str = "",
+        timeout_s: float | None = None,
     ) -> Trial:
-        """The trial `case` of an experiment, of the model that its probe has."""
+        """The trial `case` of an experiment, of the model that its probe has; within the
+        setting's time unless it has its own."""
         return Trial(
             id=f"{experiment}/{case}",
             experiment=experiment,
@@ -106,7 +108,7 @@ class Setting:
             factors=dict(factors),
             probe=dict(probe),
             note=note,
-            timeout_s=self.timeout_s,
+            timeout_s=self.timeout_s if timeout_s is None else timeout_s,
         )
 
 

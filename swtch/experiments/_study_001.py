@@ -192,11 +192,9 @@ def trial(experiment: str, arm: Arm, case: Case, setting: Setting) -> Trial:
         "cpus_used": len(cpus),
         "policy": policy,
     }
-    return Trial(
-        id=f"{experiment}/{case.name}/{_slug(arm.name)}".replace(" ", "-"),
+    return setting.trial(
+        case=f"{case.name}/{_slug(arm.name)}".replace(" ", "-"),
         experiment=experiment,
-        model=arm.model,
-        engine=setting.engine,
         factors=factors,
         probe={
             "schema": 1,

@@ -55,15 +55,7 @@ def _trial(model: Model, members: int, setting: Setting) -> Trial:
         "cpus_used": 1,
         "policy": setting.policy,
     }
-    return Trial(
-        id=f"{NAME}/{members}/{model}",
-        experiment=NAME,
-        model=model,
-        engine=setting.engine,
-        factors=factors,
-        probe=probe,
-        timeout_s=setting.timeout_s,
-    )
+    return setting.trial(NAME, f"{members}/{model}", probe, factors)
 
 
 def trials(setting: Setting) -> tuple[Trial, ...]:

@@ -47,11 +47,9 @@ PUBLISHED: Final[dict[PublishedKey, Published]] = {
 
 def _trial(order: str, model: Model, pool: bool, setting: Setting) -> Trial:
     factors: dict[str, Scalar] = {"order": order, "pool": pool, "tasks": len(WORK)}
-    return Trial(
-        id=f"coroutine-gantt/{order}/{model}" + ("" if pool else "/no-pool"),
+    return setting.trial(
+        case=f"{order}/{model}" + ("" if pool else "/no-pool"),
         experiment="coroutine-gantt",
-        model=model,
-        engine=setting.engine,
         factors=factors,
         probe={
             "schema": 1,
@@ -64,7 +62,6 @@ def _trial(order: str, model: Model, pool: bool, setting: Setting) -> Trial:
             "stack_bytes": STACK_BYTES,
             "pool": pool,
         },
-        timeout_s=setting.timeout_s,
     )
 
 

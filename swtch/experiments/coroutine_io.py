@@ -123,15 +123,8 @@ def _trial(model: Model, by: str, connections: int, cpus: int, setting: Setting)
     if model == "uthread":
         # Those that sleep need ticks for their spares; the others give up their worker.
         probe["tick_ns"] = TICK_NS if by == "blocking" else 0
-    return Trial(
-        id=f"{NAME}/{cpus}/{connections}/{by}/{model}",
-        experiment=NAME,
-        model=model,
-        engine=setting.engine,
-        factors=factors,
-        probe=probe,
-        note=one_cpu_note(setting),
-        timeout_s=setting.timeout_s,
+    return setting.trial(
+        NAME, f"{cpus}/{connections}/{by}/{model}", probe, factors, one_cpu_note(setting)
     )
 
 

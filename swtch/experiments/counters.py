@@ -118,15 +118,8 @@ def _trial(way: Way, geometry: str, setting: Setting) -> Trial:
         note = EXACT_NOTES[geometry]
     else:
         probe["count"] = True
-    return Trial(
-        id=f"{NAME}/{f'{geometry}/' if exact else ''}{way.model}",
-        experiment=NAME,
-        model=way.model,
-        engine=setting.engine,
-        factors=factors,
-        probe=probe,
-        note=note,
-        timeout_s=setting.timeout_s,
+    return setting.trial(
+        NAME, f"{f'{geometry}/' if exact else ''}{way.model}", probe, factors, note
     )
 
 

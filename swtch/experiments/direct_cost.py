@@ -127,15 +127,7 @@ def trials(setting: Setting) -> tuple[Trial, ...]:
         }
         cells = [{"bytes": 64, "stride": 0, "passes": passes}]
         planned.append(
-            Trial(
-                id=f"{NAME}/{way.name}",
-                experiment=NAME,
-                model=way.model,
-                engine=setting.engine,
-                factors=factors,
-                probe=request(way, cells, rounds, setting),
-                timeout_s=setting.timeout_s,
-            )
+            setting.trial(NAME, f"{way.name}", request(way, cells, rounds, setting), factors)
         )
     return tuple(planned)
 

@@ -150,15 +150,12 @@ def _trial(case: Case, setting: Setting) -> Trial:
         "lock": case.lock,
         "policy": policy_of(setting),
     }
-    return Trial(
-        id=f"{NAME}/{case.mode}/{case.place}/{case.model}-{case.lock}",
-        experiment=NAME,
-        model=case.model,
-        engine=setting.engine,
-        factors=factors,
-        probe=probe,
-        note=ONE_CPU_NOTE if len(setting.cpus) < CPUS else "",
-        timeout_s=setting.timeout_s,
+    return setting.trial(
+        NAME,
+        f"{case.mode}/{case.place}/{case.model}-{case.lock}",
+        probe,
+        factors,
+        ONE_CPU_NOTE if len(setting.cpus) < CPUS else "",
     )
 
 

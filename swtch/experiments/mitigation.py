@@ -57,15 +57,7 @@ def _trial(model: Model, asked: str, setting: Setting) -> Trial:
     if not setting.guest:
         probe["batches"] = BATCHES_QUICK if setting.quick else BATCHES
     factors: dict[str, Scalar] = {"barrier": asked, "cpus_used": 1, "policy": setting.policy}
-    return Trial(
-        id=f"{NAME}/{asked}/{model}",
-        experiment=NAME,
-        model=model,
-        engine=setting.engine,
-        factors=factors,
-        probe=probe,
-        timeout_s=setting.timeout_s,
-    )
+    return setting.trial(NAME, f"{asked}/{model}", probe, factors)
 
 
 def trials(setting: Setting) -> tuple[Trial, ...]:

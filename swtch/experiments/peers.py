@@ -55,15 +55,7 @@ def _probe(model: Model, way: str, setting: Setting) -> dict[str, Any]:
 def _trial(model: Model, way: str, setting: Setting) -> Trial:
     probe = _probe(model, way, setting)
     factors: dict[str, Scalar] = {"way": way, "cpus_used": 1, "policy": probe["policy"]}
-    return Trial(
-        id=f"{NAME}/{way}/{model}",
-        experiment=NAME,
-        model=model,
-        engine=setting.engine,
-        factors=factors,
-        probe=probe,
-        timeout_s=setting.timeout_s,
-    )
+    return setting.trial(NAME, f"{way}/{model}", probe, factors)
 
 
 def trials(setting: Setting) -> tuple[Trial, ...]:

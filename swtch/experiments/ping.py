@@ -166,16 +166,7 @@ def _trial(model: Model, by: str, place: Place, setting: Setting) -> Trial:
         "cpus_used": len(probe["cpus"]),
         "policy": probe["policy"],
     }
-    return Trial(
-        id=f"{NAME}/{place}/{model}-{by}",
-        experiment=NAME,
-        model=model,
-        engine=setting.engine,
-        factors=factors,
-        probe=probe,
-        note=one_cpu_note(setting),
-        timeout_s=setting.timeout_s,
-    )
+    return setting.trial(NAME, f"{place}/{model}-{by}", probe, factors, one_cpu_note(setting))
 
 
 def one_cpu_note(setting: Setting) -> str:

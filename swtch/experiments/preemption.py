@@ -133,15 +133,8 @@ def _trial(way: Way, interval_us: int, setting: Setting) -> Trial:
     else:
         probe["kind"] = way.kind
     case = "self" if way.kind == "self" else f"{interval_us}us/{way.name or way.kind}"
-    return Trial(
-        id=f"{NAME}/{case}",
-        experiment=NAME,
-        model=model,
-        engine=setting.engine,
-        factors=factors,
-        probe=probe,
-        note=ONE_CPU_NOTE if len(cpus) < WORKERS else "",
-        timeout_s=setting.timeout_s,
+    return setting.trial(
+        NAME, f"{case}", probe, factors, ONE_CPU_NOTE if len(cpus) < WORKERS else ""
     )
 
 

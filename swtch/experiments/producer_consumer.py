@@ -72,16 +72,7 @@ def _trial(model: Model, room: int, cpus: int, setting: Setting) -> Trial:
     }
     if model == "uthread":
         probe["tick_ns"] = 0
-    return Trial(
-        id=f"{NAME}/{cpus}/{room}/{model}",
-        experiment=NAME,
-        model=model,
-        engine=setting.engine,
-        factors=factors,
-        probe=probe,
-        note=one_cpu_note(setting),
-        timeout_s=setting.timeout_s,
-    )
+    return setting.trial(NAME, f"{cpus}/{room}/{model}", probe, factors, one_cpu_note(setting))
 
 
 def one_cpu_note(setting: Setting) -> str:

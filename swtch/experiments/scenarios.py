@@ -192,11 +192,9 @@ def _trial(scenario: Scenario, model: Model, setting: Setting, control: str | No
         "policy": policy,
         "control": control,
     }
-    return Trial(
-        id=f"scenarios/{scenario.id}/{model}" + ("/again" if control == "b" else ""),
+    return setting.trial(
+        case=f"{scenario.id}/{model}" + ("/again" if control == "b" else ""),
         experiment="scenarios",
-        model=model,
-        engine=setting.engine,
         factors=factors,
         probe={
             "schema": 1,
@@ -213,7 +211,6 @@ def _trial(scenario: Scenario, model: Model, setting: Setting, control: str | No
             **runs,
         },
         note=_note(scenario, model, len(cpus)),
-        timeout_s=setting.timeout_s,
     )
 
 

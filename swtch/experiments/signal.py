@@ -50,16 +50,7 @@ def _trial(case: str, setting: Setting) -> Trial:
         "cpus_used": len(probe["cpus"]),
         "policy": setting.policy,
     }
-    return Trial(
-        id=f"{NAME}/{case}/pthread",
-        experiment=NAME,
-        model="pthread",
-        engine=setting.engine,
-        factors=factors,
-        probe=probe,
-        note=one_cpu_note(setting),
-        timeout_s=setting.timeout_s,
-    )
+    return setting.trial(NAME, f"{case}/pthread", probe, factors, one_cpu_note(setting))
 
 
 def one_cpu_note(setting: Setting) -> str:

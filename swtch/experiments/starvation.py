@@ -152,16 +152,7 @@ def _trial(case: Case, setting: Setting) -> Trial:
         probe["preempt"] = case.preempt
     many = f"{hogs}" if case.total else f"{case.loops}-a-cpu"
     slug = case.name.replace(",", "").replace(" ", "-")
-    return Trial(
-        id=f"{NAME}/{case.part}/{many}/{slug}",
-        experiment=NAME,
-        model=case.model,
-        engine=setting.engine,
-        factors=factors,
-        probe=probe,
-        note=_note(case, setting),
-        timeout_s=setting.timeout_s,
-    )
+    return setting.trial(NAME, f"{case.part}/{many}/{slug}", probe, factors, _note(case, setting))
 
 
 def _note(case: Case, setting: Setting) -> str:

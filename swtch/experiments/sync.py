@@ -78,16 +78,7 @@ def _trial(model: Model, way: str, cpus: int, setting: Setting) -> Trial:
     }
     if model == "uthread":
         probe["tick_ns"] = 1_000_000
-    return Trial(
-        id=f"{NAME}/{cpus}/{way}/{model}",
-        experiment=NAME,
-        model=model,
-        engine=setting.engine,
-        factors=factors,
-        probe=probe,
-        note=one_cpu_note(setting),
-        timeout_s=setting.timeout_s,
-    )
+    return setting.trial(NAME, f"{cpus}/{way}/{model}", probe, factors, one_cpu_note(setting))
 
 
 def one_cpu_note(setting: Setting) -> str:

@@ -61,15 +61,7 @@ def calls(model: Model, kind: str, setting: Setting, cpus: int = 1) -> dict[str,
 
 def _trial(model: Model, kind: str, setting: Setting) -> Trial:
     factors: dict[str, Scalar] = {"kind": kind, "cpus_used": 1, "policy": setting.policy}
-    return Trial(
-        id=f"{NAME}/{kind}/{model}",
-        experiment=NAME,
-        model=model,
-        engine=setting.engine,
-        factors=factors,
-        probe=calls(model, kind, setting),
-        timeout_s=setting.timeout_s,
-    )
+    return setting.trial(NAME, f"{kind}/{model}", calls(model, kind, setting), factors)
 
 
 def trials(setting: Setting) -> tuple[Trial, ...]:

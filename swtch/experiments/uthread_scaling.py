@@ -105,15 +105,12 @@ def _trial(size: Size, kind: str, workers: int, setting: Setting) -> Trial:
     }
     if kind == "uthread":
         probe["tick_ns"] = TICK_NS
-    return Trial(
-        id=f"{NAME}/{size.name}/{workers}w/{kind}",
-        experiment=NAME,
-        model=model,
-        engine=setting.engine,
-        factors=factors,
-        probe=probe,
-        note=ONE_CPU_NOTE if len(setting.cpus) < max(WORKERS) else "",
-        timeout_s=setting.timeout_s,
+    return setting.trial(
+        NAME,
+        f"{size.name}/{workers}w/{kind}",
+        probe,
+        factors,
+        ONE_CPU_NOTE if len(setting.cpus) < max(WORKERS) else "",
     )
 
 

@@ -77,15 +77,12 @@ def _trial(model: Model, way: str, busy: bool, policy: Policy, setting: Setting)
     }
     if model == "uthread":
         probe["tick_ns"] = TICK_NS
-    return Trial(
-        id=f"{NAME}/{way}/{'busy' if busy else 'quiet'}/{policy}/{model}",
-        experiment=NAME,
-        model=model,
-        engine=setting.engine,
-        factors=factors,
-        probe=probe,
-        note=one_cpu_note(setting),
-        timeout_s=setting.timeout_s,
+    return setting.trial(
+        NAME,
+        f"{way}/{'busy' if busy else 'quiet'}/{policy}/{model}",
+        probe,
+        factors,
+        one_cpu_note(setting),
     )
 
 

@@ -141,14 +141,11 @@ def trials(setting: Setting) -> tuple[Trial, ...]:
             }
             cells = [{"bytes": size, "stride": stride, "passes": number}]
             planned.append(
-                Trial(
-                    id=f"{NAME}/{size if stride else 0}x{stride}/{way.model}",
-                    experiment=NAME,
-                    model=way.model,
-                    engine=setting.engine,
-                    factors=factors,
-                    probe=request(way, cells, rounds, setting),
-                    timeout_s=setting.timeout_s,
+                setting.trial(
+                    NAME,
+                    f"{size if stride else 0}x{stride}/{way.model}",
+                    request(way, cells, rounds, setting),
+                    factors,
                 )
             )
     return tuple(planned)
