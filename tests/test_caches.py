@@ -87,6 +87,19 @@ def test_sizes_are_those_of_the_first_of_data_and_of_the_last(tmp_path: Path) ->
     assert caches.sizes(1, sysfs) == (0, 0)
 
 
+def test_an_emulated_processor_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    from types import SimpleNamespace
+    from typing import cast
+
+    from swtch.engines import Engine, choice
+
+    monkeypatch.setattr(caches, "sizes", lambda cpu: (48 << 10, 32 << 20))
+    for emulated, sizes in ((True, (0, 0)), (False, (48 << 10, 32 << 20))):
+        engine = cast(Engine, SimpleNamespace(emulated=emulated))
+        assert choice.caches_of(engine, 0) == sizes
+    assert choice.caches_of(cast(Engine, SimpleNamespace()), 0) == (48 << 10, 32 << 20)
+
+
 def test_a_size_that_is_no_number_is_none(tmp_path: Path) -> None:
     sysfs = machine(tmp_path, ("1", "Data", "much", "12", "64"))
     assert caches.sizes(0, sysfs) == (0, 0)

@@ -13,6 +13,8 @@
 #endif
 
 #include "cuts.h"
+#include "evict.h"
+#include "pace.h"
 #include "task.h"
 
 static int failures;
@@ -162,6 +164,27 @@ static void test_cuts_are_lower_quartiles(void)
 	check(!sum.work[0] && !sum.work[1] && !sum.before, "cuts_of_none");
 }
 
+/* Every line is written, so that it is dirty; of nothing, nothing is. */
+static void test_evict_writes_every_line(void)
+{
+	static uint8_t buffer[10 * EVICT_LINE];
+	int ok = 1;
+
+	evict(buffer, 0);
+	ok &= buffer[0] == 0;
+	evict(buffer, sizeof(buffer));
+	for (size_t i = 0; i < sizeof(buffer); i++)
+		ok &= buffer[i] == (i % EVICT_LINE == 0);
+	check(ok, "evict_writes_every_line");
+}
+
+static void test_pace_is_a_row_of_cycles(void)
+{
+	/* An even number of times exclusive or with the same. */
+	check(pace_run() == 1, "pace_runs_each");
+	check(pace_ps(PACE_CYCLES) == 1000, "pace_of_one_gigahertz");
+}
+
 static void test_sort_sorts(void)
 {
 	uint32_t v[1000];
@@ -185,6 +208,8 @@ int main(void)
 	check(memory && !task_selftest(memory), "task_selftest");
 	test_sort_sorts();
 	test_cuts_are_lower_quartiles();
+	test_evict_writes_every_line();
+	test_pace_is_a_row_of_cycles();
 #ifdef HAVE_ZLIB
 	test_crc_agrees_with_zlib();
 	test_deflate_inflates();
