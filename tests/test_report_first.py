@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import io
+import math
 from pathlib import Path
 
 import made_004
@@ -18,7 +19,7 @@ from swtch import claims, experiments, report
 from swtch.analysis import effects, gates
 from swtch.analysis.findings import Place
 from swtch.claims import Claim, Evidence
-from swtch.records import Engine, Interval, Kind, Trial, Verdict, VerdictName
+from swtch.records import Engine, Interval, Kind, Spending, Trial, Verdict, VerdictName
 from swtch.report import standing, switchcost, verdicts
 from swtch.report.story import Story, tell
 from swtch.report.story import spread as spread_text
@@ -39,7 +40,6 @@ def verdict(
     kind: Kind = "finding",
     text: str = "One thing takes longer than another does, for every pair of them",
     here: Interval | None = None,
-    threshold: float | None = 1.0,
     why: str = "because",
     engine: Engine = "native",
 ) -> Verdict:
@@ -52,7 +52,6 @@ def verdict(
         engine=engine,
         verdict=name,
         why=why,
-        threshold=threshold,
         guest="" if engine == "native" else "6.1-amd64",
         kind=kind,
     )
@@ -259,39 +258,64 @@ def test_a_verdict_that_turns_on_gated_samples_is_marked(monkeypatch: pytest.Mon
     assert standing.marked(clean) == "holds"
 
 
+SEEN = interval(1.5, 0.5, 2.5, n=4, method="too few")
+
+
 @pytest.mark.parametrize(
-    ("here", "threshold", "words"),
+    ("here", "needed", "words"),
     [
-        # Twice as near as its interval is wide: four times the blocks, of 6 that is 18 more.
-        (interval(1.5, 0.5, 2.5, unit="us"), 1.0, "About 18 more blocks are needed"),
-        (interval(2.0, 1.0, 4.0), 1.0, "About 1 more block is needed"),
-        (interval(1.0001, 0.5, 2.0), 1.0, "too near the bound for any number of blocks"),
-        (interval(1.5, 0.5, 2.5, n=4, method="too few"), 1.0, "At least 2 more blocks are"),
-        (interval(1.5, 0.5, 2.5), None, ""),
-        (interval(3, 2, 4), 1.0, ""),
+        (None, 24.0, "About 18 more blocks are needed"),
+        (None, 6.2, "About 1 more block is needed"),
+        (None, math.inf, "too near the bound for any number of blocks"),
+        (SEEN, 8.0, "At least 2 more blocks are needed"),
+        (None, None, ""),
     ],
 )
 def test_what_would_decide_is_an_estimate_and_says_so(
-    here: Interval, threshold: float | None, words: str
+    here: Interval | None, needed: float | None, words: str
 ) -> None:
-    text = standing.to_decide(verdict("000.1", "cannot tell", here=here, threshold=threshold))
+    text = standing.to_decide(verdict("000.1", "cannot tell", here=here), needed, 6)
     assert words in text and bool(words) == bool(text)
     assert not text or "estimate" in text or "At least" in text
-    assert standing.to_decide(verdict("000.1", "holds", here=here, threshold=threshold)) == ""
+    assert standing.to_decide(verdict("000.1", "holds", here=here), needed, 6) == ""
 
 
-def test_so_many_blocks_really_narrow_it_so_far() -> None:
-    """The rule by which blocks are guessed, on the statistic that decides."""
-    noise = [0.2, -0.9, 0.6, -0.3, 1.0, -0.6, 0.4, -1.0, 0.8, -0.2]
-    few = effects.level([0.3 + v for v in noise], "us")
-    assert few is not None
-    here = few.interval()
-    open_ = verdict("000.1", "cannot tell", here=here, threshold=0.0)
-    text = standing.to_decide(open_)
-    more = int(text.split()[1])
-    times = -(-(len(noise) + more) // len(noise))
-    many = effects.level([0.3 + v for v in noise * times], "us")
-    assert many is not None and many.interval().low > 0
+def test_so_many_blocks_do_decide(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As many as a report asks for, with the noise that there is."""
+    noise = (0.2, -0.9, 0.6, -0.3, 1.0, -0.6, 0.4, -1.0, 0.8, -0.2)
+
+    def check(evidence: Evidence) -> claims.Ruling:
+        effect = effects.level(evidence.of("scenarios")[0].speeds(), "Mops/s")
+        assert effect is not None
+        return evidence.above(effect, 100.0, "speed")
+
+    claim = Claim("000.99", "000", "scenarios", "It is fast", "fast", check)
+    monkeypatch.setattr(claims, "every", lambda: (claim,))
+
+    def story(times: int) -> Story:
+        speeds = [100.3 + jitter for jitter in noise * times]
+        return story_of(Scene().scenario("A", "pthread", speeds), tmp_path / str(times))
+
+    few = story(1)
+    (undecided,) = few.verdicts
+    assert undecided.verdict == "cannot tell"
+    words = few.to_decide(undecided).split()
+    assert words[0] == "About"
+    (decided,) = story(1 + math.ceil(int(words[1]) / len(noise))).verdicts
+    assert decided.verdict == "holds"
+
+
+def test_a_budget_is_told_with_its_level(tmp_path: Path) -> None:
+    scene = Scene().scenario("A", "pthread", n=10).scenario("B2", "pthread", n=10)
+    plain = story_of(scene, tmp_path)
+    assert (plain.judged_at, plain.budget, plain.levels) == ("", "", {})
+    spending = Spending(budget_ns=360 * 10**9, looks={"native": (6, 10)}, phases=())
+    path = scene.write(tmp_path / "spent", spending=spending)
+    story = tell(path)
+    assert story.judged_at.startswith("Claims are judged at 97.5 % (native)")
+    assert story.budget.startswith("Of 6 min")
+    for text in (report.as_markdown(path), text_of(path, verbose=True)):
+        assert "97.5 % (native)" in text
 
 
 # ---- a line a claim ----

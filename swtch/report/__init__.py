@@ -121,7 +121,7 @@ def _as_json(story: Story) -> dict[str, Any]:
             "findings": standing.counts(standing.findings_of(story.verdicts)),
             "checks": standing.counts(standing.checks_of(story.verdicts)),
         },
-        "level": story.level,
+        "levels": dict(story.levels),
         "verdicts": msgspec.to_builtins(story.verdicts),
         "contradictions": [
             {

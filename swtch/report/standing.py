@@ -16,9 +16,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from swtch.analysis import effects
 from swtch.analysis.findings import Place
-from swtch.records import Interval, Verdict, VerdictName
+from swtch.records import Verdict, VerdictName
 
 VERDICT_ORDER: Final[tuple[VerdictName, ...]] = (
     "holds",
@@ -111,45 +110,24 @@ def marked(verdict: Verdict) -> str:
 # ---- what would decide ----
 
 
-def to_decide(verdict: Verdict, level: float = effects.LEVEL) -> str:
+def to_decide(verdict: Verdict, needed: float | None, done: int) -> str:
     """What would decide an undecided verdict, in a sentence; empty where nobody knows.
 
-    An estimate: an interval narrows by the root of the number of blocks, if the effect and
-    its noise stay as they are.
+    ``needed`` blocks are an estimate (claims.uses): an interval narrows by the root of their
+    number, if the effect and its noise stay as they are. ``done`` are there already.
     """
-    here = verdict.here
-    if verdict.verdict != "cannot tell" or here is None:
+    if verdict.verdict != "cannot tell" or needed is None:
         return ""
-    if here.method == "too few":
-        more = max(1, effects.least(level) - here.n)
-        return f"At least {_blocks(more)} needed for any verdict."
-    more_blocks = _blocks_to_go(here, verdict.threshold)
-    if more_blocks is None:
-        return ""
-    if more_blocks > BLOCKS_MOST:
+    if needed > BLOCKS_MOST:
         return (
             "The effect is too near the bound for any number of blocks to decide, if it stays"
             " as it is (estimate)."
         )
-    return f"About {_blocks(more_blocks)} needed, if the effect stays as it is (estimate)."
-
-
-def _blocks(more: int) -> str:
-    return "1 more block is" if more == 1 else f"{more} more blocks are"
-
-
-def _blocks_to_go(here: Interval, threshold: float | None) -> int | None:
-    """So that the interval's end that reaches across the threshold comes to lie on it."""
-    if threshold is None or not here.low <= threshold <= here.high or here.low == here.high:
-        return None
-    # A ratio is symmetric in its logarithm.
-    by = math.log if here.unit == "x" and min(here.low, threshold) > 0 else float
-    estimate, bound = by(here.estimate), by(threshold)
-    far = by(here.high) - estimate if bound > estimate else estimate - by(here.low)
-    near = abs(bound - estimate)
-    if near * math.sqrt(BLOCKS_MOST + here.n) <= far * math.sqrt(here.n):
-        return BLOCKS_MOST + 1
-    return max(1, math.ceil(here.n * (far / near) ** 2) - here.n)
+    more = max(1, math.ceil(needed) - done)
+    blocks = "1 more block is" if more == 1 else f"{more} more blocks are"
+    if verdict.here is None or verdict.here.method == "too few":
+        return f"At least {blocks} needed for any verdict."
+    return f"About {blocks} needed, if the effect stays as it is (estimate)."
 
 
 # ---- the grid ----

@@ -8,11 +8,11 @@ another machine's.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from swtch import claims, course, fidelity, spending, store
 from swtch.analysis import changes, effects, gates, main_metric
@@ -20,8 +20,11 @@ from swtch.analysis.control import Control, Rate, controls, rate
 from swtch.analysis.findings import Group, Place, compare, find, group
 from swtch.claims.contradictions import judged
 from swtch.experiments import Experiment, get
-from swtch.records import Finding, Interval, Trial, Verdict, VerdictName
+from swtch.records import Engine, Finding, Interval, Trial, Verdict, VerdictName
 from swtch.report import legible, standing
+
+if TYPE_CHECKING:
+    from swtch.claims.uses import Use
 
 # From so many experiments on, a run is about all studies and not about one.
 MANY = 6
@@ -38,7 +41,6 @@ class Story:
     findings: tuple[Finding, ...]
     controls: tuple[Control, ...]
     verdicts: tuple[Verdict, ...]
-    level: float = effects.LEVEL
 
     @cached_property
     def experiments(self) -> tuple[Experiment, ...]:
@@ -62,18 +64,43 @@ class Story:
         return standing.headline(self.verdicts)
 
     @cached_property
+    def levels(self) -> Mapping[Engine, float]:
+        """At which claims were judged, by engine; the usual one where it is not in it."""
+        return spending.level(self.run.manifest)
+
+    @cached_property
     def judged_at(self) -> str:
         """The level of the verdicts, where it is not the usual one; else nothing."""
-        if self.level == effects.LEVEL:
+        other = {engine: level for engine, level in self.levels.items() if level != effects.LEVEL}
+        if not other:
             return ""
+        each = ", ".join(f"{level * 100:.3g} % ({engine})" for engine, level in other.items())
+        error = (1 - effects.LEVEL) * 100
         return (
-            f"Judged at {self.level * 100:.3g} %: the data were looked at while they grew, and"
-            f" all looks together shall not miss more than {(1 - effects.LEVEL) * 100:.0f} %."
+            f"Claims are judged at {each}: the data were looked at several times while they grew,"
+            f" and all looks together shall not err in more than {error:.0f} %."
         )
+
+    @cached_property
+    def budget(self) -> str:
+        """How the time was spent where there was a budget, in a sentence; else nothing."""
+        lines = spending.summary(self.run.manifest, self.run.samples)
+        return legible.text(" ".join(lines[:1]))
+
+    @cached_property
+    def _uses(self) -> Mapping[tuple[str, Place], Use]:
+        from swtch.claims.uses import uses
+
+        found = uses(self.groups, self.run.manifest.experiments, self.levels)
+        return {(use.claim, use.place): use for use in found}
 
     def to_decide(self, verdict: Verdict) -> str:
         """What would decide it, in a sentence; empty where it is decided or nobody knows."""
-        return standing.to_decide(verdict, self.level)
+        use = self._uses.get((verdict.claim, Place(verdict.engine, verdict.guest)))
+        if use is None:
+            return ""
+        done = [len(one.good) for one in self.groups if one.trial.id in use.trials]
+        return standing.to_decide(verdict, use.blocks, max(done, default=0))
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
@@ -89,11 +116,6 @@ class Story:
         engines = dict.fromkeys(place.engine for place in self.places)
         lines = [fidelity.shortened(experiment, self.run.manifest, engine) for engine in engines]
         return list(dict.fromkeys(filter(None, lines)))
-
-    @cached_property
-    def budget(self) -> str:
-        """How the time was spent where there was a budget, in a sentence; else nothing."""
-        return ""
 
     @cached_property
     def errors(self) -> tuple[str, ...]:

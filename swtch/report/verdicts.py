@@ -116,7 +116,7 @@ def print_standing(story: Story, console: Console) -> None:
     counted = f"{claims} claims, by engine {len(story.verdicts)} verdicts"
     if not story.verdicts:
         counted = "No claim is about the experiments of this run"
-    sentences = [f"{counted}.", story.headline, story.judged_at, story.budget]
+    sentences = [f"{counted}.", story.headline, story.judged_at]
     console.print("\n" + " ".join(filter(None, sentences)), highlight=False, markup=False)
 
 
