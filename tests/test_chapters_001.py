@@ -152,7 +152,7 @@ def test_what_both_studies_say_of_more_cpus_stands_side_by_side(tmp_path: Path) 
     both = contradiction(told(scene, tmp_path / "both"))
     assert both[:-1] == alone
     assert both[-1][:3] == ("here, native", "scenarios, A over B2", "4")
-    assert both[-1][3].startswith("0.348 [")
+    assert both[-1][3].startswith("0.348 (seen ")
 
 
 def test_a_note_names_some_trials_and_counts_the_rest(tmp_path: Path) -> None:
