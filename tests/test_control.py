@@ -12,7 +12,7 @@ from scipy.stats import binom
 from synthetic import Scene
 
 from swtch import experiments, plan
-from swtch.analysis import control, findings
+from swtch.analysis import control, effects, findings
 from swtch.analysis.control import Control
 from swtch.analysis.findings import Group
 from swtch.experiments import Setting
@@ -112,3 +112,21 @@ def test_like_with_like_is_called_in_no_more_than_five_of_a_hundred() -> None:
     rate = control.rate(twice(*pairs))
     assert rate.of == 400
     assert 0 < rate.share <= 0.05 and rate.called <= rate.most
+
+
+def test_a_run_that_was_looked_at_often_has_its_controls_at_the_same_level() -> None:
+    """At 0.99 eight blocks are needed, and one of a hundred pairs is called by chance."""
+    seven, eight = (
+        Scene()
+        .scenario("A", "pthread", ramp(n))
+        .scenario("A", "pthread", ramp(n, 1.1), where={"again": True})
+        .groups()
+        for n in (7, 8)
+    )
+    (few,), (enough,) = (control.controls(groups, {"native": 0.99}) for groups in (seven, eight))
+    assert not few.decides and enough.differs and enough.ratio.level >= 0.99
+    rate = control.rate([few, enough])
+    assert (rate.called, rate.of) == (1, 1) and rate.error == pytest.approx(0.01)
+    assert control.Rate(0, 30, 0.01).most == binom.ppf(0.95, 30, 0.01) == 1
+    (usual,) = control.controls(seven, {"vm": 0.99})
+    assert usual.differs and usual.level == effects.LEVEL

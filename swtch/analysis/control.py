@@ -4,7 +4,8 @@
 Every campaign measures one trial of each experiment twice, under another name, at every
 place. Original and copy are the same, so whatever differs between them is noise, and
 what is called different is a false positive. The two are compared as a verdict compares:
-within their blocks, by analysis.effects, and not at all with fewer blocks than decide.
+within their blocks, by analysis.effects at the level of the run's verdicts, and not at
+all with fewer blocks than decide.
 
 One run has some thirty such pairs. How many of so many may be called different by chance
 is a binomial; a run with more cannot be trusted, nor can its machine.
@@ -17,13 +18,13 @@ positives); another test than the verdicts' (what it says is not about them).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from swtch.analysis import effects, findings, main_metric
 from swtch.analysis.effects import Effect
 from swtch.analysis.findings import Group
-from swtch.records import Interval
+from swtch.records import Engine, Interval
 
 # A run with more false positives than all but this share of sound runs is not sound.
 CHANCE = 0.05
@@ -36,10 +37,11 @@ class Control:
     a: Group
     b: Group
     effect: Effect
+    level: float = effects.LEVEL
 
     @property
     def ratio(self) -> Interval:
-        return self.effect.interval()
+        return self.effect.interval(self.level)
 
     @property
     def p(self) -> float:
@@ -48,7 +50,7 @@ class Control:
     @property
     def decides(self) -> bool:
         """Whether there are enough blocks for a verdict."""
-        return self.effect.decides()
+        return self.effect.decides(self.level)
 
     @property
     def differs(self) -> bool:
@@ -61,6 +63,7 @@ class Rate:
 
     called: int
     of: int
+    error: float = 1 - effects.LEVEL
 
     @property
     def share(self) -> float:
@@ -69,11 +72,10 @@ class Rate:
     @property
     def most(self) -> int:
         """So many may be by chance: of sound runs at most `CHANCE` have more."""
-        false = 1 - effects.LEVEL
         below = 0.0
         for called in range(self.of + 1):
             ways = math.comb(self.of, called)
-            below += ways * false**called * effects.LEVEL ** (self.of - called)
+            below += ways * self.error**called * (1 - self.error) ** (self.of - called)
             if below >= 1 - CHANCE - 1e-12:
                 return called
         return self.of
@@ -82,8 +84,11 @@ class Rate:
         return f"{self.called} of {self.of} ({self.share * 100:.1f} %)"
 
 
-def controls(groups: Sequence[Group]) -> tuple[Control, ...]:
-    """Every trial that has a copy, with the ratio between the two."""
+def controls(
+    groups: Sequence[Group], level: Mapping[Engine, float] | None = None
+) -> tuple[Control, ...]:
+    """Every trial that has a copy, with the ratio between the two; `level` is that of the
+    run's verdicts, by engine, where it is not the usual one."""
     pairs = []
     copies = [g for g in groups if g.trial.factors.get("control") == "b"]
     for copy in copies:
@@ -93,21 +98,24 @@ def controls(groups: Sequence[Group]) -> tuple[Control, ...]:
             if original is copy or not same or original.trial.probe != copy.trial.probe:
                 continue
             if original.place == copy.place and original.trial.model == copy.trial.model:
-                pair = _control(original, copy)
+                own = (level or {}).get(copy.place.engine, effects.LEVEL)
+                pair = _control(original, copy, own)
                 if pair is not None:
                     pairs.append(pair)
     return tuple(pairs)
 
 
-def _control(a: Group, b: Group) -> Control | None:
+def _control(a: Group, b: Group, level: float) -> Control | None:
     metric = main_metric.within(a)
     if metric is None or metric != main_metric.within(b):
         return None
     effect = findings.effect(a, b, metric.name)
-    return None if effect is None else Control(a, b, effect)
+    return None if effect is None else Control(a, b, effect, level)
 
 
 def rate(pairs: Iterable[Control]) -> Rate:
     """Of the pairs with enough blocks, those that are called different."""
-    decided = [pair.differs for pair in pairs if pair.decides]
-    return Rate(sum(decided), len(decided))
+    decided = [pair for pair in pairs if pair.decides]
+    # Of pairs at several levels the mean is the error that is to be expected.
+    error = math.fsum(1 - pair.level for pair in decided) / max(1, len(decided))
+    return Rate(sum(pair.differs for pair in decided), len(decided), error)

@@ -210,7 +210,8 @@ class Story:
         )
         false = self.false_positives
         if not false.of:
-            return f"{twice} {effects.LEAST} blocks of both are needed to call any different."
+            least = min(one.effect.least(one.level) for one in self.controls)
+            return f"{twice} {least} blocks of both are needed to call any different."
         called = [one.a.trial.id for one in self.controls if one.differs]
         named = f": {_some(called)}" if called else ""
         return (
@@ -262,7 +263,7 @@ def tell(path: Path) -> Story:
         run=run,
         groups=groups,
         findings=tuple(find(one) for one in groups),
-        controls=controls(groups),
+        controls=controls(groups, spending.level(run.manifest)),
         verdicts=claims.judge(groups, run.manifest.experiments, spending.level(run.manifest)),
     )
 
