@@ -122,11 +122,11 @@ def _published() -> dict[PublishedKey, Published]:
 def in_both_units(parts: Mapping[str, str]) -> dict[str, Metric]:
     """Metrics of times, by what a probe calls them: in us, and where the engine counts
     instructions in those."""
-    made: dict[str, Metric] = {}
+    metrics: dict[str, Metric] = {}
     for name, source in parts.items():
-        made[f"{name}_us"] = value(f"{source}_ns", "us", 1e-3)
-        made[f"{name}_instructions"] = value(f"{source}_instructions", "instructions")
-    return made
+        metrics[f"{name}_us"] = value(f"{source}_ns", "us", 1e-3)
+        metrics[f"{name}_instructions"] = value(f"{source}_instructions", "instructions")
+    return metrics
 
 
 def unit_of(engine: Engine) -> str:
