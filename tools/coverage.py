@@ -10,7 +10,7 @@
 
 `measure` goes on with a run that was interrupted, and `keep` takes its whole blocks. The
 rest is a function of the noise, of --draws and of --seed: docs/experiments/statistics.md
-has what it printed. Run it with the package's own Python:
+has what it printed. Run it with the package's own Python, once tools/wheel.sh has made it:
 
   .venv/bin/python tools/coverage.py table
 
