@@ -255,7 +255,39 @@ def test_nothing_comparable_is_one_line(tmp_path: Path, capsys: pytest.CaptureFi
     assert "an emulated processor's time is none" in line
 
 
+def test_history_follows_no_emulated_time(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number in range(2):
+        write(tmp_path / "runs" / f"{number}", guest("6.1-amd64", "tcg"), change=counted)
+    assert cli.main(["history", str(tmp_path / "runs"), "--format", "csv"]) == 0
+    output = capsys.readouterr().out
+    assert "nivcsw" in output
+    assert "throughput_mops" not in output
+
+
 # ---- trials ----
+
+
+def test_a_count_that_is_zero_in_both_has_no_ratio(tmp_path: Path) -> None:
+    def asleep(trial: Trial, one: Sample) -> Sample:
+        values = {**one.values, "switches": 0}
+        return msgspec.structs.replace(one, values=values)
+
+    a = write(tmp_path / "a", guest("6.1-amd64", "tcg"), change=asleep)
+    assert {one.reason for one in of(a, a).apart if one.name == "scenarios/B1/coroutine"} == {
+        "user_switches is 0 in all of A's 8 and 0 in all of B's 8 samples: no ratio"
+    }
+
+
+def test_runs_of_few_invocations_say_how_many_it_takes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    a = write(tmp_path / "a", native(), repeats=3)
+    b = write(tmp_path / "b", native(), repeats=3, slower=3.0)
+    assert cli.main(["compare", a, b, "--fail-if-slower", "1%"]) == 0
+    output = capsys.readouterr().out
+    assert "13 have too few invocations to tell: 4 of each run is the least." in output
 
 
 def test_a_cost_that_is_not_positive_is_named(

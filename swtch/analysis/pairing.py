@@ -269,8 +269,8 @@ def _unusable(main: MainMetric, a: Group, b: Group) -> str:
             reasons.append(f"in none of {run}'s {len(one.good)}")
         elif len(values) < len(one.good):
             reasons.append(f"missing in {len(one.good) - len(values)} of {run}'s {len(one.good)}")
-        elif (bad := sum(value <= 0 for value in values)) and max(values) == min(values):
-            reasons.append(f"{values[0]:g} in all of {run}'s {len(values)}")
-        elif bad:
+        elif not any(values):
+            reasons.append(f"0 in all of {run}'s {len(values)}")
+        elif bad := sum(value <= 0 for value in values):
             reasons.append(f"not above 0 in {bad} of {run}'s {len(values)}")
     return f"{main.name} is {' and '.join(reasons)} samples: no ratio" if reasons else ""

@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from swtch.analysis import comparison, conditions
+from swtch.analysis import comparison, conditions, effects
 from swtch.analysis.comparison import CALLS, Compared, Comparison
 from swtch.analysis.conditions import Difference, Side
 from swtch.analysis.findings import group
@@ -261,6 +261,9 @@ def _table(sides: Sides, *, every: bool) -> None:
         f"{len(made.rows)} comparisons: {counts}. Of what is called different,"
         f" {comparison.LEVEL:.0%} is expected not to be (Benjamini-Hochberg)."
     )
+    if few := sides.counts.get("too few"):
+        least = effects.least_of_two()
+        print(f"{few} have too few invocations to tell: {least} of each run is the least.")
     if hidden:
         print(f"{hidden} trials without a difference are not listed; --all lists them.")
     for reason, names in sides.reasons.items():

@@ -40,7 +40,9 @@ def show(folder: Path, *, form: str, html: Path | None) -> int:
         )
     made = trace(runs)
     if not made:
-        raise CannotError(f"no two runs in {folder} have a trial with the same work in common.")
+        raise CannotError(
+            f"no two runs in {folder} have a trial of the same work in common that has a metric."
+        )
     if form == "json":
         output.print_json(as_json(runs, made))
     elif form == "csv":
