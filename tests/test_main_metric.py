@@ -92,8 +92,8 @@ def main_of(name: str, trial_id: str, engine: Engine = "native") -> str:
 def test_what_trials_of_different_kinds_are_compared_by() -> None:
     assert main_of("preemption", "self") == "gap_us"
     assert main_of("preemption", "1000us/worker-call-loop") == "gap_us"
-    assert main_of("starvation", "main/1-a-cpu/uthread") == "late_p99_ms"
-    assert main_of("starvation", "neighbours/0-a-cpu/nobody") == "response_p99_ms"
+    assert main_of("starvation", "main/1-a-cpu/uthread") == "intended_late_p99_ms"
+    assert main_of("starvation", "neighbours/0-a-cpu/nobody") == "intended_response_p99_ms"
     assert main_of("locks", "contend/same/uthread-spin") == "takes_m"
     assert main_of("locks", "handover/same/uthread-spin") == "waste_ticks"
     assert main_of("working-set", "0x0/uthread") == "cost_us"

@@ -186,8 +186,9 @@ def trials(setting: Setting) -> tuple[Trial, ...]:
 
 
 def _main_metric(trial: Trial) -> Mains:
-    """The tail, which is what starves; a neighbour has an answer to give as well."""
-    name = "late" if trial.factors["part"] == "main" else "response"
+    """The tail, which is what starves, of every moment that was meant; a neighbour has an answer
+    to give as well."""
+    name = "intended_late" if trial.factors["part"] == "main" else "intended_response"
     return {"time": Main(f"{name}_p99_ms"), "instructions": Main(f"{name}_p99_mi")}
 
 
