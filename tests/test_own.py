@@ -570,3 +570,26 @@ def test_the_fault_of_one_file_is_not_anothers(mine: Path) -> None:
         own.resolve([str(mine.parent / "bad.py")])
     assert own.resolve([str(mine)]) == ("pipe-or-futex",)
     assert guard.faults() == ()
+
+
+def test_two_versions_are_read_by_the_second(run: Path, mine: Path, swtch: Swtch) -> None:
+    mine.write_text(WHOLE.replace("Pipe or futex", "Another title"))
+    assert swtch("run", "./mine.py", "--quick", "--out", "second", "--quiet").returncode == 0
+    done = swtch("compare", "run", "second")
+    assert done.returncode == 0
+    assert done.stderr.count("\n") == 1
+    assert "different versions of it; both are read by that of second" in done.stderr
+
+
+def test_a_stranger_resumes_what_needs_no_code(
+    run: Path, swtch: Swtch, probe_dir: Path, tmp_path: Path
+) -> None:
+    """What is left is in the manifest, and the probe is swtch's own."""
+    samples = run / "samples.jsonl"
+    samples.write_bytes(b"".join(samples.read_bytes().splitlines(keepends=True)[:9]))
+    stranger = {"XDG_STATE_HOME": str(tmp_path / "stranger")}
+    done = swtch("run", "--resume", "run", "--quiet", **stranger)
+    assert done.returncode == 0
+    assert len(samples.read_bytes().splitlines()) == 18
+    assert "each_ns" in done.stdout and "mine.1" not in done.stdout
+    assert "which was not run" in done.stderr
