@@ -75,7 +75,7 @@ TREES = (
             ("running", "switching", "waiting"),
             ("main",),
         ),
-        apart=("guest",),
+        apart=("guest", "tests"),
     ),
     Tree(
         "kthread_perf",

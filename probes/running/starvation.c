@@ -316,8 +316,7 @@ static void record_all(json_t *o, const char *name, size_t offset)
 
 	dist_init(&all, (size_t)run.answerers * ANSWERS_MAX);
 	for (i = 0; i < run.answerers; i++)
-		dist_merge(&all,
-			   (struct dist *)((char *)&run.all[i] + offset));
+		dist_merge(&all, (struct dist *)((char *)&run.all[i] + offset));
 	dist_record(o, name, &all);
 	free(all.v);
 }
