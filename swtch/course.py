@@ -70,11 +70,3 @@ def of(manifest: Manifest) -> Course:
 
         return Target(manifest)
     return Everything()
-
-
-def summary(manifest: Manifest, samples: Sequence[Sample]) -> tuple[str, ...]:
-    """What became of target or budget, in sentences; none without either."""
-    from swtch import spending
-    from swtch.analysis import adaptive
-
-    return (*adaptive.summary(manifest, samples), *spending.summary(manifest, samples))

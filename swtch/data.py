@@ -49,9 +49,8 @@ class Run:
     stored: store.Run
 
     def __repr__(self) -> str:
-        counted = f"{len(self.stored.samples)} of {len(self.manifest.plan)} invocations"
         named = ", ".join(self.manifest.experiments)
-        return f"<swtch run {self.manifest.run_id}: {named}; {counted}; {self.path}>"
+        return f"<swtch run {self.manifest.run_id}: {named}; {self.stored.counted}; {self.path}>"
 
     def _repr_html_(self) -> str:
         from swtch.report.notebook import run_html

@@ -59,6 +59,8 @@ ONE_LOOK = (6,)
 # So many blocks of trials that no claim reads, where there is time; of other engines one.
 FIRST = 3
 ERROR = 0.05
+# Before what no claim reads, so much more than is expected is kept for what claims read.
+MARGIN = 0.5
 # Each other engine's part of the budget is at most this.
 SHARE = 0.3
 # The report is written in the budget, too.
@@ -272,6 +274,8 @@ class Spender:
             else:
                 waiting.append(use)
         if phase.of == "all":
+            # What claims need may become dearer than it was.
+            left -= MARGIN * (phase.until_ns - self._clock.spent_ns - left)
             for name in sorted(mine - trials, key=lambda name: (self._cost(name), name)):
                 price = (phase.end - block) * self._cost(name)
                 if price <= left:
@@ -384,7 +388,9 @@ def _undecided(use: Use, samples: Sequence[Sample]) -> str:
     if use.blocks > 1000:
         return f"{use.claim} (too near its bound)"
     more = max(1, math.ceil(use.blocks) - max(map(len, took.values())))
-    seconds = more * sum(statistics.median(each) for each in took.values()) / 1e9
+    # The first one in a guest has waited for its boot.
+    usual = 5 * statistics.median(each for own in took.values() for each in own)
+    seconds = more * sum(min(usual, statistics.median(own)) for own in took.values()) / 1e9
     return f"{use.claim} ({more} blocks more, {duration(max(1, seconds))})"
 
 

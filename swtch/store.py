@@ -54,6 +54,12 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     cut_bytes: int = 0
 
     @property
+    def counted(self) -> str:
+        """How many invocations there are, and of how many where the plan alone says that."""
+        of = f" of {len(self.manifest.plan)}" if self.manifest.spending is None else ""
+        return f"{len(self.samples)}{of} invocations"
+
+    @property
     def complete(self) -> bool:
         """Every invocation of the plan has a sample, or is not needed (swtch.course)."""
         missing = len(self.manifest.plan) - len(self.samples)

@@ -130,7 +130,9 @@ def test_it_says_how_long_measures_and_judges(
     first = said.err.splitlines()[0]
     assert "1 experiments, 9 trials, at most " in first
     assert "3 blocks of all, 8 of those that claims use, then up to 40" in first
+    printed = " ".join(said.out.split())
     assert "were spent: " in said.err
+    assert "Claims are judged at 99 % (native): the data were looked at" in printed
     assert "native: 3 of 3 claims are decided at a level of 0.99." in said.err
     assert said.out.startswith("Checks\n000.VII.1")
     assert "claims, by engine" in said.out

@@ -179,6 +179,15 @@ def test_what_cannot_be_paid_waits_and_cheap_claims_come_first() -> None:
     assert of_case(counts(samples), "C1") == {1}, "no time for what no claim reads"
 
 
+def test_what_no_claim_reads_does_not_spend_what_claims_may_need() -> None:
+    """For all claims and the rest it would be just enough: the rest waits."""
+    claimed, rest = 7 * 0.7, 2 * 0.2
+    for more, blocks in ((0.02, 1), (spending.MARGIN * claimed + 0.1, spending.FIRST)):
+        found = counts(measured(manifest(0.9 + claimed + rest + more)))
+        assert of_case(found, "C1") == {blocks}
+        assert of_case(found, "A") == {spending.LOOKS[0]}
+
+
 def test_what_becomes_dearer_is_dropped_before_the_budget_is() -> None:
     """Each invocation takes longer than the last: fewer claims, but those to their look."""
     made = manifest(12.0)

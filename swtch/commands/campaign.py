@@ -271,7 +271,7 @@ def carry_out(
             f" swtch {command} --resume {shlex.quote(str(writer.path))}"
         )
         return EXIT_INTERRUPTED
-    for line in course.summary(manifest, writer.samples):
+    for line in adaptive.summary(manifest, writer.samples):
         progress.say(line)
     if finish is None:
         progress.say(f"samples: {writer.path}")

@@ -16,7 +16,7 @@ import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from swtch import experiments, plan
+from swtch import experiments, plan, spending
 from swtch.commands import campaign, output, results
 from swtch.engines import TRAITS, Engine, choice
 from swtch.engines.several import SeveralEngines
@@ -147,6 +147,8 @@ def _finish(form: str, progress: Progress, verbose: bool) -> campaign.Finish:
             }
             emit[form]()
         sys.stdout.flush()
+        for line in spending.summary(told.run.manifest, told.run.samples):
+            progress.say(line)
         for file in files:
             progress.say(f"report: {file}")
 

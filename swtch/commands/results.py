@@ -132,8 +132,8 @@ def validated(path: Path) -> store.Run:
     if not run.complete:
         cut = ", and an incomplete last line is left out" if run.cut_bytes else ""
         print(
-            f"swtch: this run is not complete: {len(run.samples)} of {len(run.manifest.plan)}"
-            f" invocations{cut}. To continue it: swtch run --resume {path}",
+            f"swtch: this run is not complete: {run.counted}{cut}."
+            f" To continue it: swtch run --resume {path}",
             file=sys.stderr,
         )
     return run

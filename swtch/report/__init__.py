@@ -265,7 +265,7 @@ def _markdown(story: Story, _: Path) -> str:
     from swtch.report.story import spread
 
     manifest = story.run.manifest
-    counted = f"{len(story.run.samples)} of {len(manifest.plan)} invocations"
+    counted = story.run.counted
     lines = [
         "# What switching threads costs here",
         "",

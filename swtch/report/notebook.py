@@ -36,10 +36,9 @@ Cell = str | tuple[str, str]  # text, or text and its colour
 def run_html(story: Story) -> str:
     """What was measured, what became of the claims, and the medians."""
     run = story.run
-    counted = f"{len(run.samples)} of {len(run.manifest.plan)} invocations"
     parts = [
         _line(f"Run {run.manifest.run_id}", strong=True),
-        _line(f"{story.machine}; {counted}, {story.created}, engine {story.engines}"),
+        _line(f"{story.machine}; {run.counted}, {story.created}, engine {story.engines}"),
     ]
     if not run.complete:
         parts.append(_line(f"Not complete; to continue it: swtch run --resume {run.path}"))

@@ -14,8 +14,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from swtch import claims, course, fidelity, spending, store
-from swtch.analysis import changes, effects, gates, main_metric
+from swtch import claims, fidelity, spending, store
+from swtch.analysis import adaptive, changes, effects, gates, main_metric
 from swtch.analysis.control import Control, Rate, controls, rate
 from swtch.analysis.findings import Group, Place, compare, find, group
 from swtch.claims.contradictions import judged
@@ -241,8 +241,8 @@ class Story:
 
     @cached_property
     def target(self) -> str:
-        """What became of the target of `--until`, or of the budget, in sentences."""
-        return legible.text(" ".join(course.summary(self.run.manifest, self.run.samples)))
+        """What became of the target of `--until`, in a sentence."""
+        return legible.text(" ".join(adaptive.summary(self.run.manifest, self.run.samples)))
 
     @cached_property
     def gate_rows(self) -> tuple[tuple[str, str, int, int], ...]:
