@@ -195,17 +195,17 @@ class Comparison:
 
     a: store.Run
     b: store.Run
-    made: analysis.Comparison
+    compared: analysis.Comparison
 
     def __repr__(self) -> str:
-        calls = [row.word for row in self.made.rows]
+        calls = [row.word for row in self.compared.rows]
         tally = ", ".join(f"{calls.count(word)} {word}" for word in dict.fromkeys(calls))
         return f"<{self.b.manifest.run_id} against {self.a.manifest.run_id}: {tally or 'nothing'}>"
 
     def _repr_html_(self) -> str:
         from swtch.report.notebook import comparison_html
 
-        return comparison_html(self.a, self.b, self.made)
+        return comparison_html(self.a, self.b, self.compared)
 
     def frame(self) -> pl.DataFrame:
         """One row per comparison, families first; ``ratio`` is B's cost over A's."""
@@ -225,7 +225,7 @@ class Comparison:
                     "p_adjusted": row.adjusted,
                     "called": row.word,
                 }
-                for row in self.made.rows
+                for row in self.compared.rows
             ]
         )
 

@@ -80,7 +80,7 @@ def test_a_control_is_judged_within_its_blocks_by_the_verdicts_rule() -> None:
     """A tenth faster in each block of a drift that hides it from who compares the groups."""
     (faster,) = twice((ramp(6), ramp(6, 1.1)))
     assert faster.differs and faster.decides
-    assert faster.ratio == findings.compare(faster.a, faster.b)
+    assert faster.ratio == findings.ratio_interval(faster.a, faster.b)
     assert faster.ratio.high == pytest.approx(1 / 1.1)
     assert faster.p == pytest.approx(2 / 2**6)
     (few,) = twice((ramp(5), ramp(5, 1.1)))

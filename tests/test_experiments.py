@@ -106,7 +106,7 @@ def test_a_quick_guest_leaves_models_out_and_says_so() -> None:
 
 
 def test_the_variation_of_runs_is_that_of_speeds() -> None:
-    metric = scenarios.EXPERIMENT.metrics[scenarios.RUN_CV].told
+    metric = scenarios.EXPERIMENT.metrics[scenarios.RUN_CV].of_sample
     assert metric is not None
     trial = scenario("A", "pthread")
     assert metric(scenario_sample(trial, cv=4.0)) == pytest.approx(4.0, rel=1e-4)

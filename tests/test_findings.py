@@ -16,11 +16,11 @@ from swtch.analysis.control import controls
 from swtch.analysis.findings import (
     UNITS,
     Place,
-    compare,
-    find,
+    finding_of,
     group,
     metrics,
     own_metrics,
+    ratio_interval,
 )
 from swtch.experiments import value
 from swtch.records import Engine, Model
@@ -106,7 +106,7 @@ def test_groups_keep_the_order_of_trials_and_those_without_samples() -> None:
         ("scenarios/B2/uthread", 2, 0),
         ("scenarios/C1/pthread", 0, 1),
     ]
-    empty = find(scene.groups()[0])
+    empty = finding_of(scene.groups()[0])
     assert (empty.n, empty.intervals, empty.dispersion, empty.gates) == (0, {}, {}, {})
 
 
@@ -121,7 +121,7 @@ def test_a_finding_is_of_good_samples_and_names_each_error_once() -> None:
     trial = scenario("A", "pthread")
     scene = Scene().scenario("A", "pthread", [80.0, 100.0, 125.0])
     scene.add(trial, [synthetic.failed(trial, error) for error in ("b", "a", "b")])
-    finding = find(scene.groups()[0])
+    finding = finding_of(scene.groups()[0])
     assert (finding.n, finding.failed, finding.errors) == (3, 3, ("b", "a"))
     assert finding.intervals["throughput_mops"].estimate == pytest.approx(100)
     assert finding.intervals["throughput_mops"].unit == "Mops/s"
@@ -147,7 +147,7 @@ def test_two_places_are_never_compared(other: dict[str, Engine]) -> None:
     scene = Scene().scenario("A", "pthread", where=VM).scenario("A", "pthread", where=other)
     a, b = scene.groups()
     with pytest.raises(ValueError, match=r"scenarios/A/pthread@6\.1-amd64 on vm 6\.1-amd64"):
-        compare(a, b)
+        ratio_interval(a, b)
 
 
 def test_blocks_both_have_are_compared_within() -> None:
@@ -158,7 +158,7 @@ def test_blocks_both_have_are_compared_within() -> None:
     base, fast = scene.groups()
     cut = replace(fast, good=fast.good[2:])
     for one in (fast, cut):
-        ratio = compare(one, base)
+        ratio = ratio_interval(one, base)
         assert ratio is not None
         assert ratio.n == len(one.good)
         assert 1.19 < ratio.low <= ratio.estimate <= ratio.high < 1.21
@@ -168,7 +168,7 @@ def test_blocks_with_nothing_in_common_are_compared_as_groups() -> None:
     scene = Scene().scenario("A", "pthread", 100.0).scenario("A", "uthread", 120.0)
     base, fast = scene.groups()
     moved = tuple(msgspec.structs.replace(s, block=s.block + 100) for s in fast.good)
-    ratio = compare(replace(fast, good=moved), base)
+    ratio = ratio_interval(replace(fast, good=moved), base)
     expected = effects.unpaired(fast.speeds(), base.speeds())
     assert expected is not None and ratio == expected.interval()
     assert ratio.n == 10
@@ -177,9 +177,9 @@ def test_blocks_with_nothing_in_common_are_compared_as_groups() -> None:
 def test_a_comparison_may_be_of_any_metric() -> None:
     scene = Scene().scenario("C1", "pthread").scenario("C2", "pthread", threads_of={"nvcsw": 50})
     a, b = scene.groups()
-    ratio = compare(a, b, "nvcsw")
+    ratio = ratio_interval(a, b, "nvcsw")
     assert ratio is not None and (ratio.estimate, ratio.method) == (2.0, "constant")
-    assert compare(a, b, "user_switches") is None
+    assert ratio_interval(a, b, "user_switches") is None
 
 
 def test_exact_is_compared_by_instructions() -> None:
@@ -187,7 +187,7 @@ def test_exact_is_compared_by_instructions() -> None:
     scene = Scene().scenario("A", "pthread", 100.0, where=where)
     scene.scenario("B2", "pthread", 150.0, where=where)
     a, b = scene.groups()
-    ratio = compare(b, a)
+    ratio = ratio_interval(b, a)
     assert ratio is not None and ratio.estimate == pytest.approx(1.5, rel=1e-6)
 
 

@@ -13,7 +13,7 @@ import synthetic
 from synthetic import scenario, scenario_sample
 
 from swtch.analysis import gates
-from swtch.analysis.findings import find, group
+from swtch.analysis.findings import finding_of, group
 from swtch.records import Engine, Model, Sample, Trial
 
 MODELS: tuple[Model, ...] = ("pthread", "kthread", "uthread", "coroutine", "ucontext")
@@ -310,7 +310,7 @@ def test_marks_are_counted_and_delete_nothing() -> None:
     made = [scenario_sample(trial), lost(trial), change(lost(trial), values={"majflt": 2})]
     numbered = [change(one, seq=seq, block=seq) for seq, one in enumerate(made)]
     (only,) = group([trial], numbered)
-    finding = find(only)
+    finding = finding_of(only)
     assert finding.n == 3
     assert finding.gates == {"counter": 2, "faults": 1}
     assert list(finding.gates) == ["counter", "faults"]

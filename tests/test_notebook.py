@@ -175,12 +175,12 @@ def test_text_of_a_run_is_no_markup(tmp_path: Path) -> None:
 
 def test_a_comparison_shows_itself() -> None:
     a, b = swtch.load(OLD), swtch.load(OLD)
-    made = b.compare(a)
-    frame = made.frame()
+    comparison = b.compare(a)
+    frame = comparison.frame()
     assert isinstance(frame, pl.DataFrame)
-    assert frame.height == len(made.made.rows)
-    assert "against" in repr(made)
-    html = made._repr_html_()
+    assert frame.height == len(comparison.compared.rows)
+    assert "against" in repr(comparison)
+    html = comparison._repr_html_()
     assert "against" in html and "<script" not in html
 
 

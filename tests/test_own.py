@@ -49,7 +49,7 @@ def trials(setting):
 
 
 def dearer(evidence):
-    pipe, futex = (evidence.one(NAME, "pthread", by=by) for by in ("pipe", "futex"))
+    pipe, futex = (evidence.group(NAME, "pthread", by=by) for by in ("pipe", "futex"))
     here = effect(pipe, futex, "each_ns") if pipe and futex else None
     if here is None:
         return missing("hand-overs by pipe and futex are needed")

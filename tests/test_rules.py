@@ -145,7 +145,7 @@ def judged(
     """The verdict of "B2 is faster than A", where the hypervisor took time in these blocks."""
 
     def check(evidence: Evidence) -> Ruling:
-        one, other = (evidence.one("scenarios", "pthread", scenario=case) for case in ("A", "B2"))
+        one, other = (evidence.group("scenarios", "pthread", scenario=case) for case in ("A", "B2"))
         if one is None or other is None:
             return missing("both")
         made = findings.effect(other, one)

@@ -33,8 +33,8 @@ def compares(case: str, threshold: float) -> Callable[[Evidence], Ruling]:
         # Whether there is any at all is asked of all of them, as real claims do.
         if not evidence.of("scenarios", "uthread"):
             return missing("no uthread")
-        a = evidence.one("scenarios", "uthread", scenario=case)
-        b = evidence.one("scenarios", "pthread", scenario=case)
+        a = evidence.group("scenarios", "uthread", scenario=case)
+        b = evidence.group("scenarios", "pthread", scenario=case)
         effect = findings.effect(a, b) if a and b else None
         return evidence.above(effect, threshold) if effect else missing("no samples")
 

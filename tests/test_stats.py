@@ -29,7 +29,7 @@ quick = settings(max_examples=50, deadline=None)
 def test_the_level_is_the_binomials(n: int) -> None:
     """Each value is above the median with probability 1/2, whatever its law."""
     values = [float(2 * i) for i in range(n)]
-    here = stats.interval(values, "ms")
+    here = stats.median_interval(values, "ms")
     assert here is not None
     # The interval misses when fewer values than these lie below the median, or above it.
     below = sum(value <= here.low for value in values)
@@ -49,7 +49,7 @@ def test_it_is_the_narrowest_that_reaches_the_level(n: int) -> None:
 
 @pytest.mark.parametrize(("n", "level"), [(1, 0.0), (2, 0.5), (4, 0.875), (5, 0.9375)])
 def test_too_few_give_their_range_at_its_own_level(n: int, level: float) -> None:
-    here = stats.interval([1.0, 2.0, 4.0, 8.0, 16.0][:n], "ms")
+    here = stats.median_interval([1.0, 2.0, 4.0, 8.0, 16.0][:n], "ms")
     assert here is not None
     assert (here.method, here.level, here.n) == ("too few", level, n)
     assert (here.low, here.high) == (1.0, 2.0 ** (n - 1))
@@ -58,7 +58,7 @@ def test_too_few_give_their_range_at_its_own_level(n: int, level: float) -> None
 
 def test_as_many_values_are_needed_as_blocks_for_a_verdict() -> None:
     assert stats.LEAST == effects.LEAST == 6
-    here = stats.interval([1.0, 2.0, 4.0, 8.0, 16.0, 32.0], "ms")
+    here = stats.median_interval([1.0, 2.0, 4.0, 8.0, 16.0, 32.0], "ms")
     assert here is not None
     assert (here.method, here.level, here.low, here.high) == ("order", 0.96875, 1.0, 32.0)
 
@@ -70,7 +70,7 @@ def test_every_sample_of_a_small_law_is_covered_as_stated(n: int) -> None:
     law, median = [1.0, 2.0, 30.0, 400.0], 16.0
     held = 0
     for sample in itertools.product(law, repeat=n):
-        here = stats.interval(sample, "ms")
+        here = stats.median_interval(sample, "ms")
         assert here is not None
         held += here.low <= median <= here.high
     # A sample all of one value is a point, and misses as it would otherwise.
@@ -83,7 +83,7 @@ def test_every_sample_of_a_small_law_is_covered_as_stated(n: int) -> None:
 @quick
 @given(values=ANY)
 def test_an_interval_contains_its_estimate_among_the_values(values: list[float]) -> None:
-    here = stats.interval(values, "ms")
+    here = stats.median_interval(values, "ms")
     assert here is not None
     assert here.estimate == statistics.median(values)
     assert here.low <= here.estimate <= here.high
@@ -95,7 +95,7 @@ def test_an_interval_contains_its_estimate_among_the_values(values: list[float])
 @given(values=ANY, data=st.data())
 def test_the_order_of_the_values_changes_nothing(values: list[float], data: st.DataObject) -> None:
     other = data.draw(st.permutations(values))
-    assert stats.interval(values, "ms") == stats.interval(other, "ms")
+    assert stats.median_interval(values, "ms") == stats.median_interval(other, "ms")
 
 
 @quick
@@ -103,7 +103,7 @@ def test_the_order_of_the_values_changes_nothing(values: list[float], data: st.D
 def test_another_unit_gives_the_same_interval(values: list[float], power: int) -> None:
     """By powers of two, which floats multiply exactly."""
     factor = 2.0**power
-    one, other = (stats.interval([v * f for v in values], "a") for f in (1.0, factor))
+    one, other = (stats.median_interval([v * f for v in values], "a") for f in (1.0, factor))
     assert one is not None and other is not None
     assert (other.method, other.level) == (one.method, one.level)
     assert (other.low, other.high) == (one.low * factor, one.high * factor)
@@ -112,14 +112,14 @@ def test_another_unit_gives_the_same_interval(values: list[float], power: int) -
 @quick
 @given(value=NUMBERS, n=st.integers(2, 20))
 def test_constant_data_is_its_value(value: float, n: int) -> None:
-    here = stats.interval([value] * n, "ms")
+    here = stats.median_interval([value] * n, "ms")
     assert here is not None
     assert (here.estimate, here.low, here.high) == (value, value, value)
     assert (here.method, here.n) == ("constant", n)
 
 
 def test_one_value_is_not_constant() -> None:
-    here = stats.interval([5.0], "ms")
+    here = stats.median_interval([5.0], "ms")
     assert here is not None
     assert (here.estimate, here.low, here.high, here.n) == (5, 5, 5, 1)
     assert (here.method, here.level) == ("too few", 0.0)
@@ -127,18 +127,21 @@ def test_one_value_is_not_constant() -> None:
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 def test_what_is_not_finite_has_no_interval(bad: float) -> None:
-    assert stats.interval([1.0] * 6 + [bad], "ms") is None
+    assert stats.median_interval([1.0] * 6 + [bad], "ms") is None
 
 
 def test_no_values_are_no_interval() -> None:
-    assert stats.interval([], "ms") is None
+    assert stats.median_interval([], "ms") is None
     assert stats.dispersion([]) == {}
 
 
 def test_an_outlier_moves_one_limit_of_few_and_none_of_many() -> None:
     for n, moved in ((6, True), (10, False)):
         calm = [100.0 + i for i in range(n)]
-        one, other = stats.interval(calm, "ns"), stats.interval([*calm[:-1], 1e6], "ns")
+        one, other = (
+            stats.median_interval(calm, "ns"),
+            stats.median_interval([*calm[:-1], 1e6], "ns"),
+        )
         assert one is not None and other is not None
         assert other.estimate == one.estimate and other.low == one.low
         assert (other.high != one.high) == moved

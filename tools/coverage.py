@@ -222,7 +222,7 @@ def by_t(a: Sequence[float], b: Sequence[float]) -> Limits:
 
 def by_signs(a: Sequence[float], b: Sequence[float]) -> Limits:
     """The sign test's: the order-statistic interval of the median ratio."""
-    made = stats.interval([x / y for x, y in zip(a, b, strict=True)], "x")
+    made = stats.median_interval([x / y for x, y in zip(a, b, strict=True)], "x")
     assert made is not None
     return made.low, made.high
 

@@ -143,7 +143,7 @@ def metrics(sample: Sample) -> dict[str, float]:
     if sample.values.get("switches") is not None and not sample_has_kernel_counts(sample):
         values["user_switches"] = sample.values["switches"]
     for name, metric in own_metrics(sample.experiment).items():
-        value = metric.told(sample) if metric.told else metric.of(sample.values)
+        value = metric.of_sample(sample) if metric.of_sample else metric.of(sample.values)
         if value is not None:
             values[name] = value
     return values
@@ -179,7 +179,7 @@ def group(trials: Iterable[Trial], samples: Sequence[Sample]) -> tuple[Group, ..
     )
 
 
-def find(one: Group) -> Finding:
+def finding_of(one: Group) -> Finding:
     """The finding of one trial."""
     intervals: dict[str, Interval] = {}
     dispersion: dict[str, dict[str, float]] = {}
@@ -188,7 +188,7 @@ def find(one: Group) -> Finding:
     computed = [metrics(sample) for sample in one.good]
     for metric, unit in {**UNITS, **own}.items():
         values = [of[metric] for of in computed if metric in of]
-        made = stats.interval(values, unit)
+        made = stats.median_interval(values, unit)
         if made is not None:
             intervals[metric] = made
             dispersion[metric] = stats.dispersion(values)
@@ -219,7 +219,7 @@ def effect(a: Group, b: Group, metric: str = "") -> Effect | None:
     return effects.unpaired(list(left.values()), list(right.values()))
 
 
-def compare(a: Group, b: Group, metric: str = "") -> Interval | None:
+def ratio_interval(a: Group, b: Group, metric: str = "") -> Interval | None:
     """`effect` with its interval, for figures and tables."""
     made = effect(a, b, metric)
     return made.interval() if made else None

@@ -55,7 +55,7 @@ def order_cut(n: int, level: float = LEVEL) -> tuple[int, float]:
     return effects.cut([math.comb(n, k) for k in range(n + 1)], level)
 
 
-def interval(values: Sequence[float], unit: str) -> Interval | None:
+def median_interval(values: Sequence[float], unit: str) -> Interval | None:
     """The median of `values` with its interval; None of none, or where one is not finite."""
     if not values or not all(map(math.isfinite, values)):
         return None

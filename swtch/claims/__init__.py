@@ -77,9 +77,9 @@ class Evidence:
             and all(group.trial.factors.get(name) == value for name, value in factors.items())
         ]
 
-    def one(self, experiment: str, model: Model, **factors: object) -> Group | None:
-        found = self.of(experiment, model, **factors)
-        return found[0] if found else None
+    def group(self, experiment: str, model: Model, **factors: object) -> Group | None:
+        groups = self.of(experiment, model, **factors)
+        return groups[0] if groups else None
 
     # ---- the rule: the whole interval on one side of a bound, or between two ----
 

@@ -36,7 +36,7 @@ FEW = INTERVENTIONS / 10
 
 
 def _scenario(evidence: Evidence, model: Model, case: str) -> Group | None:
-    return evidence.one("scenarios", model, scenario=case)
+    return evidence.group("scenarios", model, scenario=case)
 
 
 def _each(evidence: Evidence, cases: str) -> dict[str, Group]:
@@ -66,7 +66,9 @@ def _no_voluntary(evidence: Evidence) -> Ruling:
     groups = _each(evidence, "A B1 B2")
     counts = {name: group.values("nvcsw") for name, group in groups.items()}
     rulings = {
-        name: rules.of_counts(values, values.count(0), "", stats.interval(values, "switches"), 0)
+        name: rules.of_counts(
+            values, values.count(0), "", stats.median_interval(values, "switches"), 0
+        )
         for name, values in counts.items()
         if values
     }
@@ -94,7 +96,7 @@ def _counter_exact(evidence: Evidence) -> Ruling:
         return missing("no scenario samples in this run")
     values = [sample.values["counter"] for sample in samples]
     wrong = [s for s in samples if s.values["counter"] != s.values["expected"]]
-    here = stats.interval(values, "increments")
+    here = stats.median_interval(values, "increments")
     models = ", ".join(dict.fromkeys(sample.model for sample in samples))
     if not wrong:
         return Ruling("holds", f"in all {len(samples)} invocations: {models}", here)
@@ -284,7 +286,7 @@ def _round_robin(evidence: Evidence) -> Ruling:
         return missing("no round-robin samples of coroutine-gantt in this run")
     samples = [sample for group in groups for sample in group.good]
     wrong = [s for s in samples if [slot["task"] for slot in s.detail["slots"]] != list(SLOTS)]
-    here = stats.interval([len(s.detail["slots"]) for s in samples], "slots")
+    here = stats.median_interval([len(s.detail["slots"]) for s in samples], "slots")
     if wrong:
         return Ruling("differs", f"another order in {len(wrong)} invocations", here)
     models = " and ".join(dict.fromkeys(group.trial.model for group in groups))

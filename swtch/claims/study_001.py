@@ -55,7 +55,7 @@ MODES = ("normal", "yield")
 
 
 def _arm(evidence: Evidence, experiment: str, case: str, arm: Arm) -> Group | None:
-    return evidence.one(experiment, arm.model, case=case, arm=arm.name)
+    return evidence.group(experiment, arm.model, case=case, arm=arm.name)
 
 
 def _ratio(a: Group | None, b: Group | None, metric: str = "") -> Effect | None:
@@ -178,7 +178,7 @@ def _no_switches(evidence: Evidence) -> Ruling:
 
 def _switches(group: Group, wanted: int) -> Ruling:
     voluntary, involuntary = group.values("nvcsw"), group.values("nivcsw")
-    here = stats.interval(voluntary, "switches")
+    here = stats.median_interval(voluntary, "switches")
     if here is None or len(involuntary) != len(voluntary):
         return missing("switches were not counted")
     pairs = list(zip(voluntary, involuntary, strict=True))
@@ -197,7 +197,7 @@ def _no_user_time(evidence: Evidence) -> Ruling:
         return missing(NO_KTHREAD, HOW_KTHREAD)
     unit = evidence.place.unit("ms")
     values = _user_time(groups)
-    here = stats.interval(values, unit)
+    here = stats.median_interval(values, unit)
     if here is None:
         return missing("user time was not counted")
     right = values.count(0)
@@ -361,7 +361,7 @@ def _coroutines_fastest(evidence: Evidence) -> Ruling:
 
 def _invisible(evidence: Evidence) -> Ruling:
     groups = {
-        model: evidence.one(coroutine.NAME, model, case="yield", counter="own")
+        model: evidence.group(coroutine.NAME, model, case="yield", counter="own")
         for model in coroutine.MODELS
     }
     rulings: dict[str, Ruling] = {}

@@ -199,7 +199,9 @@ def _every_worker_once(evidence: Evidence) -> Ruling:
         if int(str(chain.trial.factors["workers"])) < 2:
             continue
         us = int(str(chain.trial.factors["interval_us"]))
-        own = evidence.one(preemption.NAME, "uthread", source="worker", interval_us=us, work="loop")
+        own = evidence.group(
+            preemption.NAME, "uthread", source="worker", interval_us=us, work="loop"
+        )
         here = (
             effect(chain, own, "delivered_least")
             if own
@@ -226,13 +228,13 @@ def _in_time(one: Group, metric: str) -> str:
 def _wakes_in_time(evidence: Evidence) -> Ruling:
     """Main's wait beside one loop a worker, from the moments that were meant; how long a queue
     is with more is the policy's."""
-    one = evidence.one(starvation.NAME, "uthread", part="main", preempt=True, loops=1)
+    one = evidence.group(starvation.NAME, "uthread", part="main", preempt=True, loops=1)
     unit = evidence.place.unit("ms")
     here = effects.level(one.values(_in_time(one, "intended_late_p99")), unit) if one else None
     if one is None or here is None:
         return missing("a uthread that sleeps beside endless loops is needed, with ticks")
     why = f"p99 of main's delays beside an endless loop a worker, to be below {NOTICED_MS:g}"
-    without = evidence.one(starvation.NAME, "uthread", part="main", preempt=False)
+    without = evidence.group(starvation.NAME, "uthread", part="main", preempt=False)
     beside = (
         effects.level(without.values(_in_time(without, "intended_late_p99")), unit)
         if without
@@ -270,14 +272,14 @@ def _leaves_neighbours(evidence: Evidence) -> Ruling:
 def _no_spinning(evidence: Evidence) -> Ruling:
     """CPU time that a hand-over took beyond the owner's work, in turns of one tick."""
     factors = {"mode": "handover", "place": "same"}
-    mutex = evidence.one(locks.NAME, "uthread", lock="mutex", **factors)
+    mutex = evidence.group(locks.NAME, "uthread", lock="mutex", **factors)
     if mutex is None:
         return missing("a uthread that waits for a mutex on its owner's worker is needed")
     here = effects.level(mutex.values("waste_ticks"), "ticks")
     if here is None:
         return missing("the samples do not say what the hand-over took")
     why = "CPU time of a hand-over beyond the owner's work, in turns of one tick"
-    naive = evidence.one(locks.NAME, "uthread", lock="naive", **factors)
+    naive = evidence.group(locks.NAME, "uthread", lock="naive", **factors)
     beside = effects.level(naive.values("waste_ticks"), "ticks") if naive else None
     if beside is not None:
         why += f"; a loop around an exchange spends {beside.estimate:.2g}"

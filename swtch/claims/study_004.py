@@ -46,7 +46,7 @@ def _cost(group: Group) -> str:
 
 def _dearer_than_its_calls(evidence: Evidence) -> Ruling:
     """Within each invocation: a switch with its calls over the calls alone."""
-    group = evidence.one(direct_cost.NAME, "process", way="pipe")
+    group = evidence.group(direct_cost.NAME, "process", way="pipe")
     if group is None:
         return missing("processes that pass a token over pipes are needed")
     unit = "instructions" if group.place.counting else "us"
@@ -64,16 +64,16 @@ def _dearer_than_its_calls(evidence: Evidence) -> Ruling:
 
 
 def _slower_in_user_space(evidence: Evidence) -> Ruling:
-    user = evidence.one(direct_cost.NAME, "uthread", way="locks")
-    kernel = evidence.one(direct_cost.NAME, "process", way="pipe")
+    user = evidence.group(direct_cost.NAME, "uthread", way="locks")
+    kernel = evidence.group(direct_cost.NAME, "process", way="pipe")
     if user is None or kernel is None:
         return missing("uthreads with locks and processes over pipes are needed")
     here = effect(user, kernel, _cost(user))
     if here is None:
         return missing("no comparable samples")
     why = "a uthread's switch with locks over that of processes with pipes"
-    asked = evidence.one(direct_cost.NAME, "ucontext", way="yield")
-    spared = evidence.one(direct_cost.NAME, "coroutine", way="yield")
+    asked = evidence.group(direct_cost.NAME, "ucontext", way="yield")
+    spared = evidence.group(direct_cost.NAME, "coroutine", way="yield")
     if asked and spared and (ratio := effect(asked, spared, _cost(asked))):
         why += (
             "; the study's library switches by swapcontext, which asks the kernel twice: that"

@@ -133,7 +133,7 @@ def less(quick: str, guest: str = "") -> Callable[[Setting], str]:
 class Metric:
     """A number computed from one sample's values; None where they do not have it.
 
-    ``told`` takes the place of ``of`` where the threads, too, are needed for it. ``source``
+    ``of_sample`` takes the place of ``of`` where the threads, too, are needed for it. ``source``
     names the value where it is that alone, times ``scale``.
     """
 
@@ -141,7 +141,7 @@ class Metric:
     source: str = ""
     scale: float = 1.0
     of: Callable[[Mapping[str, float | int]], float | None] = lambda _: None
-    told: Callable[[Sample], float | None] | None = None
+    of_sample: Callable[[Sample], float | None] | None = None
 
 
 def value(name: str, unit: str, scale: float = 1.0) -> Metric:

@@ -294,7 +294,7 @@ def _total_ms(field: str) -> Metric:
         counts = _usage(sample, field)
         return sum(counts) / 1e6 if counts else None
 
-    return Metric(unit="ms", told=told)
+    return Metric(unit="ms", of_sample=told)
 
 
 def _efficiency(sample: Sample) -> float | None:
@@ -359,14 +359,14 @@ METRICS: Final[Mapping[str, Metric]] = {
     "user_ms": _total_ms("utime_ns"),
     "system_ms": _total_ms("stime_ns"),
     "cpu_ms": _total_ms("cpu_ns"),
-    "cpu_efficiency": Metric(unit="%", told=_efficiency),
-    "runtime_ms": Metric(unit="ms a thread", told=_runtime_ms),
-    "mops_by_runtimes": Metric(unit="Mops/s", told=_mops_by_runtimes),
-    "thread_cpu_ms": Metric(unit="ms a thread", told=_thread_cpu_ms),
-    "voluntary_per_million": Metric(unit="switches", told=_voluntary_for_a_million),
-    "logical_switches": Metric(unit="switches", told=_logical),
-    "os_switches": Metric(unit="switches", told=_os_switches),
-    "os_share": Metric(unit="% of the yields", told=_os_share),
+    "cpu_efficiency": Metric(unit="%", of_sample=_efficiency),
+    "runtime_ms": Metric(unit="ms a thread", of_sample=_runtime_ms),
+    "mops_by_runtimes": Metric(unit="Mops/s", of_sample=_mops_by_runtimes),
+    "thread_cpu_ms": Metric(unit="ms a thread", of_sample=_thread_cpu_ms),
+    "voluntary_per_million": Metric(unit="switches", of_sample=_voluntary_for_a_million),
+    "logical_switches": Metric(unit="switches", of_sample=_logical),
+    "os_switches": Metric(unit="switches", of_sample=_os_switches),
+    "os_share": Metric(unit="% of the yields", of_sample=_os_share),
     "op_p50_ns": value("op_p50_ns", "ns"),
     "op_p99_ns": value("op_p99_ns", "ns"),
     "pause_p50_us": value("pause_p50_ns", "us", 1e-3),

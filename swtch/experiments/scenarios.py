@@ -261,6 +261,6 @@ EXPERIMENT = Experiment(
     trials=trials,
     published=_published(),
     main=_main_metric,
-    metrics={RUN_CV: Metric(unit="%", told=_run_cv)},
+    metrics={RUN_CV: Metric(unit="%", of_sample=_run_cv)},
     shortened=shortened,
 )

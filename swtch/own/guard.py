@@ -208,8 +208,10 @@ def _metric(of: str, name: str, metric: Metric, where: Where) -> Metric:
         return value
 
     values: Callable[[Mapping[str, float | int]], float | None] = guarded(metric.of)
-    told: Callable[[Sample], float | None] | None = guarded(metric.told) if metric.told else None
-    return replace(metric, of=values, told=told)
+    of_sample: Callable[[Sample], float | None] | None = (
+        guarded(metric.of_sample) if metric.of_sample else None
+    )
+    return replace(metric, of=values, of_sample=of_sample)
 
 
 # ---- a claim ----

@@ -323,7 +323,7 @@ def _outline(one: Experiment, program: Sequence[str]) -> Outline:
     simple = {
         name: MetricOutline(unit=metric.unit, value=metric.source, scale=metric.scale)
         for name, metric in one.metrics.items()
-        if metric.source and metric.told is None
+        if metric.source and metric.of_sample is None
     }
     return Outline(
         name=one.name,

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from rich.console import RenderableType
 
 from swtch.analysis import stats
-from swtch.analysis.findings import Group, Place, compare
+from swtch.analysis.findings import Group, Place, ratio_interval
 from swtch.records import Finding, Interval, Trial
 from swtch.report import shapes
 from swtch.report.charts import COLOURS, Figure, figure, place_suffix
@@ -73,14 +73,14 @@ def ratio(a: Group | None, b: Group | None, metric: str) -> Interval | None:
     """How many times b's median a's is; None where either was not measured."""
     if a is None or b is None or not a.good or not b.good:
         return None
-    return compare(a, b, at(metric, a.place))
+    return ratio_interval(a, b, at(metric, a.place))
 
 
 def interval(group: Group | None, metric: str, unit: str = "{unit}") -> Interval | None:
     """The group's median; None where it was not measured."""
     if group is None:
         return None
-    return stats.interval(group.values(at(metric, group.place)), at(unit, group.place))
+    return stats.median_interval(group.values(at(metric, group.place)), at(unit, group.place))
 
 
 def told(made: Interval, unit: str | None = None) -> str:

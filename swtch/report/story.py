@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from swtch import claims, fidelity, spending, store
 from swtch.analysis import adaptive, changes, effects, gates, main_metric
 from swtch.analysis.control import Control, Rate, controls, rate
-from swtch.analysis.findings import Group, Place, compare, find, group
+from swtch.analysis.findings import Group, Place, finding_of, group, ratio_interval
 from swtch.claims.contradictions import judged
 from swtch.experiments import Experiment, get
 from swtch.records import Engine, Finding, Interval, Trial, Verdict, VerdictName
@@ -262,7 +262,7 @@ def tell(path: Path) -> Story:
     return Story(
         run=run,
         groups=groups,
-        findings=tuple(find(one) for one in groups),
+        findings=tuple(finding_of(one) for one in groups),
         controls=controls(groups, spending.level(run.manifest)),
         verdicts=claims.judge(groups, run.manifest.experiments, spending.level(run.manifest)),
     )
@@ -385,7 +385,7 @@ def _ratio_sentence(groups: Sequence[Group]) -> list[str]:
     base, single = _scenario(groups, "pthread", "A"), _scenario(groups, "pthread", "B2")
     if base is None or single is None:
         return []
-    ratio = compare(single, base)
+    ratio = ratio_interval(single, base)
     used = base.trial.factors.get("cpus_used")
     if ratio is None or used == 1:
         return []
@@ -401,7 +401,7 @@ def _fastest_sentence(groups: Sequence[Group]) -> list[str]:
     uthread = _scenario(groups, "uthread", "B2")
     if pthread is None or uthread is None:
         return []
-    ratio = compare(uthread, pthread)
+    ratio = ratio_interval(uthread, pthread)
     if ratio is None:
         return []
     said = (
@@ -416,7 +416,7 @@ def _kthread_sentence(groups: Sequence[Group]) -> list[str]:
     for place in places:
         own = [group for group in groups if group.place == place]
         kthread, pthread = _scenario(own, "kthread", "B2"), _scenario(own, "pthread", "B2")
-        ratio = compare(kthread, pthread) if kthread and pthread else None
+        ratio = ratio_interval(kthread, pthread) if kthread and pthread else None
         if ratio is not None:
             said = (
                 "Kernel threads that yield on one CPU (B2) get through"

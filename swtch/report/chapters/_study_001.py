@@ -15,7 +15,7 @@ from typing import Any
 
 from rich.console import RenderableType
 
-from swtch.analysis.findings import Group, Place, compare
+from swtch.analysis.findings import Group, Place, ratio_interval
 from swtch.experiments import Experiment, get
 from swtch.records import Finding, Trial
 from swtch.report import shapes
@@ -145,7 +145,7 @@ def ratios(
         under = bases.get(one.trial.factors["case"])
         if under is None or under is one:
             continue
-        made = compare(one, under)
+        made = ratio_interval(one, under)
         if made is not None and made.low > 0:
             trial = one.trial
             more = {"panel": mode_of(trial), "case": arm_of(trial), "series": trial.model}

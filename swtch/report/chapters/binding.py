@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from rich.console import RenderableType
 
-from swtch.analysis.findings import Place, compare
+from swtch.analysis.findings import Place, ratio_interval
 from swtch.experiments import binding, scenarios
 from swtch.experiments.binding import NAME
 from swtch.report.chapters import _study_001 as shared
@@ -81,7 +81,7 @@ def _measured_rows(story: Story) -> list[Row]:
         for cpus in binding.CPUS[1:]:
             more = shared.good(groups, "pthread", mode="normal", cpus_asked=cpus)
             if one is not None and more is not None:
-                made = spread(compare(more, one))
+                made = spread(ratio_interval(more, one))
                 rows.append(Row((f"here, {place}", "binding, normal", str(cpus), made)))
         rows += _scenario_rows(story, place)
     return [Row(row.cells, first=index == 0) for index, row in enumerate(rows)]
@@ -96,7 +96,7 @@ def _scenario_rows(story: Story, place: Place) -> list[Row]:
     }
     if not {"A", "B2"} <= found.keys():
         return []
-    made = spread(compare(found["A"], found["B2"]))
+    made = spread(ratio_interval(found["A"], found["B2"]))
     cpus = str(found["A"].trial.factors["cpus_used"])
     return [Row((f"here, {place}", "scenarios, A over B2", cpus, made))]
 

@@ -24,7 +24,7 @@ PERCENT = "of 100"
 def share(group: Group) -> Interval | None:
     """Of a hundred yields, how many were switches."""
     found = (switched(group.trial, sample) for sample in group.good)
-    return stats.interval([100 * one for one in found if one is not None], PERCENT)
+    return stats.median_interval([100 * one for one in found if one is not None], PERCENT)
 
 
 def place_of(group: Group) -> str:

@@ -49,7 +49,7 @@ def slope_of(story: Story, place: Place) -> dict[tuple[str, str], Interval]:
     found: dict[tuple[str, str], Interval] = {}
     for case, by_n in by_case.items():
         if len(by_n) > 1:
-            made = stats.interval(slopes(by_n, f"added_{unit}"), unit)
+            made = stats.median_interval(slopes(by_n, f"added_{unit}"), unit)
             if made is not None:
                 found[case] = made
     return found
@@ -72,7 +72,7 @@ def _over_n(story: Story, place: Place) -> Figure | None:
                 ("indirect", group.values(f"indirect_{unit}")),
                 ("lost by the task", group.values(f"share_{unit}")),
             ):
-                made = stats.interval(values, unit)
+                made = stats.median_interval(values, unit)
                 if made is not None:
                     rows.append(shapes.of_interval(made, task=task, x=n, series=series))
         break

@@ -70,7 +70,7 @@ def _n(one: Group | Finding) -> int:
 
 
 def _row(values: Sequence[float], unit: str, **more: Any) -> list[dict[str, Any]]:
-    made = stats.interval(values, unit)
+    made = stats.median_interval(values, unit)
     return [shapes.of_interval(made, **more)] if made is not None else []
 
 

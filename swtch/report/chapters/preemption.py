@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.console import RenderableType
 
-from swtch.analysis.findings import Group, Place, compare
+from swtch.analysis.findings import Group, Place, ratio_interval
 from swtch.experiments.preemption import NAME
 from swtch.records import Finding, Interval, Trial
 from swtch.report import shapes
@@ -74,7 +74,7 @@ def over_timer(story: Story, place: Place) -> dict[str, Interval]:
         base = timers.get(interval_us(one.trial))
         if one.trial.factors["kind"] != "ticks" or base is None:
             continue
-        ratio = compare(one, base, in_unit(place, "gap_low"))
+        ratio = ratio_interval(one, base, in_unit(place, "gap_low"))
         if ratio is not None:
             found[one.trial.id] = ratio
     return found

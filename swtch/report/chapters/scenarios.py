@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import RenderableType
 
 from swtch.analysis import stats
-from swtch.analysis.findings import Place, compare, metrics
+from swtch.analysis.findings import Place, metrics, ratio_interval
 from swtch.experiments.scenarios import EXPERIMENT, RUN_CV
 from swtch.records import Finding
 from swtch.report import shapes
@@ -136,7 +136,7 @@ def _ratios(story: Story, place: Place) -> Figure | None:
         case = one.trial.factors["scenario"]
         if one.trial.model == "pthread" or case not in base:
             continue
-        ratio = compare(one, base[case])
+        ratio = ratio_interval(one, base[case])
         if ratio is not None:
             rows.append(
                 {

@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.console import RenderableType
 
-from swtch.analysis.findings import Group, Place, compare
+from swtch.analysis.findings import Group, Place, ratio_interval
 from swtch.experiments.uthread_scaling import EXPERIMENT, NAME, STUDY
 from swtch.records import Finding, Interval
 from swtch.report import shapes
@@ -54,7 +54,7 @@ def over_alone(
         base = alone.get(_case(one))
         if one.trial.factors["kind"] == "alone" or base is None:
             continue
-        ratio = compare(one, base, metric)
+        ratio = ratio_interval(one, base, metric)
         if ratio is not None:
             found.setdefault(_case(one), {})[one.trial.model] = ratio
     return found
