@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 import math
+from itertools import pairwise
 from pathlib import Path
 
 import made_004
@@ -20,7 +21,8 @@ from swtch.analysis import effects, gates
 from swtch.analysis.findings import Place
 from swtch.claims import Claim, Evidence
 from swtch.records import Engine, Interval, Kind, Spending, Trial, Verdict, VerdictName
-from swtch.report import standing, switchcost, verdicts
+from swtch.report import shapes, standing, switchcost, verdicts
+from swtch.report.charts import WIDTH
 from swtch.report.story import Story, tell
 from swtch.report.story import spread as spread_text
 
@@ -190,6 +192,16 @@ def test_what_is_no_interval_does_not_look_like_one(tmp_path: Path) -> None:
     assert "too few" not in drawn.caption
 
 
+def test_labels_that_would_touch_are_left_out() -> None:
+    sizes = [*(1 << power for power in range(12)), 192, 1536]
+    kept = shapes.apart(sizes, sizes)
+    assert kept[0] == 1 and len(kept) >= 6
+    at = [math.log(tick) / math.log(2048) * WIDTH for tick in kept]
+    for (a, x), (b, y) in pairwise(zip(kept, at, strict=True)):
+        assert y - x >= (len(f"{a:,}") + len(f"{b:,}")) / 2 * shapes.LETTER
+    assert shapes.apart([5], [5]) == [5]
+
+
 # ---- how the claims stand ----
 
 
@@ -254,6 +266,12 @@ def test_a_verdict_that_turns_on_gated_samples_is_marked(monkeypatch: pytest.Mon
     (found,) = claims.judge(scene.groups(), ("scenarios",))
     assert found.verdict == "holds"
     assert standing.turns_on_gates(found) and standing.marked(found) == "holds*"
+    few = msgspec.structs.replace(
+        found, verdict="cannot tell", why="Without the 3 samples that a gate marked: cannot tell"
+    )
+    assert not standing.turns_on_gates(few), "too little either way is no mark"
+    turned = msgspec.structs.replace(few, why="Without the 3 samples that a gate marked: differs")
+    assert standing.turns_on_gates(turned)
     (clean,) = claims.judge(Scene().add(one, quiet * 2).groups(), ("scenarios",))
     assert standing.marked(clean) == "holds"
 

@@ -43,7 +43,6 @@ def run_html(story: Story) -> str:
     if not run.complete:
         parts.append(_line(f"Not complete; to continue it: swtch run --resume {run.path}"))
     if story.verdicts:
-        tally = ", ".join(f"{count} {name}" for name, count in story.counts.items())
         rows = (
             (
                 verdict.claim,
@@ -56,7 +55,7 @@ def run_html(story: Story) -> str:
             for verdict in story.verdicts
         )
         heads = ("claim", "what it says", "published", "here", "where", "verdict")
-        parts += [_line(f"Claims: {tally}.", strong=True), _table(heads, rows, 3)]
+        parts += [_line(f"Claims: {story.headline}", strong=True), _table(heads, rows, 3)]
     parts += [_line("Measured here", strong=True), _findings(story)]
     parts += _figures(story)
     parts += [_line(error) for error in story.errors]

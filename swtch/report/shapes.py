@@ -14,7 +14,7 @@ from typing import Any
 from rich.console import RenderableType
 
 from swtch.records import Interval
-from swtch.report.charts import COLOURS, INK, WIDTH, data
+from swtch.report.charts import APART, COLOURS, INK, WIDTH, data
 from swtch.report.tables import Table
 
 Rows = list[dict[str, Any]]
@@ -22,6 +22,8 @@ Rows = list[dict[str, Any]]
 # A reader's font may be wider than the one the picture was laid out with: by so many
 # units a character.
 WIDER = 2
+# A letter of an axis in a wide font.
+LETTER = 8
 # Curves of values within a factor of so much look flat.
 FLAT = 4
 # From so many on, rows of a case stand closer.
@@ -88,6 +90,24 @@ def log_ticks(low: float, high: float) -> list[float]:
     return found[:: -(-len(found) // MOST_TICKS)]
 
 
+def apart(ticks: Sequence[float], values: Sequence[float]) -> list[float]:
+    """Those of the ticks of a logarithmic axis, WIDTH wide, whose labels do not touch.
+
+    Vega's own way to leave labels out goes by the letters of another font than the reader's.
+    """
+    low, high = min(values), max(values)
+    scale = WIDTH / math.log(high / low) if high > low else 0.0
+    kept: list[float] = []
+    end = -math.inf
+    for tick in sorted(ticks):
+        half = len(f"{tick:,.10g}") * LETTER / 2
+        middle = math.log(tick / low) * scale
+        if middle - half >= end + APART:
+            kept.append(tick)
+            end = middle + half
+    return kept
+
+
 def log_axis(rows: Rows, least: float = 1, most_ticks: int = MOST_TICKS) -> tuple[Any, Any]:
     """The scale and the axis for what is positive, as far as the rows reach.
 
@@ -112,6 +132,18 @@ def _slots(rows: Rows) -> int:
         for index, row in enumerate(own):
             row["slot"] = index - (len(own) - 1) / 2
     return max(map(len, of.values()), default=1)
+
+
+def _by_certainty(rows: Rows) -> list[tuple[Rows, dict[str, Any], bool]]:
+    """The rows with intervals and those without, each with its bar and whether dots are full:
+    what is no interval does not look like one."""
+    sure = [row for row in rows if not row.get("few")]
+    few = [row for row in rows if row.get("few")]
+    looks: list[tuple[Rows, dict[str, Any], bool]] = [
+        (sure, {"strokeWidth": 3}, True),
+        (few, {"strokeWidth": 2, "strokeDash": [2, 2]}, False),
+    ]
+    return [look for look in looks if look[0]]
 
 
 def forest(
@@ -160,23 +192,15 @@ def forest(
         layers.append(
             alt.Chart(data([{"at": line}])).mark_rule(color=INK, opacity=0.6).encode(x="at:Q")
         )
-    few = [row for row in rows if row.get("few")]
-    sure = [row for row in rows if not row.get("few")]
-    # What is no interval does not look like one.
-    for some, bar, dot in (
-        (sure, {"strokeWidth": 3}, {"filled": True}),
-        (few, {"strokeWidth": 1.5, "strokeDash": [1, 3]}, {"filled": False, "strokeWidth": 1.5}),
-    ):
-        if some:
-            seen = data(some)
-            layers += [
-                alt.Chart(seen)
-                .mark_rule(opacity=0.55, **bar)
-                .encode(x=low, x2="high:Q", y=y, color=colour, **extra),
-                alt.Chart(seen)
-                .mark_point(size=70, opacity=1, **dot)
-                .encode(x=x, y=y, color=colour, **extra),
-            ]
+    for some, bar, filled in _by_certainty(rows):
+        seen = alt.Chart(data(some))
+        dot: dict[str, Any] = {"filled": filled} | ({} if filled else {"strokeWidth": 1.5})
+        layers += [
+            seen.mark_rule(opacity=0.55, **bar).encode(
+                x=low, x2="high:Q", y=y, color=colour, **extra
+            ),
+            seen.mark_point(size=70, opacity=1, **dot).encode(x=x, y=y, color=colour, **extra),
+        ]
     if values:
         layers.append(
             alt.Chart(here)
@@ -219,9 +243,13 @@ def curves(
     import altair as alt
 
     colour = alt.Color("series:N", scale=colours(rows, known))
-    at = (
-        alt.Axis(values=list(ticks)) if ticks else alt.Undefined if log_x else alt.Axis(tickCount=8)
-    )
+    at: Any
+    if ticks and log_x:
+        at = alt.Axis(values=apart(ticks, [row["x"] for row in rows]))
+    elif ticks:
+        at = alt.Axis(values=list(ticks))
+    else:
+        at = alt.Undefined if log_x else alt.Axis(tickCount=8)
     x_scale = alt.Scale(type="log", nice=False, padding=12) if log_x else alt.Scale(zero=False)
     y_scale, y_ticks = log_axis(rows, FLAT) if log_y else (alt.Scale(zero=True), alt.Undefined)
     cut: dict[str, Any] = {"clip": True} if frame else {}
@@ -239,16 +267,16 @@ def curves(
         alt.Chart(here)
         .mark_line(strokeWidth=1.5, opacity=0.7, **cut)
         .encode(x=x, y=y, color=colour),
-        alt.Chart(here)
-        .mark_rule(strokeWidth=3, opacity=0.45, **cut)
-        .encode(
-            x=x,
-            y=alt.Y("low:Q", title=y_axis, scale=y_scale, axis=y_ticks),
-            y2="high:Q",
-            color=colour,
-        ),
-        alt.Chart(here).mark_point(filled=True, size=55, opacity=1).encode(x=x, y=y, color=colour),
     ]
+    low = alt.Y("low:Q", title=y_axis, scale=y_scale, axis=y_ticks)
+    for some, bar, filled in _by_certainty(rows):
+        seen = alt.Chart(data(some))
+        layers += [
+            seen.mark_rule(opacity=0.45, **bar, **cut).encode(
+                x=x, y=low, y2="high:Q", color=colour
+            ),
+            seen.mark_point(filled=filled, size=55, opacity=1).encode(x=x, y=y, color=colour),
+        ]
     return alt.layer(*layers).properties(width=WIDTH, height=240)
 
 

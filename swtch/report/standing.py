@@ -39,7 +39,7 @@ _DO: Final[Mapping[VerdictName, tuple[str, str]]] = {
     "not measurable here": ("is not measurable here", "are not measurable here"),
 }
 # As the registry puts it (claims._gated).
-_GATED: Final = re.compile(r"Without the \d+ samples that a gate marked")
+_GATED: Final = re.compile(r"Without the \d+ samples that a gate marked: ([a-z ]+)")
 MARK: Final = "*"
 MARK_MEANING: Final = "turns on samples that a gate marked as doubtful"
 # More blocks than this are no answer: the effect is as good as on the bound.
@@ -98,8 +98,11 @@ def _listed(parts: Sequence[str]) -> str:
 
 
 def turns_on_gates(verdict: Verdict) -> bool:
-    """Whether it would be another without the samples that a gate marked."""
-    return _GATED.search(verdict.why) is not None
+    """Whether it would be another without the samples that a gate marked: decided by them, or
+    undecided for them. That there is too little either way is nothing new."""
+    without = _GATED.search(verdict.why)
+    decided = ("holds", "differs")
+    return without is not None and (verdict.verdict in decided or without[1] in decided)
 
 
 def marked(verdict: Verdict) -> str:

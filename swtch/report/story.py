@@ -20,7 +20,7 @@ from swtch.analysis.control import Control, Rate, controls, rate
 from swtch.analysis.findings import Group, Place, finding_of, group, ratio_interval
 from swtch.claims.contradictions import judged
 from swtch.experiments import Experiment, get
-from swtch.records import Engine, Finding, Interval, Trial, Verdict, VerdictName
+from swtch.records import Engine, Finding, Interval, Trial, Verdict
 from swtch.report import legible, standing
 
 if TYPE_CHECKING:
@@ -52,11 +52,6 @@ class Story:
     def of_all_studies(self) -> bool:
         """Whether the run is about the studies, and not about one experiment or two."""
         return len(self.experiments) >= MANY
-
-    @cached_property
-    def counts(self) -> dict[VerdictName, int]:
-        """Findings by verdict, in a fixed order."""
-        return standing.counts(standing.findings_of(self.verdicts))
 
     @cached_property
     def headline(self) -> str:
@@ -296,7 +291,8 @@ def spread(interval: Interval | None) -> str:
     if interval is None:
         return "–"
     if interval.low == interval.high:
-        return number(interval.estimate)
+        once = " (seen once)" if interval.method == "too few" else ""
+        return number(interval.estimate) + once
     low, high = number(interval.low), number(interval.high)
     if interval.method == "too few":
         return f"{number(interval.estimate)} (seen {low} to {high})"

@@ -234,7 +234,7 @@ def _caption(story: Story, place: Place, found: tuple[Cost, ...], drawn: list[Co
         caption += f" Not drawn, because it reaches zero: {', '.join(lost)}."
     elsewhere = _elsewhere(story, place, found)
     if elsewhere:
-        caption += f" Not drawn, because it was not measured in this place's time: {elsewhere}."
+        caption += f" Not drawn, because only another place measured it: {elsewhere}."
     return caption
 
 

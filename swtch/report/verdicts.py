@@ -25,7 +25,7 @@ from swtch.report.standing import (
     marked,
     turns_on_gates,
 )
-from swtch.report.story import Story, spread, tell, where
+from swtch.report.story import Story, number, spread, tell, where
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -51,6 +51,14 @@ _SOURCE = re.compile(r"\s*\((?:table|figure|section)[^)]*\)")
 def here(verdict: Verdict) -> str:
     """The interval with its unit; a dash where there is none."""
     return f"{spread(verdict.here)} {verdict.here.unit}" if verdict.here else "–"
+
+
+def _brief(verdict: Verdict) -> str:
+    """The same in a line; of too few for an interval no more than what they centre on."""
+    interval = verdict.here
+    if interval is None or interval.method != "too few":
+        return here(verdict)
+    return f"{number(interval.estimate)} {interval.unit}, n = {interval.n}"
 
 
 def rows(verdicts: Sequence[Verdict]) -> list[dict[str, str]]:
@@ -168,7 +176,7 @@ class _Parts:
         self.sentence = f"({', '.join(map(where, places))})" if again else first.text
         self.verdict = marked(first)
         self.style = STYLES[first.verdict]
-        self.here = "" if first.verdict == "not measurable here" else here(first)
+        self.here = "" if first.verdict == "not measurable here" else _brief(first)
         self.published = "" if again else _SOURCE.sub("", first.published)
 
 
