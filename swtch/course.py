@@ -14,8 +14,11 @@ failures everywhere), a plan that is made while it runs (it would not be known b
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from typing import Protocol
+
+import msgspec
 
 from swtch.plan import Pass
 from swtch.records import Manifest, Sample
@@ -70,3 +73,17 @@ def of(manifest: Manifest) -> Course:
 
         return Target(manifest)
     return Everything()
+
+
+# By digest: a report asks several times, and a budget's looks judge every claim again.
+_counts: dict[bytes, int] = {}
+
+
+def count_left_out(manifest: Manifest, samples: Sequence[Sample]) -> int:
+    """How much of the plan need not be done; remembered for the same run."""
+    written = msgspec.json.encode((manifest, samples))
+    digest = hashlib.sha256(written).digest()
+    if digest not in _counts:
+        _counts.clear()
+        _counts[digest] = len(of(manifest).left_out(samples))
+    return _counts[digest]

@@ -67,7 +67,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
             return True
         from swtch import course
 
-        return missing == len(course.of(self.manifest).left_out(self.samples))
+        return missing == course.count_left_out(self.manifest, self.samples)
 
 
 def load(path: Path) -> Run:

@@ -7,13 +7,14 @@ import math
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 import synthetic
 
-from swtch import claims, course, plan, spending
+from swtch import claims, course, plan, spending, store
 from swtch.analysis import effects, findings
 from swtch.claims import Claim, Evidence, Ruling, missing
 from swtch.claims.rules import Question
@@ -303,6 +304,24 @@ def test_the_same_seed_and_data_give_the_same_verdicts() -> None:
     ]
     assert one == other
     assert verdicts[0] == verdicts[1]
+
+
+def test_whether_a_run_is_complete_is_worked_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = manifest()
+    samples = tuple(measured(made))
+    run, cut = (
+        store.Run(path=Path("x"), manifest=made, samples=found) for found in (samples, samples[:-1])
+    )
+    asked: list[int] = []
+    real = spending.Spender.left_out
+
+    def left_out(way: spending.Spender, found: Sequence[Sample]) -> frozenset[int]:
+        asked.append(len(found))
+        return real(way, found)
+
+    monkeypatch.setattr(spending.Spender, "left_out", left_out)
+    assert (run.complete, run.complete, cut.complete, run.complete) == (True, True, False, True)
+    assert asked == [len(samples), len(samples) - 1, len(samples)]
 
 
 def test_the_clock_is_that_of_the_samples() -> None:
