@@ -285,9 +285,21 @@ def test_runs_of_few_invocations_say_how_many_it_takes(
 ) -> None:
     a = write(tmp_path / "a", native(), repeats=3)
     b = write(tmp_path / "b", native(), repeats=3, slower=3.0)
-    assert cli.main(["compare", a, b, "--fail-if-slower", "1%"]) == 0
-    output = capsys.readouterr().out
-    assert "13 have too few invocations to tell: 4 of each run is the least." in output
+    assert cli.main(["compare", a, b, "--fail-if-slower", "1%"]) == 3
+    captured = capsys.readouterr()
+    assert "13 have too few invocations to tell: 4 of each run is the least." in captured.out
+    (line,) = captured.err.splitlines()
+    assert line.startswith("swtch: --fail-if-slower decides nothing: none of 13 comparisons has")
+    assert "--repeats 4 or more" in line
+    assert cli.main(["compare", a, b]) == 0
+
+
+def test_a_threshold_needs_a_cost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of what an emulated guest counts nothing can be called slower."""
+    trials = guest("6.1-amd64", "tcg")
+    a, b = (write(tmp_path / name, trials, change=counted) for name in "ab")
+    assert cli.main(["compare", a, b, "--fail-if-slower", "1%"]) == 3
+    assert "comparisons is of a cost; compare places with a clock" in capsys.readouterr().err
 
 
 def test_a_cost_that_is_not_positive_is_named(

@@ -116,6 +116,11 @@ class Comparison:
     def rows(self) -> tuple[Compared, ...]:
         return self.families + self.trials
 
+    @property
+    def can_call_slower(self) -> bool:
+        """Whether any row has blocks enough, and a better way, to be called slower at all."""
+        return any(r.better != "neither" and r.word != "too few" for r in self.rows)
+
     def slower(self, share: float) -> tuple[Compared, ...]:
         """What is called slower by more than `share`."""
         return tuple(r for r in self.rows if r.word == "slower" and r.ratio.estimate > 1 + share)

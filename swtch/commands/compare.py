@@ -20,7 +20,7 @@ from swtch.analysis.conditions import Difference, Side
 from swtch.analysis.findings import group
 from swtch.commands import output, results
 from swtch.commands.output import parse_share
-from swtch.errors import EXIT_OK, EXIT_WORSE, CannotError, os_error_text
+from swtch.errors import EXIT_CANNOT, EXIT_OK, EXIT_WORSE, CannotError, os_error_text
 from swtch.store import Run
 
 COLUMNS = {
@@ -95,7 +95,8 @@ def show(
     a_place: str | None = None,
     b_place: str | None = None,
 ) -> int:
-    """Compares the runs in `a` and `b`; EXIT_WORSE when B is slower than allowed."""
+    """Compares the runs in `a` and `b`; EXIT_WORSE when B is slower than allowed,
+    EXIT_CANNOT when no comparison could say so."""
     allowed = None if fail_if_slower is None else parse_share("--fail-if-slower", fail_if_slower)
     sides = compare_runs(read(a), read(b), a_place, b_place)
     made = sides.made
@@ -124,7 +125,22 @@ def show(
             file=sys.stderr,
         )
         return EXIT_WORSE
+    if allowed is not None and not sides.made.can_call_slower:
+        print(f"swtch: --fail-if-slower decides nothing: {_undecided(sides)}", file=sys.stderr)
+        return EXIT_CANNOT
     return EXIT_OK
+
+
+def _undecided(sides: Sides) -> str:
+    """Why no row could have been called slower, and what would change that."""
+    costs = [row for row in sides.made.rows if row.better != "neither"]
+    if not costs:
+        count = len(sides.made.rows)
+        return f"none of {count} comparisons is of a cost; compare places with a clock."
+    return (
+        f"none of {len(costs)} comparisons has blocks enough; measure A and B with --repeats"
+        f" {effects.least_of_two()} or more."
+    )
 
 
 def read(path: Path) -> Run:
