@@ -18,7 +18,7 @@ from swtch.records import Engine, Sample, Scalar, Trial
 
 TIMES = {"ns", "us", "µs", "ms", "s", "ticks"}
 INSTRUCTIONS = {"instructions", "thousand instructions", "million instructions"}
-RATES = {"Mops/s", "ops/1000 instructions", "million a second"}
+RATES = {"Mops/s", "Mops/s of CPU time", "ops/1000 instructions", "million a second"}
 COUNTS = {"switches", "a unit of work"}
 # What they count is the same by every clock.
 COUNTED = {"coroutine-gantt", "eevdf-yield", "counters"}
@@ -99,6 +99,18 @@ def test_what_trials_of_different_kinds_are_compared_by() -> None:
     assert main_of("working-set", "0x0/uthread") == "cost_us"
     assert main_of("working-set", "1048576x64/uthread") == "cost_us"
     assert main_of("yield-modes", "normal/pthread") == "throughput_mops"
+    assert main_of("yield-modes", "normal/coroutine") == "throughput_mops"
+
+
+def test_study_001_on_one_cpu_is_compared_by_cpu_time_as_its_claims_are() -> None:
+    assert main_of("thread-count", "4-threads/pthread") == "throughput_cpu_mops"
+    assert main_of("thread-count", "4-threads/pthread", "exact") == "throughput_opki"
+    for name in ("thread-count", "work-scaling", "aligned", "coroutine"):
+        for trial in trials_of(experiments.get(name), "vm", {"accel": "kvm"}):
+            main = main_metric.declared(trial)
+            assert main is not None and trial.factors["cpus_used"] == 1
+            sleeps = trial.factors["operation"] == "schedule_timeout"
+            assert main.name == ("throughput_mops" if sleeps else "throughput_cpu_mops"), trial.id
 
 
 def emulated(trial: Trial) -> Trial:

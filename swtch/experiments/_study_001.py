@@ -386,6 +386,14 @@ def main(trial: Trial) -> Mains:
     return {**SPEED, "emulated": Main(count, "neither")}
 
 
+def main_on_one_cpu(trial: Trial) -> Mains:
+    """`main` of an experiment on one CPU: what other programs take of it is no part of what
+    its threads cost, so by CPU time, as its claims are judged; a sleeper's is not the CPU's."""
+    if trial.factors["operation"] == "schedule_timeout":
+        return main(trial)
+    return {**main(trial), "time": Main("throughput_cpu_mops", "more")}
+
+
 # ---- published figures ----
 
 

@@ -88,5 +88,5 @@ EXPERIMENT = Experiment(
     shortened=shortened,
     repeats=shared.REPEATS,
     seconds_at=shared.guest_seconds(2),
-    main=shared.main,
+    main=shared.main_on_one_cpu,
 )

@@ -68,5 +68,5 @@ EXPERIMENT = Experiment(
     shortened=shortened,
     repeats=shared.REPEATS,
     seconds_at=shared.guest_seconds(1.0),
-    main=shared.main,
+    main=shared.main_on_one_cpu,
 )
