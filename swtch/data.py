@@ -108,17 +108,17 @@ class Run:
         from swtch.analysis import findings, gates
 
         rows = []
-        for one in self._story.groups:
+        for group in self._story.groups:
             units = {
                 name: metric.unit
-                for name, metric in findings.own_metrics(one.trial.experiment).items()
+                for name, metric in findings.own_metrics(group.trial.experiment).items()
             }
-            for sample in one.good:
-                marks = ",".join(gates.check(one.trial, sample))
+            for sample in group.good:
+                marks = ",".join(gates.check(group.trial, sample))
                 for name, value in findings.metrics(sample).items():
                     rows.append(
                         {
-                            **_place(one.trial.id, one.trial.experiment, sample),
+                            **_place(group.trial.id, group.trial.experiment, sample),
                             "seq": sample.seq,
                             "block": sample.block,
                             "metric": name,
@@ -135,7 +135,7 @@ class Run:
         rows = []
         for finding in self._story.findings:
             trial = finding.trial
-            for name, made in finding.intervals.items():
+            for name, interval in finding.intervals.items():
                 rows.append(
                     {
                         "trial": trial.id,
@@ -144,13 +144,13 @@ class Run:
                         "engine": trial.engine,
                         "guest": str(trial.factors.get("guest") or ""),
                         "metric": name,
-                        "unit": made.unit,
-                        "estimate": made.estimate,
-                        "low": made.low,
-                        "high": made.high,
-                        "level": made.level,
-                        "n": made.n,
-                        "method": made.method,
+                        "unit": interval.unit,
+                        "estimate": interval.estimate,
+                        "low": interval.low,
+                        "high": interval.high,
+                        "level": interval.level,
+                        "n": interval.n,
+                        "method": interval.method,
                     }
                 )
         return _frame(rows)
@@ -184,9 +184,9 @@ class Run:
     def _story(self) -> Story:
         from swtch.report import story
 
-        told = story.tell(self.stored.path)
+        run_story = story.tell(self.stored.path)
         _warn()
-        return told
+        return run_story
 
 
 @dataclass(frozen=True, repr=False)
@@ -239,9 +239,9 @@ def load(path: str | Path, *, trust: bool = False) -> Run:
     if trust:
         own.trust_run(folder, store.load_manifest(folder))
         guard.clear()
-    made = Run(store.load(folder))
+    run = Run(store.load(folder))
     _warn()
-    return made
+    return run
 
 
 def _warn() -> None:
@@ -289,7 +289,7 @@ def _frame(rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
     import polars as pl
 
     columns = dict.fromkeys(key for row in rows for key in row)
-    made = []
+    series = []
     for name in columns:
         values = [row.get(name) for row in rows]
         kinds = {type(value) for value in values if value is not None}
@@ -297,5 +297,5 @@ def _frame(rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
             values = [None if value is None else str(value) for value in values]
         elif kinds == {int, float}:
             values = [None if value is None else float(value) for value in values]
-        made.append(pl.Series(name, values, strict=False))
-    return pl.DataFrame(made)
+        series.append(pl.Series(name, values, strict=False))
+    return pl.DataFrame(series)

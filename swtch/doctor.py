@@ -144,9 +144,9 @@ def _turbo(facts: Facts) -> Condition:
 
 
 def _hypervisor(facts: Facts) -> Condition:
-    found = facts["virtualisation"]
-    name = found["product"] or found["type"] or found["device_tree"] or found["vendor"]
-    if not found["hypervisor_flag"] and not found["type"] and not found["device_tree"]:
+    virtual = facts["virtualisation"]
+    name = virtual["product"] or virtual["type"] or virtual["device_tree"] or virtual["vendor"]
+    if not virtual["hypervisor_flag"] and not virtual["type"] and not virtual["device_tree"]:
         return Condition(
             name="hypervisor",
             state="good",
@@ -197,16 +197,16 @@ def _load(facts: Facts) -> Condition:
 
 
 def _mitigations(facts: Facts) -> Condition:
-    found = facts["cpu"]["vulnerabilities"]
-    if not found:
+    texts = facts["cpu"]["vulnerabilities"]
+    if not texts:
         return Condition(
             name="mitigations",
             state="absent",
             value="not shown by this kernel",
             effect="cannot be told",
         )
-    active = sorted(name for name, text in found.items() if (text or "").startswith("Mitigation"))
-    open_ = sorted(name for name, text in found.items() if (text or "").startswith("Vulnerable"))
+    active = sorted(name for name, text in texts.items() if (text or "").startswith("Mitigation"))
+    open_ = sorted(name for name, text in texts.items() if (text or "").startswith("Vulnerable"))
     value = f"active: {', '.join(active) or 'none'}"
     if open_:
         value += f"; vulnerable: {', '.join(open_)}"
@@ -220,19 +220,19 @@ def _mitigations(facts: Facts) -> Condition:
 
 
 def _cgroup(facts: Facts) -> Condition:
-    found = facts["cgroup"]
+    cgroup = facts["cgroup"]
     words = []
-    if found["cpus"] is not None:
-        words.append(f"{found['cpus']:g} CPU(s)")
-    if found["pids"] is not None:
-        words.append(f"{found['pids']} tasks")
-    if found["memory_bytes"] is not None:
-        words.append(f"{found['memory_bytes'] >> 20} MiB")
-    short = found["cpus"] is not None and found["cpus"] < len(facts["cpu"]["allowed"])
+    if cgroup["cpus"] is not None:
+        words.append(f"{cgroup['cpus']:g} CPU(s)")
+    if cgroup["pids"] is not None:
+        words.append(f"{cgroup['pids']} tasks")
+    if cgroup["memory_bytes"] is not None:
+        words.append(f"{cgroup['memory_bytes'] >> 20} MiB")
+    short = cgroup["cpus"] is not None and cgroup["cpus"] < len(facts["cpu"]["allowed"])
     return Condition(
         name="cgroup limits",
         state="bad" if short else "note" if words else "good",
-        value=f"v{found['version']}: {', '.join(words)}" if words else "none",
+        value=f"v{cgroup['version']}: {', '.join(words)}" if words else "none",
         effect="the group is stopped for the rest of each period once its quota is used"
         if short
         else "bounds how many threads can be made"
@@ -243,14 +243,14 @@ def _cgroup(facts: Facts) -> Condition:
 
 
 def _limits(facts: Facts) -> Condition:
-    found = facts["limits"]
+    limits = facts["limits"]
 
     def show(name: str) -> str:
-        soft = found[name]["soft"]
+        soft = limits[name]["soft"]
         return f"{name} {'unlimited' if soft is None else soft}"
 
-    nproc = found["nproc"]["soft"]
-    hard = found["nproc"]["hard"]
+    nproc = limits["nproc"]["soft"]
+    hard = limits["nproc"]["hard"]
     low = nproc is not None and nproc < 35_000
     mend = f"ulimit -u {hard or 'unlimited'}" if hard != nproc else "raise nproc in limits.conf"
     return Condition(
@@ -433,11 +433,13 @@ def _modules(facts: Facts) -> Condition:
 
 
 def _vm(facts: Facts) -> Condition:
-    found = facts["vm_engine"]
-    qemu = ", ".join(f"{name}: {text or 'version unknown'}" for name, text in found["qemu"].items())
-    if not found["kvm_present"]:
+    engine = facts["vm_engine"]
+    qemu = ", ".join(
+        f"{name}: {text or 'version unknown'}" for name, text in engine["qemu"].items()
+    )
+    if not engine["kvm_present"]:
         kvm = "/dev/kvm absent"
-    elif not found["kvm_opens"]:
+    elif not engine["kvm_opens"]:
         kvm = "/dev/kvm present, not permitted"
     else:
         kvm = "/dev/kvm present, not proved: only a booted guest proves it, and none was booted"

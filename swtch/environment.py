@@ -271,9 +271,9 @@ def _preempt(root: Path, config: dict[str, str]) -> str | None:
     live = re.search(r"\((\w+)\)", read(root, "sys/kernel/debug/sched/preempt") or "")
     if live:
         return live[1]
-    told = re.search(r"\bpreempt=(\w+)", read(root, "proc/cmdline") or "")
-    if told:
-        return told[1]
+    parameter = re.search(r"\bpreempt=(\w+)", read(root, "proc/cmdline") or "")
+    if parameter:
+        return parameter[1]
     for key, word in (
         ("CONFIG_PREEMPT_RT", "rt"),
         ("CONFIG_PREEMPT_LAZY", "lazy"),
@@ -318,13 +318,13 @@ def _cgroup(root: Path) -> Facts:
     cpus, pids, memory = [], [], []
     if v2 is not None:
         for folder in _upwards(v2):
-            cpus.append(_ratio(read(root, f"{base}{folder}/cpu.max")))
+            cpus.append(_quota_cpus(read(root, f"{base}{folder}/cpu.max")))
             pids.append(read_int(root, f"{base}{folder}/pids.max"))
             memory.append(read_int(root, f"{base}{folder}/memory.max"))
     for folder in _upwards(v1.get("cpu", "/")) if v1 else ():
         quota = read(root, f"{base}/cpu{folder}/cpu.cfs_quota_us")
         period = read(root, f"{base}/cpu{folder}/cpu.cfs_period_us")
-        cpus.append(_ratio(f"{quota} {period}"))
+        cpus.append(_quota_cpus(f"{quota} {period}"))
     for folder in _upwards(v1.get("pids", "/")) if v1 else ():
         pids.append(read_int(root, f"{base}/pids{folder}/pids.max"))
     for folder in _upwards(v1.get("memory", "/")) if v1 else ():
@@ -341,7 +341,7 @@ def _upwards(path: str) -> list[str]:
     return ["/" + "/".join(parts[:count]) if count else "" for count in range(len(parts), -1, -1)]
 
 
-def _ratio(text: str | None) -> float | None:
+def _quota_cpus(text: str | None) -> float | None:
     match = re.fullmatch(r"(\d+) (\d+)", text or "")
     return int(match[1]) / int(match[2]) if match and int(match[2]) else None
 

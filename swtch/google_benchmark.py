@@ -25,11 +25,12 @@ NANOSECONDS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
 
 def of(run: Run) -> dict[str, Any]:
     """The whole document."""
-    made: list[dict[str, Any]] = []
-    shown = (one for one in group(run.manifest.trials, run.samples) if one.good)
-    for family, one in enumerate(one for one in shown if not TRAITS[one.trial.engine].counting):
-        made += _benchmark(one, family)
-    return {"context": _context(run), "benchmarks": made}
+    benchmarks: list[dict[str, Any]] = []
+    groups = (g for g in group(run.manifest.trials, run.samples) if g.good)
+    timed = (g for g in groups if not TRAITS[g.trial.engine].counting)
+    for family, trial_group in enumerate(timed):
+        benchmarks += _benchmark(trial_group, family)
+    return {"context": _context(run), "benchmarks": benchmarks}
 
 
 def _context(run: Run) -> dict[str, Any]:
@@ -50,26 +51,26 @@ def _context(run: Run) -> dict[str, Any]:
     }
 
 
-def _benchmark(one: Group, family: int) -> list[dict[str, Any]]:
-    main = main_metric.within(one)
+def _benchmark(trial_group: Group, family: int) -> list[dict[str, Any]]:
+    main = main_metric.within(trial_group)
     if main is None:
         return []
     metric, unit = main.name, main.unit
-    threads = int(str(one.trial.probe.get("threads", 1)))
+    threads = int(str(trial_group.trial.probe.get("threads", 1)))
     rows = []
-    for index, sample in enumerate(one.good):
+    for index, sample in enumerate(trial_group.good):
         value = findings.metrics(sample)[metric]
         real = _nanoseconds(value, unit)
         if real is None:
             return []
         rows.append(
             {
-                "name": one.trial.id,
+                "name": trial_group.trial.id,
                 "family_index": family,
                 "per_family_instance_index": 0,
-                "run_name": one.trial.id,
+                "run_name": trial_group.trial.id,
                 "run_type": "iteration",
-                "repetitions": len(one.good),
+                "repetitions": len(trial_group.good),
                 "repetition_index": index,
                 "threads": threads,
                 "iterations": int(sample.values.get("counter", 1)) or 1,

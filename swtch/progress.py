@@ -46,11 +46,11 @@ def headline(sample: Sample) -> tuple[float, str] | None:
 
     if sample.status != "ok":
         return None
-    found = findings.metrics(sample)
+    values = findings.metrics(sample)
     own = findings.own_metrics(sample.experiment)
     for name, unit in (*((n, m.unit) for n, m in own.items()), *findings.UNITS.items()):
-        if name in found:
-            return found[name], unit
+        if name in values:
+            return values[name], unit
     return None
 
 
@@ -71,7 +71,7 @@ class Progress:
         self._begun_with = 0
         self._begin = 0.0
         self._last_drawn = 0.0
-        self._told: set[tuple[str, str]] = set()
+        self._shown: set[tuple[str, str]] = set()
         self._left: Left | None = None
         self._last = 0.0
         self._values: dict[str, list[float]] = {}
@@ -130,8 +130,8 @@ class Progress:
     def advance(self, sample: Sample) -> None:
         """One more invocation has its sample."""
         self._done += 1
-        if sample.status == "failed" and (sample.trial_id, sample.error) not in self._told:
-            self._told.add((sample.trial_id, sample.error))
+        if sample.status == "failed" and (sample.trial_id, sample.error) not in self._shown:
+            self._shown.add((sample.trial_id, sample.error))
             self.say(f"failed: {sample.trial_id}: {sample.error}")
         now = time.monotonic()
         if self._left is not None:

@@ -40,8 +40,8 @@ def document() -> dict[str, Any]:
 
 def text() -> str:
     """As it stands in the file."""
-    made = msgspec.json.encode(document())
-    return msgspec.json.format(made, indent=1).decode() + "\n"
+    encoded = msgspec.json.encode(document())
+    return msgspec.json.format(encoded, indent=1).decode() + "\n"
 
 
 if __name__ == "__main__":

@@ -156,12 +156,12 @@ def judge(
     """
     wanted = set(experiments)
     claims = [claim for claim in every() if claim.experiment in wanted]
-    sides = [(one, one.unmarked()) for one in evidence(groups, level)]
+    sides = [(marked, marked.unmarked()) for marked in evidence(groups, level)]
     verdicts: list[Verdict] = []
     for claim in claims:
-        found = [_verdict(claim, *both) for both in sides]
-        measured = [v for v in found if v.verdict != "not measurable here"]
-        verdicts += measured or found[:1]
+        by_place = [_verdict(claim, *both) for both in sides]
+        measured = [v for v in by_place if v.verdict != "not measurable here"]
+        verdicts += measured or by_place[:1]
     return tuple(verdicts)
 
 
@@ -201,15 +201,15 @@ def _verdict(claim: Claim, evidence: Evidence, unmarked: Evidence) -> Verdict:
 
 def ruling(claim: Claim, evidence: Evidence, unmarked: Evidence) -> Ruling:
     """The check's, where its evidence is of use, with what the gates make of it."""
-    found = claim.check(evidence)
-    if found.verdict == "not measurable here":
-        return found
+    judged = claim.check(evidence)
+    if judged.verdict == "not measurable here":
+        return judged
     if claim.about == "time" and evidence.place.clock == "emulated":
         return missing(EMULATED, HOW_TIME)
     if claim.about != "time":
-        return found
-    found = _gated(claim, unmarked, found)
-    return found.also(IN_INSTRUCTIONS) if evidence.place.clock == "instructions" else found
+        return judged
+    judged = _gated(claim, unmarked, judged)
+    return judged.also(IN_INSTRUCTIONS) if evidence.place.clock == "instructions" else judged
 
 
 def _gated(claim: Claim, unmarked: Evidence, ruling: Ruling) -> Ruling:

@@ -36,9 +36,9 @@ SAME_EVERY_TIME = "an emulator counts the same each time: it has no chance in it
 
 def _counted(evidence: Evidence, model: Model) -> Group | None:
     """The study's geometry where there is a choice."""
-    found = evidence.of(counters.NAME, model)
-    studys = [g for g in found if g.trial.factors.get("geometry", "paper") == "paper"]
-    return next(iter(studys or found), None)
+    groups = evidence.of(counters.NAME, model)
+    studys = [g for g in groups if g.trial.factors.get("geometry", "paper") == "paper"]
+    return next(iter(studys or groups), None)
 
 
 def _uncounted(evidence: Evidence) -> Ruling:
@@ -58,15 +58,15 @@ def _uncounted(evidence: Evidence) -> Ruling:
 
 def _cells(group: Group, event: str) -> dict[int, tuple[dict[int, float], dict[int, float]]]:
     """By size, by block: misses of a unit of work alone and in turns."""
-    found = {}
+    cells = {}
     for size in counters.SIZES:
         alone, turns = (
             group.by_block(counters.metric(mode, event, size, counters.STRIDE))
             for mode in counters.MODES
         )
         if alone and turns:
-            found[size] = (alone, turns)
-    return found
+            cells[size] = (alone, turns)
+    return cells
 
 
 def _begins(cells: Mapping[int, tuple[dict[int, float], ...]], mode: int, block: int) -> float:
@@ -91,7 +91,7 @@ def l1d_misses(evidence: Evidence) -> Ruling:
             return missing("this machine does not tell the size of its L1d")
         alone = [_begins(cells, 0, block) for block in blocks]
         turns = [_begins(cells, 1, block) for block in blocks]
-        at = effects.level([one / l1 for one in alone], "of L1")
+        at = effects.level([size / l1 for size in alone], "of L1")
         half = effects.level([a / b for a, b in zip(alone, turns, strict=True)], "x")
         if at is None or half is None:
             continue
@@ -146,8 +146,8 @@ def dtlb_misses(evidence: Evidence) -> Ruling:
         return _uncounted(evidence)
     share = [user[b] / kernel[b] for b in blocks if kernel[b] > 0]
     rulings = {"processes": evidence.above(here, A_MISS)}
-    if share and (made := effects.level(share, "of that")) is not None:
-        rulings["uthreads"] = evidence.below(made, HARDLY)
+    if share and (uthreads_share := effects.level(share, "of that")) is not None:
+        rulings["uthreads"] = evidence.below(uthreads_share, HARDLY)
     why = "dTLB misses that a switch adds, median over sizes"
     ruling = evidence.all_of(rulings, why)
     more = (

@@ -76,11 +76,12 @@ class SideBySide:
 
 def judged(verdicts: Sequence[Verdict]) -> tuple[SideBySide, ...]:
     """The contradictions of which a claim was judged, in the order of this file."""
-    found = []
-    for one in CONTRADICTIONS:
+    sides = []
+    for contradiction in CONTRADICTIONS:
         left, right = (
-            tuple(v for v in verdicts if v.claim in side) for side in (one.left, one.right)
+            tuple(v for v in verdicts if v.claim in side)
+            for side in (contradiction.left, contradiction.right)
         )
         if left and right:
-            found.append(SideBySide(one.about, one.because, left, right))
-    return tuple(found)
+            sides.append(SideBySide(contradiction.about, contradiction.because, left, right))
+    return tuple(sides)

@@ -112,7 +112,7 @@ def all_of(rulings: Mapping[str, Ruling], why: str, level: float = effects.LEVEL
     if not measured:
         return missing(f"{why}: none of the cases")
     looked_at = sum(max(1, len(ruling.questions)) for ruling in measured)
-    corrected = {case: _corrected(one, looked_at, level) for case, one in rulings.items()}
+    corrected = {case: _corrected(ruling, looked_at, level) for case, ruling in rulings.items()}
     verdict = min((r.verdict for r in corrected.values() if r.verdict in ORDER), key=ORDER.index)
     deciding = [r for r in corrected.values() if r.verdict == verdict and r.here is not None]
     shown = min(deciding, key=lambda r: r.here.low if r.here else 0.0, default=None)

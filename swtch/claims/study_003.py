@@ -36,18 +36,18 @@ HALF_A_TURN = 0.5
 
 def _by_kind(evidence: Evidence) -> dict[tuple[int, int], dict[str, Group]]:
     """The study's trials by (threads, workers) and kind."""
-    found: dict[tuple[int, int], dict[str, Group]] = {}
+    by_case: dict[tuple[int, int], dict[str, Group]] = {}
     work = {size.iterations for size in uthread_scaling.STUDY}
     for group in evidence.of(uthread_scaling.NAME):
         factors = group.trial.factors
         if factors["iterations"] in work:
             case = int(str(factors["threads"])), int(str(factors["workers"]))
-            found.setdefault(case, {})[str(factors["kind"])] = group
-    return found
+            by_case.setdefault(case, {})[str(factors["kind"])] = group
+    return by_case
 
 
-def _wall(one: Group) -> str:
-    return f"wall_{one.place.suffix('ms')}"
+def _wall(group: Group) -> str:
+    return f"wall_{group.place.suffix('ms')}"
 
 
 def _ratio(kinds: Mapping[str, Group], a: str, b: str) -> Effect | None:
@@ -99,11 +99,13 @@ def _lead_grows(evidence: Evidence) -> Ruling:
     leads = {case: _leads(kinds) for case, kinds in _by_kind(evidence).items()}
     rulings: dict[str, Ruling] = {}
     for threads, workers in sorted(leads):
-        one, more = leads.get((threads, 1), {}), leads[threads, workers]
-        blocks = sorted(one.keys() & more.keys())
+        single, more = leads.get((threads, 1), {}), leads[threads, workers]
+        blocks = sorted(single.keys() & more.keys())
         if workers == 1 or not blocks:
             continue
-        here = effects.paired([more[block] for block in blocks], [one[block] for block in blocks])
+        here = effects.paired(
+            [more[block] for block in blocks], [single[block] for block in blocks]
+        )
         if here is not None:
             rulings[f"{threads} threads"] = evidence.above(here, 1.0)
     if not rulings:
@@ -115,13 +117,13 @@ def _lead_grows(evidence: Evidence) -> Ruling:
 
 def _less_to_manage(evidence: Evidence) -> Ruling:
     """All the CPU time of a program of very many threads: the work is the same in both."""
-    found: dict[tuple[int, int, int], dict[str, Group]] = {}
+    by_case: dict[tuple[int, int, int], dict[str, Group]] = {}
     for group in evidence.of(uthread_scaling.NAME):
         factors = group.trial.factors
         case = tuple(int(str(factors[name])) for name in ("threads", "iterations", "workers"))
-        found.setdefault((case[0], case[1], case[2]), {})[str(factors["kind"])] = group
+        by_case.setdefault((case[0], case[1], case[2]), {})[str(factors["kind"])] = group
     rulings: dict[str, Ruling] = {}
-    for (threads, additions, workers), kinds in sorted(found.items()):
+    for (threads, additions, workers), kinds in sorted(by_case.items()):
         if "pthread" not in kinds or "uthread" not in kinds:
             continue
         metric = _wall(kinds["pthread"]) if evidence.place.counting else "cpu_ms"
@@ -138,11 +140,11 @@ def _less_to_manage(evidence: Evidence) -> Ruling:
 
 def _by_interval(evidence: Evidence) -> dict[int, Group]:
     """Ticks from timers of the workers' own, beside a loop; in the intervals' order."""
-    found = evidence.of(preemption.NAME, "uthread", source="worker", work="loop")
-    calls = [one for one in found if one.trial.factors["mechanism"] != "frame"]
+    groups = evidence.of(preemption.NAME, "uthread", source="worker", work="loop")
+    calls = [group for group in groups if group.trial.factors["mechanism"] != "frame"]
     return {
-        int(str(one.trial.factors["interval_us"])): one
-        for one in sorted(calls, key=lambda one: int(str(one.trial.factors["interval_us"])))
+        int(str(group.trial.factors["interval_us"])): group
+        for group in sorted(calls, key=lambda group: int(str(group.trial.factors["interval_us"])))
     }
 
 
@@ -169,11 +171,13 @@ def _rarer_is_cheaper(evidence: Evidence) -> Ruling:
 def _when_due(evidence: Evidence) -> Ruling:
     """The middle of the times from one tick to the next: a signal that waited for a turn of the
     kernel's would double each. Of the rare long ones others are to blame, who had the CPU."""
-    us, one = next(
-        ((us, one) for us, one in _by_interval(evidence).items() if us >= STUDYS_US), (0, None)
+    us, group = next(
+        ((us, group) for us, group in _by_interval(evidence).items() if us >= STUDYS_US), (0, None)
     )
     middle, longest = (
-        effects.level([value / us for value in one.values(metric)], "intervals") if one else None
+        effects.level([value / us for value in group.values(metric)], "intervals")
+        if group
+        else None
         for metric in (
             f"period_{evidence.place.suffix('us')}",
             f"period_p99_{evidence.place.suffix('us')}",
@@ -220,18 +224,22 @@ def _every_worker_once(evidence: Evidence) -> Ruling:
 # ---- starvation ----
 
 
-def _in_time(one: Group, metric: str) -> str:
+def _in_time(group: Group, metric: str) -> str:
     """The name of a time metric at the group's place."""
-    return f"{metric}_{one.place.suffix('ms')}"
+    return f"{metric}_{group.place.suffix('ms')}"
 
 
 def _wakes_in_time(evidence: Evidence) -> Ruling:
     """Main's wait beside one loop a worker, from the moments that were meant; how long a queue
     is with more is the policy's."""
-    one = evidence.group(starvation.NAME, "uthread", part="main", preempt=True, loops=1)
+    asleep = evidence.group(starvation.NAME, "uthread", part="main", preempt=True, loops=1)
     unit = evidence.place.unit("ms")
-    here = effects.level(one.values(_in_time(one, "intended_late_p99")), unit) if one else None
-    if one is None or here is None:
+    here = (
+        effects.level(asleep.values(_in_time(asleep, "intended_late_p99")), unit)
+        if asleep
+        else None
+    )
+    if asleep is None or here is None:
         return missing("a uthread that sleeps beside endless loops is needed, with ticks")
     why = f"p99 of main's delays beside an endless loop a worker, to be below {NOTICED_MS:g}"
     without = evidence.group(starvation.NAME, "uthread", part="main", preempt=False)
@@ -248,8 +256,8 @@ def _wakes_in_time(evidence: Evidence) -> Ruling:
 def _leaves_neighbours(evidence: Evidence) -> Ruling:
     """Three pthreads beside very many busy threads of one kind and the other."""
     of = {
-        str(one.trial.factors["case"]): one
-        for one in evidence.of(starvation.NAME, part="neighbours")
+        str(group.trial.factors["case"]): group
+        for group in evidence.of(starvation.NAME, part="neighbours")
     }
     few, pthreads, uthreads = map(of.get, ("a pthread a CPU", "many pthreads", "many uthreads"))
     if few is None or pthreads is None or uthreads is None:
@@ -258,7 +266,7 @@ def _leaves_neighbours(evidence: Evidence) -> Ruling:
     beside, against = effect(uthreads, few, metric), effect(pthreads, uthreads, metric)
     if beside is None or against is None:
         return missing("the samples have no responses")
-    many, more = (int(str(one.trial.factors["hogs"])) for one in (pthreads, uthreads))
+    many, more = (int(str(group.trial.factors["hogs"])) for group in (pthreads, uthreads))
     rulings = {
         f"beside {more} uthreads over a busy pthread a CPU": evidence.below(beside, AS_RESPONSIVE),
         f"beside {many} pthreads over {more} uthreads": evidence.above(against, FAR_LATER),

@@ -87,20 +87,20 @@ def _slower_in_user_space(evidence: Evidence) -> Ruling:
 
 def _costs(evidence: Evidence, model: Model) -> dict[int, dict[int, float]]:
     """By size and block, the median over the strides; size 0 has no walk."""
-    found: dict[int, dict[int, list[float]]] = {}
+    by_size: dict[int, dict[int, list[float]]] = {}
     for group in evidence.of(working_set.NAME, model):
         size = int(str(group.trial.factors["bytes"]))
         for block, cost in group.by_block("cost_us").items():
-            found.setdefault(size, {}).setdefault(block, []).append(cost)
+            by_size.setdefault(size, {}).setdefault(block, []).append(cost)
     return {
         size: {block: float(stats.median(costs)) for block, costs in by_block.items()}
-        for size, by_block in sorted(found.items())
+        for size, by_block in sorted(by_size.items())
     }
 
 
 def _nearest(sizes: Iterable[int], size: float) -> int:
     """By ratio; the smaller of two."""
-    return min(sizes, key=lambda one: (abs(math.log(one / size)), one))
+    return min(sizes, key=lambda known: (abs(math.log(known / size)), known))
 
 
 def _kib(size: int) -> str:
@@ -133,7 +133,7 @@ class Sizes:
         if not known:
             return "arrays of several sizes are needed"
         l1, l2 = (kib * 1024 for kib in caches)
-        found = cls(
+        here = cls(
             smallest=known[0],
             l1=_nearest(known, l1),
             valley=_nearest(known, 2 * l1),
@@ -142,11 +142,17 @@ class Sizes:
             beyond=_nearest(known, 2 * l2),
             caches=f"L1d is {plain(caches[0])} KiB, L2 {plain(caches[1])} KiB",
         )
-        order = (found.smallest, found.l1, found.valley, found.l2, found.beyond)
+        order = (
+            here.smallest,
+            here.l1,
+            here.valley,
+            here.l2,
+            here.beyond,
+        )
         # Of a machine with an L2 beyond all arrays, the nearest size is not a size of it.
-        if list(order) != sorted(set(order)) or not found.near_l2 or found.l2 < l2 / 2:
-            return f"arrays below L1d, between it and L2, and beyond L2 are needed ({found.caches})"
-        return found
+        if list(order) != sorted(set(order)) or not here.near_l2 or here.l2 < l2 / 2:
+            return f"arrays below L1d, between it and L2, and beyond L2 are needed ({here.caches})"
+        return here
 
 
 def _more(

@@ -64,8 +64,8 @@ class _Evidence(claims.Evidence):
     asked: list[Question] = field(default_factory=list, compare=False)
 
     def of(self, experiment: str, model: Model | None = None, **factors: object) -> list[Group]:
-        found = super().of(experiment, model, **factors)
-        return [_Noting(one.trial, one.good, one.failed, self.notes) for one in found]
+        groups = super().of(experiment, model, **factors)
+        return [_Noting(group.trial, group.good, group.failed, self.notes) for group in groups]
 
     def above(self, effect: Effect, threshold: float, why: str = "") -> Ruling:
         self.asked.append(Question(effect, low=threshold))
@@ -88,7 +88,7 @@ def uses(
     """Every claim about these experiments at every place, as `claims.judge` judges it."""
     wanted = set(experiments)
     chosen = [claim for claim in claims.every() if claim.experiment in wanted]
-    found = []
+    claim_uses = []
     for evidence in claims.evidence(groups, level):
         unmarked = evidence.unmarked()
         for claim in chosen:
@@ -97,8 +97,8 @@ def uses(
             ruling = claims.ruling(claim, noting, replace(unmarked))
             blocks = blocks_needed(noting.asked, evidence.level)
             use = Use(claim.id, evidence.place, ruling.verdict, frozenset(noting.notes), blocks)
-            found.append(use)
-    return tuple(found)
+            claim_uses.append(use)
+    return tuple(claim_uses)
 
 
 def blocks_needed(asked: Sequence[Question], level: float) -> float | None:
@@ -106,11 +106,15 @@ def blocks_needed(asked: Sequence[Question], level: float) -> float | None:
 
     Where one lies outside its bounds, it alone decides, once it is sure.
     """
-    undecided = [one for one in asked if one.verdict(level) == "cannot tell"]
-    outside = [one for one in undecided if not one.low <= one.effect.estimate <= one.high]
+    undecided = [question for question in asked if question.verdict(level) == "cannot tell"]
+    outside = [
+        question
+        for question in undecided
+        if not question.low <= question.effect.estimate <= question.high
+    ]
     if outside:
-        return min(_blocks(one, level) for one in outside)
-    return max((_blocks(one, level) for one in undecided), default=None)
+        return min(_blocks(question, level) for question in outside)
+    return max((_blocks(question, level) for question in undecided), default=None)
 
 
 def _blocks(question: Question, level: float) -> float:

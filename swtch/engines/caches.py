@@ -78,21 +78,21 @@ def geometry(name: str, sysfs: Path = SYSFS, cpuinfo: Path = Path("/proc/cpuinfo
     """The geometry called `name`: the study's, or this machine's as its kernel tells it."""
     if name == "paper":
         return PAPER
-    found = _found(sysfs)
+    caches = _own_caches(sysfs)
     try:
         flags = cpuinfo.read_text()
     except OSError:
         flags = ""
     # No kernel tells the first TLB's size.
     notes = ["the TLB's size is the study's, no kernel tells this machine's"]
-    missing = [n for n in ("l1i", "l1d", "l2") if n not in found]
+    missing = [n for n in ("l1i", "l1d", "l2") if n not in caches]
     if missing:
         notes.append(f"this machine does not tell its {', '.join(missing)}: the study's instead")
     return Geometry(
         "here",
-        found.get("l1i", PAPER.l1i),
-        found.get("l1d", PAPER.l1d),
-        found.get("l2", PAPER.l2),
+        caches.get("l1i", PAPER.l1i),
+        caches.get("l1d", PAPER.l1d),
+        caches.get("l2", PAPER.l2),
         flush="flags" in flags and " pcid" not in flags,
         note="; ".join(notes),
     )
@@ -105,36 +105,36 @@ def sizes(cpu: int, sysfs: Path = SYSFS) -> tuple[int, int]:
     for folder in (sysfs / f"cpu{cpu}" / "cache").glob("index*"):
         try:
             level, kind, size = ((folder / f).read_text().strip() for f in _SIZE_FIELDS)
-            found = int(level), _bytes(size)
+            level_size = int(level), _bytes(size)
         except (OSError, ValueError):
             continue
         if kind == "Instruction":
             continue
-        if found[0] == 1:
-            l1d = found[1]
-        if found > deepest:
-            deepest, last = found, found[1]
+        if level_size[0] == 1:
+            l1d = level_size[1]
+        if level_size > deepest:
+            deepest, last = level_size, level_size[1]
     return l1d, last
 
 
-def _found(sysfs: Path) -> dict[str, Cache]:
+def _own_caches(sysfs: Path) -> dict[str, Cache]:
     names = {("1", "Instruction"): "l1i", ("1", "Data"): "l1d", ("2", "Unified"): "l2"}
-    found: dict[str, Cache] = {}
+    caches: dict[str, Cache] = {}
     for folder in sorted(sysfs.glob("cpu[0-9]*/cache/index*")):
-        told = {}
+        texts = {}
         for field in ("level", "type", "size", "ways_of_associativity", "coherency_line_size"):
             try:
-                told[field] = (folder / field).read_text().strip()
+                texts[field] = (folder / field).read_text().strip()
             except OSError:
                 break
-        name = names.get((told.get("level", ""), told.get("type", "")))
-        if name is None or name in found or len(told) < 5:
+        name = names.get((texts.get("level", ""), texts.get("type", "")))
+        if name is None or name in caches or len(texts) < 5:
             continue
-        ways, line = int(told["ways_of_associativity"]), int(told["coherency_line_size"])
-        size = _bytes(told["size"])
+        ways, line = int(texts["ways_of_associativity"]), int(texts["coherency_line_size"])
+        size = _bytes(texts["size"])
         if ways > 0 and line > 0 and size % (ways * line) == 0:
-            found[name] = (size, ways, line)
-    return found
+            caches[name] = (size, ways, line)
+    return caches
 
 
 def _bytes(text: str) -> int:
@@ -145,11 +145,11 @@ def _bytes(text: str) -> int:
 
 def plugin() -> Path:
     """The plugin, beside the probe; raises CannotError with the line that says what to do."""
-    found = find_probe().with_name(PLUGIN)
-    if os.access(found, os.R_OK):
-        return found
+    path = find_probe().with_name(PLUGIN)
+    if os.access(path, os.R_OK):
+        return path
     raise CannotError(
-        f"the cache model {PLUGIN} is not in {found.parent}; build it with 'make'"
+        f"the cache model {PLUGIN} is not in {path.parent}; build it with 'make'"
         f" or set {PROBE_DIR} to the folder that holds it."
     )
 

@@ -139,14 +139,14 @@ def reopen(manifest: Manifest, *, say: Say) -> Engine:
     """The engine that `manifest` describes."""
     first: dict[str, Any] = manifest.environment.get("engine", {})
     each: list[dict[str, Any]] = first.get("engines") or [{"engine": manifest.engine, **first}]
-    facts = {name: value for one in reversed(each) for name, value in one.items()}
+    facts = {name: value for description in reversed(each) for name, value in description.items()}
     guests = [str(guest.get("guest")) for guest in facts.get("guests", ())]
     if any(name.startswith("own-") for name in guests):
         raise CannotError(
             "the run used a kernel of yours, and its manifest does not hold it; start a new run."
         )
     options = Options(
-        engines=tuple(one["engine"] for one in each),
+        engines=tuple(description["engine"] for description in each),
         guests=",".join(guests) or None,
         boots=bool(facts.get("boots", False)),
         cpus=facts.get("cpus"),
@@ -195,56 +195,56 @@ def shares(
     Beside native, a guest measures the experiments of which native cannot measure
     some model, and those whole: ratios need company from the same guest.
     """
-    made: list[Share] = []
+    shares: list[Share] = []
     for member in members(engine):
         models = tuple(m for m in asked or known if _has(member, m))
         mine = [e for e in chosen if set(e.models) & set(models) and _takes(member, e)]
-        if made and not TRAITS[made[0].engine.name].guest:
-            more = set(models) - set(made[0].models)
+        if shares and not TRAITS[shares[0].engine.name].guest:
+            more = set(models) - set(shares[0].models)
             mine = [e for e in mine if set(e.models) & more]
         if mine:
-            made.append(Share(engine=member, models=models, experiments=tuple(mine)))
-        elif made:
+            shares.append(Share(engine=member, models=models, experiments=tuple(mine)))
+        elif shares:
             raise RequestError(
-                f"--engine {member.name} measures nothing that {made[0].engine.name} does not;"
+                f"--engine {member.name} measures nothing that {shares[0].engine.name} does not;"
                 " leave it out."
             )
-    if not made and (alone := [e.name for e in chosen if e.program]):
+    if not shares and (alone := [e.name for e in chosen if e.program]):
         raise RequestError(
             f"{alone[0]} has a probe program of its own, which runs on the machine itself:"
             " leave --engine out."
         )
     for peer in PEERS:
-        if asked and peer in asked and not any(peer in share.models for share in made):
+        if asked and peer in asked and not any(peer in share.models for share in shares):
             raise CannotError(f"{peer} needs {_needs(peer)}.")
-    if asked and "kthread" in asked and not any("kthread" in share.models for share in made):
+    if asked and "kthread" in asked and not any("kthread" in share.models for share in shares):
         raise CannotError(
             "kthread needs the kernel module: use --engine vm, which needs no root, or as root"
             " --native-kthread, which loads it into this kernel."
             if not TRAITS[engine.name].guest
             else "kthread needs the kernel module, and none could be built for these guests."
         )
-    return tuple(made)
+    return tuple(shares)
 
 
-def left_out(made: Sequence[Share], asked: tuple[Model, ...] | None) -> str:
+def left_out(shares: Sequence[Share], asked: tuple[Model, ...] | None) -> str:
     """One line for who did not ask: what these engines do not measure, and how to get it."""
-    wanted = {model for share in made for e in share.experiments for model in e.models}
-    lacking = wanted - {m for s in made for m in s.models}
+    wanted = {model for share in shares for e in share.experiments for model in e.models}
+    lacking = wanted - {m for s in shares for m in s.models}
     if asked is not None:
         return ""
     peers = [f"{p} is not measured: it needs {_needs(p)}" for p in PEERS if p in lacking]
-    return "; ".join(line for line in (_without_kthread(made, lacking), *peers) if line)
+    return "; ".join(line for line in (_without_kthread(shares, lacking), *peers) if line)
 
 
 def _needs(peer: Model) -> str:
     return GO_PEER if peer == "go" else f"the machine itself and its program ({OTHER_PEERS})"
 
 
-def _without_kthread(made: Sequence[Share], lacking: Set[Model]) -> str:
+def _without_kthread(shares: Sequence[Share], lacking: Set[Model]) -> str:
     if "kthread" not in lacking:
         return ""
-    if any(TRAITS[share.engine.name].guest for share in made):
+    if any(TRAITS[share.engine.name].guest for share in shares):
         return "kthread is not measured: no kernel module could be built for these guests"
     return "kthread is not measured: it needs a kernel module; --engine native,vm has it in a guest"
 

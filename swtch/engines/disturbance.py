@@ -25,14 +25,14 @@ def counters(cpus: Collection[int] = ()) -> dict[str, int]:
         table = INTERRUPTS.read_text() if cpus else ""
     except OSError:
         return {}
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     steal = _steal(stat, cpus)
     if steal is not None:
-        found["steal_ns"] = steal
+        counts["steal_ns"] = steal
     interrupts = _interrupts(table, cpus) if cpus else _all_interrupts(stat)
     if interrupts is not None:
-        found["interrupts"] = interrupts
-    return found
+        counts["interrupts"] = interrupts
+    return counts
 
 
 def delta(before: dict[str, int], after: dict[str, int], key: str) -> int | None:

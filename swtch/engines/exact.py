@@ -183,8 +183,8 @@ class ExactEngine:
         if (wanted := trial.probe.get(caches.CACHES)) is not None:
             given = caches.geometry(str(wanted)).arguments(folder / COUNTS)
             arguments += ["-plugin", f"{_escaped(caches.plugin())},{given}"]
-        said = self._boot(arguments, BOOT_S + trial.timeout_s)
-        return _read(console if machine.one_wire else line, console, said)
+        complaint = self._boot(arguments, BOOT_S + trial.timeout_s)
+        return _read(console if machine.one_wire else line, console, complaint)
 
     def _boot(self, arguments: list[str], limit_s: float) -> str:
         """Runs QEMU to its end; what it said on standard error."""
@@ -197,7 +197,7 @@ class ExactEngine:
         assert process.stderr is not None
         try:
             # QEMU's end closes its standard error: one sleep, no looking.
-            said = _read_until_end(process.stderr.fileno(), time.monotonic() + limit_s)
+            complaint = _read_until_end(process.stderr.fileno(), time.monotonic() + limit_s)
         finally:
             process.kill()
             self._running = 0
@@ -205,9 +205,9 @@ class ExactEngine:
             process.stderr.close()
         if self._is_stopped():
             raise ProbeError("interrupted")
-        if said is None:
+        if complaint is None:
             raise ProbeError(f"guest did not end within {limit_s:g} s")
-        return said
+        return complaint
 
     def _keep(self, trial: Trial, folder: Path) -> None:
         if self._logs is None:
@@ -245,7 +245,7 @@ def _read_until_end(file: int, deadline: float) -> str | None:
         data = (data + piece)[-65536:]
 
 
-def _read(line: Path, console: Path, said: str) -> Ran:
+def _read(line: Path, console: Path, complaint: str) -> Ran:
     """The result in what came over the wire."""
     decoder = Decoder()
     data = line.read_bytes() if line.exists() else b""
@@ -268,7 +268,7 @@ def _read(line: Path, console: Path, said: str) -> Ran:
             raise ProbeError(f"guest kernel: {text_line.decode(errors='replace').strip()}")
     if decoder.damaged:
         raise ProbeError("the guest's console spoiled its answer; see its log")
-    raise ProbeError(f"guest ended without an answer{f': {said}' if said else ''}")
+    raise ProbeError(f"guest ended without an answer{f': {complaint}' if complaint else ''}")
 
 
 def _tail(folder: Path) -> str:

@@ -63,9 +63,9 @@ OUTPUT_MAX = 16 << 20
 
 def find_probe() -> Path:
     """The probe program; raises CannotError with the one line that says what to do."""
-    told = os.environ.get(PROBE_DIR)
-    if told:
-        candidates = [Path(told) / PROBE]
+    configured = os.environ.get(PROBE_DIR)
+    if configured:
+        candidates = [Path(configured) / PROBE]
     else:
         checkout = Path(__file__).parents[2]
         candidates = [
@@ -75,9 +75,9 @@ def find_probe() -> Path:
     for candidate in candidates:
         if candidate.is_file() and os.access(candidate, os.X_OK):
             return candidate.resolve()
-    if told:
+    if configured:
         raise CannotError(
-            f"{PROBE_DIR} is {told}, and there is no program {PROBE} in it;"
+            f"{PROBE_DIR} is {configured}, and there is no program {PROBE} in it;"
             " point it at the folder that holds the built probes, or unset it."
         )
     raise CannotError(

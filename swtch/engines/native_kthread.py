@@ -113,10 +113,10 @@ def build(headers: Path, runner: Run) -> Path:
         out = draft / "out"
         command = [str(script), "--headers", str(headers.resolve()), "--arch", host_arch()]
         runner([*command, "--out", str(out)])
-        found = sorted(out.rglob(f"{MODULE}.ko"))
-        if not found:
+        modules = sorted(out.rglob(f"{MODULE}.ko"))
+        if not modules:
             raise CannotError(f"{script.name} made no {MODULE}.ko.")
-        found[0].rename(draft / f"{MODULE}.ko")
+        modules[0].rename(draft / f"{MODULE}.ko")
         shutil.rmtree(out)
 
     release = os.uname().release

@@ -139,8 +139,8 @@ def read_ran(ran: Ran, trial: Trial) -> Result:
     try:
         return read_result(ran.stdout, ran.returncode, trial)
     except ProbeError as fault:
-        if str(fault) == how_it_ended(ran.returncode) and (said := _last_line(ran.stderr)):
-            raise ProbeError(f"{fault}: {said}") from None
+        if str(fault) == how_it_ended(ran.returncode) and (complaint := _last_line(ran.stderr)):
+            raise ProbeError(f"{fault}: {complaint}") from None
         raise
 
 
@@ -242,8 +242,8 @@ class VmEngine:
 
     def spread(self, trials: Sequence[Trial]) -> tuple[Trial, ...]:
         """The trials of a plan, each for every guest."""
-        made = spread(trials, list(self._subjects.values()), self.cpus, self.name)
-        return tuple(in_emulation(t) if t.factors["accel"] == "tcg" else t for t in made)
+        per_guest = spread(trials, list(self._subjects.values()), self.cpus, self.name)
+        return tuple(in_emulation(t) if t.factors["accel"] == "tcg" else t for t in per_guest)
 
     def estimate_seconds(self, trials: Sequence[Trial], repeats: int) -> float:
         """A guess, from boots and round trips; the trials themselves are short."""

@@ -148,8 +148,8 @@ def value(name: str, unit: str, scale: float = 1.0) -> Metric:
     """The sample's value `name`, multiplied."""
 
     def scaled(values: Mapping[str, float | int]) -> float | None:
-        found = values.get(name)
-        return None if found is None else found * scale
+        number = values.get(name)
+        return None if number is None else number * scale
 
     return Metric(unit=unit, source=name, scale=scale, of=scaled)
 
@@ -230,14 +230,13 @@ class Experiment:
 
 
 @cache
-@cache
 def names() -> tuple[str, ...]:
     """The names of all that the package has, without importing any.
 
     Asked for every metric of every sample, and to list a folder takes 0.3 ms.
     """
-    found = (module.name for module in pkgutil.iter_modules(__path__))
-    return tuple(sorted(name.replace("_", "-") for name in found if name[0] != "_"))
+    modules = (module.name for module in pkgutil.iter_modules(__path__))
+    return tuple(sorted(name.replace("_", "-") for name in modules if name[0] != "_"))
 
 
 def find(name: str) -> Experiment | None:
@@ -252,13 +251,13 @@ def find(name: str) -> Experiment | None:
 
 def get(name: str) -> Experiment:
     """The same, of installed packages too; raises RequestError if there is none."""
-    found = find(name) or own.search(name)
-    if found is None:
+    experiment = find(name) or own.search(name)
+    if experiment is None:
         raise RequestError(
             f"there is no experiment {name!r}.{did_you_mean(name, names())}"
             f" 'swtch list' shows them all: {', '.join(names())}."
         )
-    return found
+    return experiment
 
 
 def every() -> tuple[Experiment, ...]:

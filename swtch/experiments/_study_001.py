@@ -282,19 +282,19 @@ def _usage(sample: Sample, field: str) -> list[int] | None:
     """A counter of the kernel threads of a sample: its own, or those that carried them."""
     if TRAITS[sample.engine].counting:  # these count instructions there
         return None
-    counts = [getattr(one, field) for one in sample.threads]
+    counts = [getattr(thread, field) for thread in sample.threads]
     if any(count is None for count in counts):
-        counts = [getattr(one, field) for one in sample.carriers]
+        counts = [getattr(carrier, field) for carrier in sample.carriers]
     known = [count for count in counts if count is not None]
     return known or None
 
 
 def _total_ms(field: str) -> Metric:
-    def told(sample: Sample) -> float | None:
+    def of_sample(sample: Sample) -> float | None:
         counts = _usage(sample, field)
         return sum(counts) / 1e6 if counts else None
 
-    return Metric(unit="ms", of_sample=told)
+    return Metric(unit="ms", of_sample=of_sample)
 
 
 def _efficiency(sample: Sample) -> float | None:
@@ -309,19 +309,19 @@ def _efficiency(sample: Sample) -> float | None:
 def _runtime_ms(sample: Sample) -> float | None:
     if TRAITS[sample.engine].counting or not sample.threads:
         return None
-    took = [one.end_ns - one.start_ns for one in sample.threads]
+    took = [thread.end_ns - thread.start_ns for thread in sample.threads]
     return sum(took) / len(took) / 1e6
 
 
 def _mops_by_runtimes(sample: Sample) -> float | None:
     """By the sum of the threads' runtimes, as the study's own figures seem to be."""
-    total = sum(one.end_ns - one.start_ns for one in sample.threads)
+    total = sum(thread.end_ns - thread.start_ns for thread in sample.threads)
     done = sample.values.get("counter")
     return done * 1e3 / total if done and total and not TRAITS[sample.engine].counting else None
 
 
 def _thread_cpu_ms(sample: Sample) -> float | None:
-    counts = [one.cpu_ns for one in sample.threads if one.cpu_ns is not None]
+    counts = [thread.cpu_ns for thread in sample.threads if thread.cpu_ns is not None]
     if TRAITS[sample.engine].counting or not counts:
         return None
     return sum(counts) / len(counts) / 1e6
@@ -329,7 +329,7 @@ def _thread_cpu_ms(sample: Sample) -> float | None:
 
 def _voluntary_for_a_million(sample: Sample) -> float | None:
     """The one number that trials with less work than the study's have in common with it."""
-    counts = [one.nvcsw for one in sample.threads if one.nvcsw is not None]
+    counts = [thread.nvcsw for thread in sample.threads if thread.nvcsw is not None]
     done = sample.values.get("counter")
     return sum(counts) * 1e6 / done if counts and done else None
 
@@ -347,7 +347,7 @@ def _os_switches(sample: Sample) -> float | None:
     """What the kernel switched while coroutines ran, which it knows nothing of."""
     if sample.model not in ONE_CPU_MODELS or not sample.carriers:
         return None
-    return sum(one.nvcsw + one.nivcsw for one in sample.carriers)
+    return sum(carrier.nvcsw + carrier.nivcsw for carrier in sample.carriers)
 
 
 def _os_share(sample: Sample) -> float | None:

@@ -67,8 +67,8 @@ def _each(unit: str, *names: str) -> Metric:
 
     def computed(values: Mapping[str, float | int]) -> float | None:
         trips = values.get("trips")
-        found = [values[name] for name in names if name in values]
-        return sum(found) / trips if trips and len(found) == len(names) else None
+        parts = [values[name] for name in names if name in values]
+        return sum(parts) / trips if trips and len(parts) == len(names) else None
 
     return Metric(unit=unit, of=computed)
 

@@ -87,19 +87,19 @@ def _per_thousand(
 
 
 def _metrics() -> dict[str, Metric]:
-    made: dict[str, Metric] = {}
+    metrics: dict[str, Metric] = {}
     for size, stride in ((KIB, 0), *((size, stride) for stride in STRIDES for size in SIZES)):
         cell = cell_name(size, stride)
         for mode in MODES:
             for event in EVENTS:
                 name = metric(mode, event, size, stride)
-                made[name] = value(name, "a unit of work")
+                metrics[name] = value(name, "a unit of work")
                 if event != "instructions":
                     ki = metric(mode, event, size, stride, per_thousand=True)
                     of = _per_thousand(mode, event, cell)
-                    made[ki] = Metric(unit="a thousand instructions", of=of)
-    made["l1d_kib"] = value("l1d_bytes", "KiB", 1 / KIB)
-    return made
+                    metrics[ki] = Metric(unit="a thousand instructions", of=of)
+    metrics["l1d_kib"] = value("l1d_bytes", "KiB", 1 / KIB)
+    return metrics
 
 
 def _trial(way: Way, geometry: str, setting: Setting) -> Trial:

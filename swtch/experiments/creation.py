@@ -44,7 +44,7 @@ METRICS: Final[Mapping[str, Metric]] = {
 
 def trials(setting: Setting) -> tuple[Trial, ...]:
     """Both models, by how many there are at a time."""
-    made = []
+    planned = []
     for threads in THREADS[setting.depth]:
         for model in MODELS:
             if model not in setting.models:
@@ -53,8 +53,8 @@ def trials(setting: Setting) -> tuple[Trial, ...]:
             if model == "uthread":
                 probe["tick_ns"] = 0
             factors = {"threads": threads, "cpus_used": 1, "policy": setting.policy}
-            made.append(setting.trial(NAME, f"{threads}/{model}", probe, factors))
-    return tuple(made)
+            planned.append(setting.trial(NAME, f"{threads}/{model}", probe, factors))
+    return tuple(planned)
 
 
 def _shortened(setting: Setting) -> str:

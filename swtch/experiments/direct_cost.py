@@ -60,11 +60,11 @@ PUBLISHED: Final[Mapping[PublishedKey, Published]] = {
 
 def times() -> dict[str, Metric]:
     """What one switch takes, and the two times it is the difference of."""
-    made = {}
+    metrics = {}
     for name in ("cost", "single", "switch"):
-        made[f"{name}_us"] = value(f"{name}_ns", "us", 1e-3)
-        made[f"{name}_instructions"] = value(f"{name}_instructions", "instructions")
-    return made
+        metrics[f"{name}_us"] = value(f"{name}_ns", "us", 1e-3)
+        metrics[f"{name}_instructions"] = value(f"{name}_instructions", "instructions")
+    return metrics
 
 
 METRICS: Final[Mapping[str, Metric]] = {

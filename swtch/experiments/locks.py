@@ -95,8 +95,8 @@ def _turns(name: str) -> Metric:
     """In ticks, by either clock: an exact engine's instruction is its nanosecond."""
 
     def in_ticks(values: Mapping[str, float | int]) -> float | None:
-        found = values.get(f"{name}_ns", values.get(f"{name}_instructions"))
-        return None if found is None else found / TICK_NS
+        duration = values.get(f"{name}_ns", values.get(f"{name}_instructions"))
+        return None if duration is None else duration / TICK_NS
 
     return Metric(unit="ticks", of=in_ticks)
 

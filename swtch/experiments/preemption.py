@@ -147,15 +147,15 @@ def cases(setting: Setting) -> tuple[tuple[Way, int], ...]:
         ways = {100: (TIMER, OWN, FRAME, LIBC), 1000: (TIMER, OWN, CHAIN, MONITOR)}
     else:
         ways = dict.fromkeys(INTERVALS_US, (TIMER, OWN, CHAIN, MONITOR))
-        for one in QUICK_US:
-            ways[one] += (FRAME, LIBC)
-    return ((SELF, 0), *((way, one) for one, several in ways.items() for way in several))
+        for us in QUICK_US:
+            ways[us] += (FRAME, LIBC)
+    return ((SELF, 0), *((way, us) for us, several in ways.items() for way in several))
 
 
 def trials(setting: Setting) -> tuple[Trial, ...]:
     """The two floors, and ticks of each interval, source and mechanism."""
     planned = (_trial(way, interval_us, setting) for way, interval_us in cases(setting))
-    return tuple(one for one in planned if one.model in setting.models)
+    return tuple(trial for trial in planned if trial.model in setting.models)
 
 
 EXPERIMENT = Experiment(

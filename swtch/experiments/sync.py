@@ -40,8 +40,8 @@ def _each(unit: str) -> Metric:
     """The time of one addition, all threads together."""
 
     def computed(values: Mapping[str, float | int]) -> float | None:
-        wall, made = values.get(f"wall_{unit}"), values.get("counter")
-        return wall / made if wall is not None and made else None
+        wall, additions = values.get(f"wall_{unit}"), values.get("counter")
+        return wall / additions if wall is not None and additions else None
 
     return Metric(unit=unit, of=computed)
 

@@ -118,17 +118,17 @@ def parse_deb822(text: str) -> list[Source]:
 
 def machine_sources(folder: Path = Path("/etc/apt")) -> list[Source]:
     """All sources of this machine that can be read."""
-    found: list[Source] = []
+    sources: list[Source] = []
     files = [folder / "sources.list", *sorted((folder / "sources.list.d").glob("*"))]
     for file in files:
         parse = {".list": parse_list, ".sources": parse_deb822}.get(file.suffix)
         if parse is None:
             continue
         try:
-            found += parse(file.read_text())
+            sources += parse(file.read_text())
         except (OSError, UnicodeDecodeError):
             continue
-    return found
+    return sources
 
 
 def derive(sources: Iterable[Source]) -> str:

@@ -35,9 +35,10 @@ _TIME_LIMIT_S = 600
 
 def source_tree() -> Path:
     """The tree to build from: told, around this package, or around the current folder."""
-    told = os.environ.get(SOURCE_ENV)
+    configured = os.environ.get(SOURCE_ENV)
     here = Path.cwd()
-    candidates = [Path(told)] if told else [Path(__file__).parents[2], here, *here.parents]
+    around = [Path(__file__).parents[2], here, *here.parents]
+    candidates = [Path(configured)] if configured else around
     for candidate in candidates:
         if (candidate / "probes/guest/swtch-guest.c").is_file():
             return candidate.resolve()
@@ -96,10 +97,10 @@ def module(kernel: packages.Kernel, arch: Arch) -> Path | None:
         out = draft / "out"
         command = [str(script), "--headers", kernel.headers, "--arch", arch.name]
         _run([*command, "--out", str(out)], f"building {MODULE} for {kernel.release}")
-        found = sorted(out.rglob(f"{MODULE}.ko"))
-        if not found:
+        modules = sorted(out.rglob(f"{MODULE}.ko"))
+        if not modules:
             raise CannotError(f"{script.name} made no {MODULE}.ko for {kernel.release}.")
-        found[0].rename(draft / f"{MODULE}.ko")
+        modules[0].rename(draft / f"{MODULE}.ko")
         shutil.rmtree(out)
 
     parts: list[str | bytes | Path] = [
@@ -154,10 +155,10 @@ def probe(arch: Arch) -> Path:
 
 def _meson() -> str:
     beside = Path(sys.executable).with_name("meson")
-    found = str(beside) if beside.is_file() else shutil.which("meson")
-    if not found:
+    meson = str(beside) if beside.is_file() else shutil.which("meson")
+    if not meson:
         raise CannotError("building probes for another architecture needs meson; install it.")
-    return found
+    return meson
 
 
 def _version(program: str) -> str:

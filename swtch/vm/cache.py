@@ -34,8 +34,8 @@ _BLOCK = 1 << 20
 
 def root() -> Path:
     """The cache's folder; made if absent."""
-    told = os.environ.get(ENV, "")
-    base = Path(told) if told.startswith("/") else Path.home() / ".cache"
+    configured = os.environ.get(ENV, "")
+    base = Path(configured) if configured.startswith("/") else Path.home() / ".cache"
     folder = base / "swtch"
     try:
         folder.mkdir(parents=True, exist_ok=True)

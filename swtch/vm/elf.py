@@ -82,7 +82,7 @@ def closure(programs: Iterable[Path], folders: Sequence[Path]) -> dict[str, Path
     Libraries are put where the loader's path is in the guest, in ``/lib``,
     which every loader searches.
     """
-    found: dict[str, Path] = {}
+    files: dict[str, Path] = {}
     waiting = list(programs)
     arch = ""
     while waiting:
@@ -93,11 +93,11 @@ def closure(programs: Iterable[Path], folders: Sequence[Path]) -> dict[str, Path
         if elf.interpreter:
             wanted.append((elf.interpreter, Path(elf.interpreter).name))
         for place, name in wanted:
-            if place in found:
+            if place in files:
                 continue
-            found[place] = _search(name, folders, path, arch)
-            waiting.append(found[place])
-    return found
+            files[place] = _search(name, folders, path, arch)
+            waiting.append(files[place])
+    return files
 
 
 def _search(name: str, folders: Sequence[Path], user: Path, arch: str) -> Path:

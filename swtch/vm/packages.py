@@ -72,7 +72,7 @@ def kernel(guest: Guest, *, refresh: bool = False) -> Kernel:
     file = image_folder / f"vmlinuz-{release}"
     if not file.is_file():
         raise CannotError(f"the package {image.name} holds no kernel image vmlinuz-{release}.")
-    made = Kernel(
+    kernel = Kernel(
         release=release,
         version=image.version,
         image=str(file),
@@ -81,9 +81,9 @@ def kernel(guest: Guest, *, refresh: bool = False) -> Kernel:
         packages=tuple(f"{p.name}:{p.arch} {p.version} {p.sha256}" for p in [image, *headers]),
     )
     draft = note.with_suffix(".tmp")
-    draft.write_bytes(msgspec.json.format(msgspec.json.encode(made)))
+    draft.write_bytes(msgspec.json.format(msgspec.json.encode(kernel)))
     draft.replace(note)
-    return made
+    return kernel
 
 
 def prepared(guest: Guest) -> Kernel | None:

@@ -72,9 +72,9 @@ class Machine:
 
 def emulator(arch: Arch) -> str:
     """The path of the emulator, or the line that says what to install."""
-    found = shutil.which(arch.emulator)
-    if found:
-        return found
+    path = shutil.which(arch.emulator)
+    if path:
+        return path
     raise CannotError(
         f"{arch.name} guests need {arch.emulator};"
         f" as root run: apt-get install {arch.emulator_package}"

@@ -377,6 +377,6 @@ class Session:
                 break
             self._hear(data)
         self._qemu.kill()
-        if self._qemu.wait(5) and not self._tail and (said := self._qemu.complaint()):
-            line = f"{line}: {said}"
+        if self._qemu.wait(5) and not self._tail and (complaint := self._qemu.complaint()):
+            line = f"{line}: {complaint}"
         return GuestDiedError("interrupted" if self._stopped else line, self.console_tail())
