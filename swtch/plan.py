@@ -39,8 +39,6 @@ from swtch.records import Depth, Engine, Invocation, Manifest, Model, Phase, Tri
 # The least is what an interval needs; the most is more than any of the studies did.
 REPEATS: Mapping[Depth, int] = {"quick": 6, "normal": 10, "paper": 20}
 DEPTHS: tuple[Depth, ...] = get_args(Depth)
-REPEATS_MAX = 10_000
-SEED_MAX = 2**63 - 1
 
 MODEL_NAMES: tuple[Model, ...] = get_args(Model)
 
@@ -172,8 +170,3 @@ def passes(manifest: Manifest) -> tuple[Pass, ...]:
     engines = {trial.id: trial.engine for trial in manifest.trials}
     found = groupby(manifest.plan, lambda one: (engines[one.trial_id], one.block))
     return tuple(Pass(engine, block, tuple(own)) for (engine, block), own in found)
-
-
-def estimate_seconds(chosen: Sequence[Experiment], setting: Setting, repeats: int) -> float:
-    """About how long it takes; the definitions' own guesses, good to a factor of two."""
-    return repeats * sum(e.seconds * len(e.trials(setting)) for e in chosen)

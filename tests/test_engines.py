@@ -14,7 +14,7 @@ import pytest
 from swtch import engines, experiments
 from swtch.analysis.findings import Place
 from swtch.engines import TRAITS, Traits, choice
-from swtch.experiments import Setting, notes
+from swtch.experiments import Setting
 from swtch.records import Engine
 
 
@@ -91,7 +91,7 @@ def test_a_setting_builds_trials() -> None:
         "policy": "batch",
         "seed": 0,
     }
-    trial = setting.trial("mine", "two/pipe", probe, {"by": "pipe"}, notes("", "a", "b"))
+    trial = setting.trial("mine", "two/pipe", probe, {"by": "pipe"}, "a; b")
     assert (trial.id, trial.experiment, trial.model) == ("mine/two/pipe", "mine", "pthread")
     assert (trial.engine, trial.timeout_s, trial.note) == ("vm", 3, "a; b")
 

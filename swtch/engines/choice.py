@@ -55,9 +55,6 @@ class Closable(Engine, Protocol):
     def spread(self, trials: Sequence[Trial]) -> tuple[Trial, ...]:
         """The trials that this engine performs for those of the experiments."""
 
-    def estimate_seconds(self, trials: Sequence[Trial], repeats: int) -> float:
-        """About how long all of it takes."""
-
     def keep_logs(self, folder: Path) -> None:
         """Where its own logs go."""
 
@@ -173,15 +170,6 @@ def caches_of(engine: Engine, cpu: int) -> tuple[int, int]:
 def spread(engine: Engine, trials: tuple[Trial, ...]) -> tuple[Trial, ...]:
     """The trials of a plan as `engine` performs them."""
     return cast(Closable, engine).spread(trials) if hasattr(engine, "spread") else trials
-
-
-def estimate_seconds(
-    engine: Engine, trials: Sequence[Trial], repeats: int, native_s: float
-) -> float:
-    """About how long it takes; `native_s` is what the definitions guess for a process each."""
-    if hasattr(engine, "estimate_seconds"):
-        return cast(Closable, engine).estimate_seconds(trials, repeats)
-    return native_s
 
 
 def shares(

@@ -55,7 +55,6 @@ if TYPE_CHECKING:
 BOOT_S = 180.0
 COUNTS = "counts"  # what the model of caches writes
 _TAIL_LINES = 12
-_BOOT_GUESS_S = {"amd64": 15.0, "arm64": 4.0}
 
 Start = Callable[[list[str], list[int]], "subprocess.Popen[bytes]"]
 
@@ -113,11 +112,6 @@ class ExactEngine:
     def spread(self, trials: Sequence[Trial]) -> tuple[Trial, ...]:
         """The trials of a plan, each for every guest."""
         return spread(trials, list(self._subjects.values()), self.cpus, self.name)
-
-    def estimate_seconds(self, trials: Sequence[Trial], repeats: int) -> float:
-        """A guess: each invocation is a boot, and that of a PC takes longest."""
-        boots = (_BOOT_GUESS_S.get(str(trial.factors.get("arch")), 15.0) for trial in trials)
-        return repeats * sum(boots)
 
     def keep_logs(self, folder: Path) -> None:
         """From now on consoles are logged into `folder`."""

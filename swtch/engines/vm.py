@@ -49,8 +49,6 @@ GUEST = "guest"
 # The shortest sleep that is one: programming an emulated timer alone takes longer
 # than the studies' 1 us, so that a thread finds it over before it has left its CPU.
 EMULATED_SLEEP_NS = 500_000
-_BOOT_GUESS_S = 7.0
-_TRIAL_GUESS_S = 0.3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -244,11 +242,6 @@ class VmEngine:
         """The trials of a plan, each for every guest."""
         per_guest = spread(trials, list(self._subjects.values()), self.cpus, self.name)
         return tuple(in_emulation(t) if t.factors["accel"] == "tcg" else t for t in per_guest)
-
-    def estimate_seconds(self, trials: Sequence[Trial], repeats: int) -> float:
-        """A guess, from boots and round trips; the trials themselves are short."""
-        boots = len(self._subjects) * (repeats if self._boots else 1)
-        return boots * _BOOT_GUESS_S + len(trials) * repeats * _TRIAL_GUESS_S
 
     def keep_logs(self, folder: Path) -> None:
         """From now on consoles are logged into `folder`."""

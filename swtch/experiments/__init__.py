@@ -112,11 +112,6 @@ class Setting:
         )
 
 
-def notes(*lines: str) -> str:
-    """What is done differently, as one note; empty lines say nothing."""
-    return "; ".join(line for line in lines if line)
-
-
 def less(quick: str, guest: str = "") -> Callable[[Setting], str]:
     """A ``shortened``: what a quick run leaves out, and what one in a guest or an emulator,
     at any depth."""

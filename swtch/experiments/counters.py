@@ -37,7 +37,6 @@ SMALL_SIZES: Final = tuple(size * KIB for size in (4, 8, 16, 32, 64, 128, 256))
 STRIDES: Final = (8, 64, 256)
 # Whatever a run leaves out, claims are about this one: a line for each element.
 STRIDE: Final = 64
-STUDY_SIZES: Final = SIZES
 
 GEOMETRIES: Final = ("paper", "here")
 EXACT_NOTES: Final[Mapping[str, str]] = {

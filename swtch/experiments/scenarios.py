@@ -101,24 +101,6 @@ _CV_PERCENT: Final[dict[str, tuple[float, float]]] = {
 }
 _TABLE_V_GAIN: Final = {"A": 25.4, "B1": 82.2, "B2": 39.8, "C1": 28.5, "C2": -1.5}
 
-# Table VI, as observed there; the numbers are examples of that run.
-IDENTITY: Final[dict[Model, dict[str, str]]] = {
-    "pthread": {
-        "pid": "shared (e.g. 1401)",
-        "tid": "unique (1402-1405)",
-        "task_struct": "4 per process",
-        "scheduler": "CFS (1:1)",
-        "source": "study 000, table VI",
-    },
-    "kthread": {
-        "pid": "unique (e.g. 1767-1770)",
-        "tid": "PID = TID",
-        "task_struct": "4 independent",
-        "scheduler": "CFS (1:1)",
-        "source": "study 000, table VI",
-    },
-}
-
 
 def _published() -> dict[PublishedKey, Published]:
     figures: dict[PublishedKey, Published] = {}
