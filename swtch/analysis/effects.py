@@ -117,7 +117,7 @@ class Effect:
 
     values: tuple[float, ...]
     unit: str
-    ratio: bool = False
+    logarithmic: bool = False
     others: tuple[float, ...] = ()
 
     @property
@@ -155,7 +155,7 @@ class Effect:
             method = "too few"
         else:
             method = "ranks"
-        if self.ratio:
+        if self.logarithmic:
             limits = [math.exp(limit) for limit in limits]
         return Interval(
             estimate=limits[0],
@@ -177,7 +177,7 @@ class Effect:
 
     def p(self, against: float | None = None) -> float:
         """Two-sided p that the effect is `against`, by default none: 1 of a ratio, else 0."""
-        centre = 0.0 if against is None else math.log(against) if self.ratio else against
+        centre = 0.0 if against is None else math.log(against) if self.logarithmic else against
         below, above = (int((side * (self._steps - centre) >= 0).sum()) for side in (-1, 1))
         return _p(min(below, above), len(self.values), len(self.others))
 
@@ -200,7 +200,7 @@ def paired(a: Sequence[float], b: Sequence[float]) -> Effect | None:
         raise ValueError(f"paired groups differ in length: {len(a)} and {len(b)}")
     if not a or not _have_logarithms((*a, *b)):
         return None
-    return Effect(tuple(math.log(x / y) for x, y in zip(a, b, strict=True)), "x", ratio=True)
+    return Effect(tuple(math.log(x / y) for x, y in zip(a, b, strict=True)), "x", logarithmic=True)
 
 
 def unpaired(a: Sequence[float], b: Sequence[float]) -> Effect | None:
@@ -208,7 +208,7 @@ def unpaired(a: Sequence[float], b: Sequence[float]) -> Effect | None:
     if not a or not b or not _have_logarithms((*a, *b)):
         return None
     one, other = (tuple(math.log(value) for value in values) for values in (a, b))
-    return Effect(one, "x", ratio=True, others=other)
+    return Effect(one, "x", logarithmic=True, others=other)
 
 
 def _have_logarithms(values: Sequence[float]) -> bool:

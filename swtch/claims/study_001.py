@@ -58,13 +58,15 @@ def _arm(evidence: Evidence, experiment: str, case: str, arm: Arm) -> Group | No
     return evidence.group(experiment, arm.model, case=case, arm=arm.name)
 
 
-def _ratio(a: Group | None, b: Group | None, metric: str = "") -> Effect | None:
+def _ratio_effect(a: Group | None, b: Group | None, metric: str = "") -> Effect | None:
     return effect(a, b, metric) if a and b else None
 
 
 def _beside(evidence: Evidence, experiment: str, case: str, arm: Arm, base: Arm) -> Effect | None:
     """The throughput of one arm over another's in the same case."""
-    return _ratio(_arm(evidence, experiment, case, arm), _arm(evidence, experiment, case, base))
+    return _ratio_effect(
+        _arm(evidence, experiment, case, arm), _arm(evidence, experiment, case, base)
+    )
 
 
 def _sleeping(group: Group) -> bool:
@@ -85,7 +87,7 @@ def _by_cpu_time(*groups: Group | None) -> bool:
 
 def _on_one_cpu(a: Group | None, b: Group | None) -> Effect | None:
     """The ratio of throughputs by CPU time where that is what is compared."""
-    return _ratio(a, b, CPU_TIME if _by_cpu_time(a, b) else "")
+    return _ratio_effect(a, b, CPU_TIME if _by_cpu_time(a, b) else "")
 
 
 def _which_time(pairs: Sequence[tuple[Group | None, Group | None]]) -> list[str]:
@@ -119,7 +121,7 @@ def _accounts_cost(evidence: Evidence) -> Ruling:
     more = []
     for mode in MODES:
         kthread = _arm(evidence, yield_modes.NAME, mode, KTHREAD)
-        here = _ratio(kthread, _arm(evidence, yield_modes.NAME, mode, PTHREAD))
+        here = _ratio_effect(kthread, _arm(evidence, yield_modes.NAME, mode, PTHREAD))
         if here is None or _asleep(evidence, kthread):
             continue
         rulings[mode] = evidence.below(here, FAR_LESS)
@@ -144,7 +146,7 @@ def _yields_cost(evidence: Evidence) -> Ruling:
     rulings: dict[str, Ruling] = {}
     for arm in (PTHREAD, KTHREAD):
         normal, yields = (_arm(evidence, yield_modes.NAME, mode, arm) for mode in MODES)
-        here = _ratio(yields, normal)
+        here = _ratio_effect(yields, normal)
         if here is not None and not _asleep(evidence, yields):
             rulings[arm.model] = evidence.below(here, SHARPLY)
     if not rulings:
@@ -231,7 +233,7 @@ def _oftener_is_less(evidence: Evidence) -> Ruling:
     for what, metric in (("throughput", ""), ("CPU efficiency", "cpu_efficiency")):
         known = list(groups)
         for oftener, seldom in itertools.pairwise(known):
-            here = _ratio(groups[seldom], groups[oftener], metric)
+            here = _ratio_effect(groups[seldom], groups[oftener], metric)
             if here is not None:
                 rulings[f"{what}, {seldom} over {oftener}"] = evidence.above(here, 1.0)
     if not rulings:
@@ -254,7 +256,7 @@ def _more_cpus(evidence: Evidence) -> Ruling:
     for (fewer, base), (more, group) in itertools.pairwise(
         _bound(evidence, "normal", KTHREAD).items()
     ):
-        here = _ratio(group, base)
+        here = _ratio_effect(group, base)
         if here is not None:
             case = f"kernel threads on {more} CPUs over {fewer}, to fall"
             rulings[case] = evidence.below(here, 1.0)
@@ -272,7 +274,9 @@ def _yields_and_cpus(evidence: Evidence) -> Ruling:
 def _steady(evidence: Evidence, mode: str, arm: Arm, who: str) -> dict[str, Ruling]:
     """On more CPUs as on one."""
     groups = _bound(evidence, mode, arm)
-    ratios = {cpus: _ratio(group, groups.get(1)) for cpus, group in groups.items() if cpus > 1}
+    ratios = {
+        cpus: _ratio_effect(group, groups.get(1)) for cpus, group in groups.items() if cpus > 1
+    }
     return {
         f"{who} on {cpus} CPUs over 1, to stay": evidence.within(here, *NEAR)
         for cpus, here in ratios.items()

@@ -50,7 +50,7 @@ def _wall(group: Group) -> str:
     return f"wall_{group.place.suffix('ms')}"
 
 
-def _ratio(kinds: Mapping[str, Group], a: str, b: str) -> Effect | None:
+def _ratio_effect(kinds: Mapping[str, Group], a: str, b: str) -> Effect | None:
     if a not in kinds or b not in kinds:
         return None
     return effect(kinds[a], kinds[b], _wall(kinds[a]))
@@ -64,11 +64,11 @@ def _half_the_time(evidence: Evidence) -> Ruling:
     rulings: dict[str, Ruling] = {}
     gains = []
     for (threads, workers), kinds in sorted(_by_kind(evidence).items()):
-        here = _ratio(kinds, "pthread", "uthread")
+        here = _ratio_effect(kinds, "pthread", "uthread")
         if here is None:
             continue
         rulings[_name(threads, workers)] = evidence.within(here, *ABOUT_TWICE)
-        room = _ratio(kinds, "pthread", "alone")
+        room = _ratio_effect(kinds, "pthread", "alone")
         if room is not None:
             gains.append(room.estimate)
     if not rulings:

@@ -123,11 +123,11 @@ def _blocks(question: Question, level: float) -> float:
     if effect.n < least:
         return least
     here = effect.interval(level)
-    scale = math.log if effect.ratio else float
+    scale = math.log if effect.logarithmic else float
     needed = float(effect.n)
     for bound, end in ((question.low, here.low), (question.high, here.high)):
         crossed = here.low <= bound <= here.high
-        if not crossed or not math.isfinite(bound) or (effect.ratio and bound <= 0):
+        if not crossed or not math.isfinite(bound) or (effect.logarithmic and bound <= 0):
             continue
         # Inside the bounds the near end must come in, outside the far one.
         inside = question.low <= here.estimate <= question.high
