@@ -19,7 +19,8 @@ from synthetic import Scene, failed
 from swtch import report
 from swtch.experiments import get
 from swtch.records import Trial
-from swtch.report.chapters import chapter, said
+from swtch.report.chapters import chapter
+from swtch.report.chapters import sentences as sentences_of
 from swtch.report.chapters.mitigation import state_of
 from swtch.report.story import Story, tell
 
@@ -231,7 +232,7 @@ def test_everything_measured_is_shown(name: str, place: str, tmp_path: Path) -> 
 @pytest.mark.parametrize("name", CHAPTERS)
 def test_what_was_found_is_said_with_its_interval(name: str, tmp_path: Path) -> None:
     story = told(scene_of(name), tmp_path)
-    text = " ".join(said(story, name))
+    text = " ".join(sentences_of(story, name))
     for part in CHAPTERS[name][2]:
         assert part in text, text
     assert "[" in text and "]" in text
@@ -239,24 +240,24 @@ def test_what_was_found_is_said_with_its_interval(name: str, tmp_path: Path) -> 
     (html, markdown, data) = report.write(tmp_path / "run")
     # Blanks that end no line are blanks to who reads them.
     shown_by_browsers = page.read(html.read_text(encoding="utf-8")).text
-    for sentence in said(story, name):
+    for sentence in sentences_of(story, name):
         assert sentence in shown_by_browsers
         assert sentence.split("[")[0] in markdown.read_text(encoding="utf-8")
-    assert json.loads(data.read_text(encoding="utf-8"))["said"] == {name: said(story, name)}
+    assert json.loads(data.read_text(encoding="utf-8"))["said"] == {name: sentences_of(story, name)}
     console = Console(width=400, record=True, file=io.StringIO())
     report.print_run(tmp_path / "run", console)
-    assert said(story, name)[0] in console.export_text()
+    assert sentences_of(story, name)[0] in console.export_text()
 
 
 @pytest.mark.parametrize("name", CHAPTERS)
 def test_a_guest_is_named_in_what_is_said(name: str, tmp_path: Path) -> None:
-    sentences = said(told(scene_of(name, "vm"), tmp_path), name)
+    sentences = sentences_of(told(scene_of(name, "vm"), tmp_path), name)
     assert all(sentence.startswith("On vm 6.1-amd64: ") for sentence in sentences)
 
 
 @pytest.mark.parametrize("name", CHAPTERS)
 def test_too_few_are_said_to_be_no_interval(name: str, tmp_path: Path) -> None:
-    text = " ".join(said(told(scene_of(name, n=2), tmp_path), name))
+    text = " ".join(sentences_of(told(scene_of(name, n=2), tmp_path), name))
     assert "no interval" in text
 
 
@@ -266,7 +267,7 @@ def test_a_run_without_good_samples_says_nothing(name: str, tmp_path: Path) -> N
     for one in scene_of(name).trials:
         scene.add(one, [failed(one)] * 3)
     story = told(scene, tmp_path)
-    assert chapter(name).figures(story) == [] and said(story, name) == []
+    assert chapter(name).figures(story) == [] and sentences_of(story, name) == []
     for table in chapter(name).tables(story):
         assert all(any("3 failed" in cell for cell in row.cells) for row in table.rows)
 
@@ -275,12 +276,12 @@ def test_a_run_without_good_samples_says_nothing(name: str, tmp_path: Path) -> N
 def test_a_run_of_nothing_is_shown_as_such(name: str, tmp_path: Path) -> None:
     assert get(name).name == name
     story = told(Scene(), tmp_path)
-    assert chapter(name).figures(story) == [] and said(story, name) == []
+    assert chapter(name).figures(story) == [] and sentences_of(story, name) == []
     assert shown(name, story).strip() == ""
 
 
 def test_experiments_with_claims_say_nothing_of_their_own(tmp_path: Path) -> None:
-    assert said(told(Scene(), tmp_path), "locks") == []
+    assert sentences_of(told(Scene(), tmp_path), "locks") == []
 
 
 # ---- each one's own ----
@@ -298,13 +299,13 @@ def test_the_control_decides_about_the_step(
     processes: float, pthreads: float, verdict: str, tmp_path: Path
 ) -> None:
     scene = measured(Scene(), "asid-cliff", ringing(processes, pthreads))
-    (sentence,) = said(told(scene, tmp_path), "asid-cliff")
+    (sentence,) = sentences_of(told(scene, tmp_path), "asid-cliff")
     assert verdict in sentence
 
 
 def test_a_refused_barrier_is_not_measurable(tmp_path: Path) -> None:
     story = told(measured(Scene(), "mitigation", refused), tmp_path)
-    (sentence,) = said(story, "mitigation")
+    (sentence,) = sentences_of(story, "mitigation")
     assert sentence.startswith("Not measurable here: ") and "EPERM" in sentence
     (table,) = chapter("mitigation").tables(story)
     asked = [row.cells for row in table.rows if row.cells[1] != "nobody asks"]
@@ -352,7 +353,7 @@ def test_the_share_of_yields_is_the_kernels_count(tmp_path: Path) -> None:
     assert {row.cells[0] for row in table.rows if "switches" in row.cells[-1]} == {
         "vm 6.12-amd64 (EEVDF)"
     }
-    sentences = said(story, "eevdf-yield")
+    sentences = sentences_of(story, "eevdf-yield")
     assert len(sentences) == 2
     assert "100 on vm 6.1-amd64 (CFS), 5 on vm 6.12-amd64 (EEVDF)" in sentences[0]
     assert "schedule()" in sentences[0] and "sched_yield()" in sentences[1]
@@ -360,7 +361,7 @@ def test_the_share_of_yields_is_the_kernels_count(tmp_path: Path) -> None:
 
 
 def test_one_kernel_alone_says_how_to_get_the_other(tmp_path: Path) -> None:
-    *_, last = said(told(yielding({"6.1-amd64": 20_000}), tmp_path), "eevdf-yield")
+    *_, last = sentences_of(told(yielding({"6.1-amd64": 20_000}), tmp_path), "eevdf-yield")
     assert "--guest 6.1-amd64,6.12-amd64" in last
 
 
@@ -369,7 +370,7 @@ def test_yields_of_nobody_are_no_share(tmp_path: Path) -> None:
     for one in yielding({"6.1-amd64": 1}).trials:
         scene.add(one, [failed(one)] * 3)
     story = told(scene, tmp_path)
-    assert chapter("eevdf-yield").figures(story) == [] and said(story, "eevdf-yield") == []
+    assert chapter("eevdf-yield").figures(story) == [] and sentences_of(story, "eevdf-yield") == []
     (table,) = chapter("eevdf-yield").tables(story)
     assert all("3 failed" in row.cells[-2] for row in table.rows)
 
@@ -396,7 +397,9 @@ def test_what_has_no_threads_is_a_series_of_its_own(tmp_path: Path) -> None:
 
 def test_one_cpu_says_nothing_of_two(tmp_path: Path) -> None:
     scene = measured(Scene(), "coroutine-io", answering, where={"cpus": (0,)})
-    assert not any("another CPU" in one for one in said(told(scene, tmp_path), "coroutine-io"))
+    assert not any(
+        "another CPU" in one for one in sentences_of(told(scene, tmp_path), "coroutine-io")
+    )
 
 
 def test_peers_that_were_not_built_are_named(tmp_path: Path) -> None:
@@ -405,7 +408,7 @@ def test_peers_that_were_not_built_are_named(tmp_path: Path) -> None:
     for one in whole.trials:
         if one.model not in ("tokio", "java"):
             scene.add(one, [s for s in whole.samples if s.trial_id == one.id])
-    found, missing = said(told(scene, tmp_path), "peers")
+    found, missing = sentences_of(told(scene, tmp_path), "peers")
     assert "Go 4" in found and "tokio" not in found
     assert missing.startswith("Not measured here: tokio: once cargo is installed")
     assert "JDK of at least 21" in missing and "Boost" not in missing

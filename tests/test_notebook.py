@@ -64,10 +64,11 @@ def test_the_experiment_on_the_page_runs_as_printed(printed: Path, probe: Path) 
     assert run.verdicts["claim"].to_list() == ["mine.1"]
     assert run.verdicts["verdict"][0] != "not measurable here"
     told = story.tell(run.path)
-    from swtch.report.chapters import figures, said
+    from swtch.report.chapters import figures
+    from swtch.report.chapters import sentences as sentences_of
 
     assert len(figures(told, "pipe-or-futex")) == 1
-    assert said(told, "pipe-or-futex")[0].startswith("A hand-over by pipe takes")
+    assert sentences_of(told, "pipe-or-futex")[0].startswith("A hand-over by pipe takes")
 
 
 def test_the_program_on_the_page_is_a_probe(printed: Path, probe_dir: Path) -> None:

@@ -57,7 +57,7 @@ def dearer(evidence):
 
 
 class Chapter:
-    def said(self, story):
+    def sentences(self, story):
         return ["Said by the file."]
 
 
@@ -333,11 +333,11 @@ def test_two_files_of_one_name(mine: Path, swtch: Swtch, one_line: OneLine) -> N
     [
         (("if here is None:", "if 1 / 0:"), "check of claim mine.1: ZeroDivisionError"),
         (('return evidence.above(here, 1.0, "by pipe over by futex")', "return 1"), "no Ruling"),
-        (('["Said by the file."]', "story.nothing"), "said() of the chapter of pipe-or-futex"),
-        (('["Said by the file."]', "[1]"), "said() of the chapter"),
-        (("def said", "def figures"), "figures() of the chapter"),
-        (("def said", "def tables"), "tables() of the chapter"),
-        (("def said(self", "def tables(self, a"), "TypeError"),
+        (('["Said by the file."]', "story.nothing"), "sentences() of the chapter of pipe-or-futex"),
+        (('["Said by the file."]', "[1]"), "sentences() of the chapter"),
+        (("def sentences", "def figures"), "figures() of the chapter"),
+        (("def sentences", "def tables"), "tables() of the chapter"),
+        (("def sentences(self", "def tables(self, a"), "TypeError"),
         (('2 * v["each_p50_ns"]', 'v["nothing"]'), "metric twice of pipe-or-futex: KeyError"),
         (('2 * v["each_p50_ns"]', '"much"'), "gave 'much', which is no number"),
     ],

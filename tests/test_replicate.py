@@ -303,7 +303,7 @@ def test_contradictions_name_claims_of_the_studies() -> None:
 @pytest.mark.parametrize("name", experiments.names())
 def test_what_a_chapter_says_is_said_of_a_story(name: str) -> None:
     """Not of a place: a text taken for sentences is a page of a hundred megabytes."""
-    says = getattr(chapters.chapter(name), "said", None)
+    says = getattr(chapters.chapter(name), "sentences", None)
     if says is not None:
         assert list(inspect.signature(says).parameters) == ["story"]
 

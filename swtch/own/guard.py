@@ -261,8 +261,8 @@ class Chapter:
     def terminal(self, story: Any) -> list[Any]:
         return self._ask("terminal", story, self._plain().terminal, object)
 
-    def said(self, story: Any) -> list[Any]:
-        return self._ask("said", story, list, str)
+    def sentences(self, story: Any) -> list[Any]:
+        return self._ask("sentences", story, list, str)
 
     def _plain(self) -> Any:
         from swtch.report.chapters.plain import Plain

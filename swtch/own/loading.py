@@ -7,7 +7,7 @@ A module defines
     CLAIMS = (Claim(...), ...)          about these experiments; may be left out
     CHAPTER = ...                       or CHAPTERS = {name: ...}; may be left out
 
-A chapter is anything with ``figures``, ``tables``, ``terminal`` or ``said``, such as
+A chapter is anything with ``figures``, ``tables``, ``terminal`` or ``sentences``, such as
 report.casework.Cases; what it lacks is plain.
 
 A file is read once: what is run, what its digest is of and what the run keeps are the

@@ -104,7 +104,7 @@ def _as_json(story: Story) -> dict[str, Any]:
 
     from swtch.claims.contradictions import judged
     from swtch.report import standing
-    from swtch.report.chapters import said
+    from swtch.report.chapters import sentences
 
     manifest = story.run.manifest
     report: dict[str, Any] = {
@@ -133,7 +133,9 @@ def _as_json(story: Story) -> dict[str, Any]:
             for one in judged(story.verdicts)
         ],
         "findings": msgspec.to_builtins(story.findings),
-        "said": {one.name: made for one in story.experiments if (made := said(story, one.name))},
+        "said": {
+            one.name: made for one in story.experiments if (made := sentences(story, one.name))
+        },
         "controls": [
             {
                 "a": control.a.trial.id,
@@ -167,7 +169,7 @@ def _html(story: Story, run_dir: Path) -> str:
 
     from swtch.claims.contradictions import judged
     from swtch.report import standing, switchcost
-    from swtch.report.chapters import chapter, figures, said
+    from swtch.report.chapters import chapter, figures, sentences
     from swtch.report.story import spread, where
 
     templates = resources.files("swtch.report") / "templates"
@@ -184,7 +186,7 @@ def _html(story: Story, run_dir: Path) -> str:
         {
             "experiment": experiment,
             "notes": [n for n in story.notes if n.startswith(f"{experiment.name}/")],
-            "said": said(story, experiment.name),
+            "said": sentences(story, experiment.name),
             "shortened": story.shortened(experiment),
             "figures": figures(story, experiment.name),
             "tables": filled(chapter(experiment.name).tables(story)),
@@ -261,7 +263,7 @@ def _lines_by_experiment(data: bytes) -> dict[str, bytes]:
 def _markdown(story: Story, _: Path) -> str:
     from swtch.claims.contradictions import judged
     from swtch.report import standing
-    from swtch.report.chapters import chapter, said
+    from swtch.report.chapters import chapter, sentences
     from swtch.report.story import spread
 
     manifest = story.run.manifest
@@ -294,7 +296,7 @@ def _markdown(story: Story, _: Path) -> str:
         lines += _md_table(("The question", "One says", "Another says"), rows)
     for experiment in story.experiments:
         lines += ["", f"## {experiment.title}", "", experiment.question, ""]
-        lines += [f"- {_md_line(sentence)}" for sentence in said(story, experiment.name)]
+        lines += [f"- {_md_line(sentence)}" for sentence in sentences(story, experiment.name)]
         lines += [f"- {_md_line(line)}" for line in story.shortened(experiment)]
         lines += [f"- {_md_line(n)}" for n in story.notes if n.startswith(f"{experiment.name}/")]
         for table in filled(chapter(experiment.name).tables(story)):

@@ -40,12 +40,12 @@ def n_of(finding: Finding) -> str:
     return f"{finding.n}" + (f" + {finding.failed} failed" if finding.failed else "")
 
 
-def median(metric: str) -> Cell:
+def median_cell(metric: str) -> Cell:
     """A column of medians with their intervals."""
     return lambda finding, place: spread(finding.intervals.get(at(metric, place)))
 
 
-def counted(metric: str) -> Cell:
+def count_cell(metric: str) -> Cell:
     """A column of medians alone."""
     return lambda finding, place: count(finding, at(metric, place))
 
@@ -69,38 +69,40 @@ def switches_for(things: str) -> Cell:
 # ---- sentences ----
 
 
-def ratio(a: Group | None, b: Group | None, metric: str) -> Interval | None:
+def ratio_between(a: Group | None, b: Group | None, metric: str) -> Interval | None:
     """How many times b's median a's is; None where either was not measured."""
     if a is None or b is None or not a.good or not b.good:
         return None
     return ratio_interval(a, b, at(metric, a.place))
 
 
-def interval(group: Group | None, metric: str, unit: str = "{unit}") -> Interval | None:
+def median_of(group: Group | None, metric: str, unit: str = "{unit}") -> Interval | None:
     """The group's median; None where it was not measured."""
     if group is None:
         return None
     return stats.median_interval(group.values(at(metric, group.place)), at(unit, group.place))
 
 
-def told(made: Interval, unit: str | None = None) -> str:
+def phrase(interval: Interval, unit: str | None = None) -> str:
     """An interval within a sentence; of too few values it is only what was seen."""
-    unit = made.unit if unit is None else unit
-    if made.n >= stats.LEAST and made.method != "too few":
-        return f"{spread(made)} {unit}".rstrip()
-    seen = f"seen in {made.n} invocation{'' if made.n == 1 else 's'}, no interval"
-    if made.low != made.high:
-        seen = f"{number(made.low)} to {number(made.high)} {seen}"
-    return f"{number(made.estimate)} {unit}".rstrip() + f" ({seen})"
+    unit = interval.unit if unit is None else unit
+    if interval.n >= stats.LEAST and interval.method != "too few":
+        return f"{spread(interval)} {unit}".rstrip()
+    seen = f"seen in {interval.n} invocation{'' if interval.n == 1 else 's'}, no interval"
+    if interval.low != interval.high:
+        seen = f"{number(interval.low)} to {number(interval.high)} {seen}"
+    return f"{number(interval.estimate)} {unit}".rstrip() + f" ({seen})"
 
 
-def times(made: Interval, than: str) -> str:
+def times(ratio: Interval, than: str) -> str:
     """A ratio within a sentence: "3 [2, 4] times as long", and when it may be none."""
-    text = f"{told(made, 'times')} {than}"
-    return f"{text} (which may be no difference)" if made.low <= 1 <= made.high else text
+    text = f"{phrase(ratio, 'times')} {than}"
+    return f"{text} (which may be no difference)" if ratio.low <= 1 <= ratio.high else text
 
 
-def find(groups: Iterable[Group], model: str | None = None, **factors: object) -> Group | None:
+def first_group(
+    groups: Iterable[Group], model: str | None = None, **factors: object
+) -> Group | None:
     """The first group with samples that has these factors."""
     for group in groups:
         own = {"model": group.trial.model, **group.trial.factors}
@@ -134,8 +136,8 @@ class Cases:
     known: Mapping[str, str] = field(default_factory=lambda: COLOURS)
 
     def figures(self, story: Story) -> list[Figure]:
-        made = [self._forest(story, place) for place in story.places_of(self.experiment)]
-        return [one for one in made if one is not None]
+        pictures = [self._forest(story, place) for place in story.places_of(self.experiment)]
+        return [picture for picture in pictures if picture is not None]
 
     def tables(self, story: Story) -> list[Table]:
         return [self._table(story, place) for place in story.places_of(self.experiment)]
@@ -154,7 +156,7 @@ class Cases:
             ]
         )
 
-    def said(self, story: Story) -> list[str]:
+    def sentences(self, story: Story) -> list[str]:
         """One sentence or two for each place, whose name they begin with."""
         return [
             sentence if place.home else f"On {place}: {sentence}"
@@ -165,10 +167,10 @@ class Cases:
     def _forest(self, story: Story, place: Place) -> Figure | None:
         rows = []
         for finding in story.findings_of(self.experiment, place):
-            made = finding.intervals.get(at(self.metric, place))
-            if made is not None and (made.low > 0 or not self.log):
+            interval = finding.intervals.get(at(self.metric, place))
+            if interval is not None and (interval.low > 0 or not self.log):
                 row = shapes.of_interval(
-                    made, case=self.case(finding.trial), series=self.series(finding.trial)
+                    interval, case=self.case(finding.trial), series=self.series(finding.trial)
                 )
                 rows.append(row)
         if not rows:
@@ -193,9 +195,11 @@ class Cases:
         findings = story.findings_of(self.experiment, place)
         # Each model's rows together, as the figure has each case's.
         known = list(dict.fromkeys(self.series(finding.trial) for finding in findings))
-        for finding in sorted(findings, key=lambda one: known.index(self.series(one.trial))):
+        for finding in sorted(
+            findings, key=lambda finding: known.index(self.series(finding.trial))
+        ):
             series, case = self.series(finding.trial), self.case(finding.trial)
-            cells = (made(finding, place) for made in self.columns.values())
+            cells = (cell(finding, place) for cell in self.columns.values())
             rows.append(
                 Row(
                     (series, case, *cells, n_of(finding), gate_marks(finding)),

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from swtch.report import dots
-from swtch.report.chapters import chapter, said
+from swtch.report.chapters import chapter, sentences
 from swtch.report.standing import checks_of, findings_of, marked
 from swtch.report.story import Story, spread, tell, where
 from swtch.report.verdicts import STYLES, print_standing, print_story
@@ -35,7 +35,7 @@ def print_run(run_dir: Path, console: Console, *, verbose: bool = False) -> None
             console.print(shown, highlight=False, markup=False)
         for chart in dots.charts(story, experiment.name):
             _print_chart(chart, console)
-        for sentence in said(story, experiment.name):
+        for sentence in sentences(story, experiment.name):
             console.print(sentence, highlight=False, markup=False)
     console.print()
     _verdicts(story, console)

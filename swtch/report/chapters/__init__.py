@@ -2,7 +2,7 @@
 """How each experiment is reported: one module for one experiment, of its name.
 
 A chapter has three functions, all of a ``Story``: ``figures`` and ``tables``
-for the files, ``terminal`` for `swtch show`. One may have ``said``: what was
+for the files, ``terminal`` for `swtch show`. One may have ``sentences``: what was
 found, in sentences with their intervals, for experiments that no study's claims
 are about. What was measured at two places
 (engine, guest) stands in two figures and two tables, never in one. An
@@ -43,8 +43,9 @@ READING = (
 def in_reading_order(experiments: Iterable[Experiment]) -> tuple[Experiment, ...]:
     """By study, and within it in the order to read them; new ones follow, as they come."""
 
-    def place(one: Experiment) -> tuple[str, int]:
-        return one.study, READING.index(one.name) if one.name in READING else len(READING)
+    def place(experiment: Experiment) -> tuple[str, int]:
+        name = experiment.name
+        return experiment.study, READING.index(name) if name in READING else len(READING)
 
     return tuple(sorted(experiments, key=place))
 
@@ -78,7 +79,7 @@ def figures(story: Story, experiment: str) -> list[Figure]:
         return chapter(experiment).figures(story)
 
 
-def said(story: Story, experiment: str) -> list[str]:
+def sentences(story: Story, experiment: str) -> list[str]:
     """What its chapter says was found; nothing where claims say it."""
-    says = getattr(chapter(experiment), "said", None)
+    says = getattr(chapter(experiment), "sentences", None)
     return list(says(story)) if says else []

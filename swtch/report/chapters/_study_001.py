@@ -51,10 +51,6 @@ class Steps:
     order: tuple[str, ...]
 
 
-def said(place: Place) -> str:
-    return place.beside
-
-
 def arm_of(trial: Trial) -> str:
     return str(trial.factors["arm"])
 
@@ -70,13 +66,13 @@ def _figure_id(experiment: str, *parts: str) -> str:
 def _speed_rows(story: Story, name: str, place: Place, metric: str) -> Rows:
     rows: Rows = []
     for finding in story.findings_of(name, place):
-        made = finding.intervals.get(metric)
+        interval = finding.intervals.get(metric)
         # A rate of nothing has no place on a logarithmic scale.
-        if made is not None and made.estimate > 0:
+        if interval is not None and interval.estimate > 0:
             trial = finding.trial
             more = {"panel": mode_of(trial), "case": arm_of(trial), "series": trial.model}
-            floor = {"low": max(made.low, made.estimate / 1e6)}
-            rows.append(shapes.of_interval(made, trial=trial, **more) | floor)
+            floor = {"low": max(interval.low, interval.estimate / 1e6)}
+            rows.append(shapes.of_interval(interval, trial=trial, **more) | floor)
     return rows
 
 
@@ -127,7 +123,7 @@ def bars(story: Story, name: str, place: Place, title: str, caption: str = "") -
     return figure(
         _bars(rows, f"{SPEEDS[place.speed]} (more is better)"),
         _figure_id(name) + place_suffix(place),
-        title + said(place),
+        title + place.beside,
         f"Most: {best['case']} in {best['panel']} mode with {number(best['value'])}"
         f" {SPEEDS[place.speed]}.",
         " ".join(filter(None, (CAPTION, caption))),
@@ -141,22 +137,22 @@ def ratios(
     groups = [g for g in story.groups_of(name, place) if g.good]
     bases = {g.trial.factors["case"]: g for g in groups if arm_of(g.trial) == base}
     rows: Rows = []
-    for one in groups:
-        under = bases.get(one.trial.factors["case"])
-        if under is None or under is one:
+    for group in groups:
+        under = bases.get(group.trial.factors["case"])
+        if under is None or under is group:
             continue
-        made = ratio_interval(one, under)
-        if made is not None and made.low > 0:
-            trial = one.trial
+        interval = ratio_interval(group, under)
+        if interval is not None and interval.low > 0:
+            trial = group.trial
             more = {"panel": mode_of(trial), "case": arm_of(trial), "series": trial.model}
-            rows.append(shapes.of_interval(made, **more))
+            rows.append(shapes.of_interval(interval, **more))
     if not rows:
         return None
     least, most = (f(rows, key=lambda row: row["value"]) for f in (min, max))
     return figure(
         _bars(rows, f"throughput over that of {base}", line=1.0),
         _figure_id(name, "ratio") + place_suffix(place),
-        title + said(place),
+        title + place.beside,
         f"From {number(least['value'])} x ({least['case']}, {least['panel']}) to"
         f" {number(most['value'])} x ({most['case']}, {most['panel']}).",
         "Ratio of medians, compared block by block, with its 95 % interval. " + caption,
@@ -226,7 +222,7 @@ def curves(
     return figure(
         _curves(rows, steps, unit),
         _figure_id(name, *parts) + place_suffix(place),
-        title + said(place),
+        title + place.beside,
         f"{len(rows)} medians of {shown}.",
         " ".join(filter(None, (CAPTION, caption))),
     )
@@ -423,13 +419,13 @@ def _order(experiment: Experiment, case: str) -> int:
 
 
 def tables(story: Story, name: str, *more: Table) -> list[Table]:
-    made: list[Table] = []
+    place_tables: list[Table] = []
     for place in story.places_of(name):
-        made.append(results(story, name, place))
+        place_tables.append(results(story, name, place))
         used = usage(story, name, place)
         if used.rows and not place.counting:
-            made.append(used)
-    return [*made, *more, published_table(name)]
+            place_tables.append(used)
+    return [*place_tables, *more, published_table(name)]
 
 
 def terminal(story: Story, name: str) -> list[RenderableType]:
@@ -472,8 +468,8 @@ def per_place(
     story: Story, name: str, makers: Sequence[Callable[[Story, Place], Figure | None]]
 ) -> list[Figure]:
     """Each maker's figure of each place, without those of nothing."""
-    made = [maker(story, place) for place in story.places_of(name) for maker in makers]
-    return [one for one in made if one is not None]
+    pictures = [maker(story, place) for place in story.places_of(name) for maker in makers]
+    return [picture for picture in pictures if picture is not None]
 
 
 def beside(measured: list[Figure], *known: Figure) -> list[Figure]:
@@ -483,8 +479,8 @@ def beside(measured: list[Figure], *known: Figure) -> list[Figure]:
 
 def good(groups: Sequence[Group], arm: str, **factors: object) -> Group | None:
     """The group of an arm that has samples and these factors."""
-    for one in groups:
-        own = one.trial.factors
-        if one.good and own.get("arm") == arm and all(own[k] == v for k, v in factors.items()):
-            return one
+    for group in groups:
+        own = group.trial.factors
+        if group.good and own.get("arm") == arm and all(own[k] == v for k, v in factors.items()):
+            return group
     return None

@@ -13,12 +13,12 @@ from swtch.report import shapes
 from swtch.report.casework import (
     Cases,
     at,
-    counted,
-    find,
-    median,
-    ratio,
+    count_cell,
+    first_group,
+    median_cell,
+    phrase,
+    ratio_between,
     switches_for,
-    told,
 )
 from swtch.report.charts import Figure, figure, place_suffix
 from swtch.report.story import Story, number
@@ -27,17 +27,17 @@ _EACH = "each_{unit}"
 
 
 def figures(story: Story) -> list[Figure]:
-    made = [_curve(story, place) for place in story.places_of(NAME)]
-    return [one for one in made if one is not None]
+    pictures = [_curve(story, place) for place in story.places_of(NAME)]
+    return [picture for picture in pictures if picture is not None]
 
 
 def _curve(story: Story, place: Place) -> Figure | None:
     rows: list[dict[str, Any]] = []
     for finding in story.findings_of(NAME, place):
-        made = finding.intervals.get(at(_EACH, place))
-        if made is not None:
+        interval = finding.intervals.get(at(_EACH, place))
+        if interval is not None:
             members = finding.trial.factors["members"]
-            rows.append(shapes.of_interval(made, x=members, series=finding.trial.model))
+            rows.append(shapes.of_interval(interval, x=members, series=finding.trial.model))
     if not rows:
         return None
     sizes = sorted({row["x"] for row in rows})
@@ -60,9 +60,9 @@ def _curve(story: Story, place: Place) -> Figure | None:
 
 
 def _step(groups: Sequence[Group], model: str) -> Interval | None:
-    few = find(groups, model, members=WITHIN)
-    many = find(groups, model, members=BEYOND_MARKS)
-    return ratio(many, few, _EACH)
+    few = first_group(groups, model, members=WITHIN)
+    many = first_group(groups, model, members=BEYOND_MARKS)
+    return ratio_between(many, few, _EACH)
 
 
 def _says(_: Place, groups: Sequence[Group]) -> Iterator[str]:
@@ -76,8 +76,8 @@ def _says(_: Place, groups: Sequence[Group]) -> Iterator[str]:
     else:
         verdict = "so no cost of many address spaces can be told from that of a larger ring"
     yield (
-        f"In a ring of {BEYOND_MARKS} processes a hand-over costs {told(processes, 'times')} that"
-        f" in a ring of {WITHIN}, among pthreads {told(pthreads, 'times')}: {verdict}."
+        f"In a ring of {BEYOND_MARKS} processes a hand-over costs {phrase(processes, 'times')} that"
+        f" in a ring of {WITHIN}, among pthreads {phrase(pthreads, 'times')}: {verdict}."
     )
 
 
@@ -93,9 +93,9 @@ _CASES = Cases(
     series=lambda trial: trial.model,
     labels=("model", "members"),
     columns={
-        "{unit}": median(_EACH),
-        "p10": counted("floor_{unit}"),
-        "p90": counted("tail_{unit}"),
+        "{unit}": median_cell(_EACH),
+        "p10": count_cell("floor_{unit}"),
+        "p90": count_cell("tail_{unit}"),
         "switches": switches_for("handovers"),
     },
     says=_says,
@@ -104,4 +104,4 @@ _CASES = Cases(
 
 tables = _CASES.tables
 terminal = _CASES.terminal
-said = _CASES.said
+sentences = _CASES.sentences

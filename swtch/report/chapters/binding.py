@@ -62,11 +62,11 @@ def _side_by_side(story: Story) -> list[Table]:
 def _published_rows() -> list[Row]:
     ratio = scenarios.EXPERIMENT.published["B2/A", "pthread", "throughput_ratio"]
     known = binding.PUBLISHED
-    one = known[binding.case_of("normal", 1), "pthread", "throughput_mops"].value
+    one_cpu = known[binding.case_of("normal", 1), "pthread", "throughput_mops"].value
     return [
         Row(("study 000", "scenarios, A over B2", "4", number(1 / ratio.value)), first=True),
         *(
-            Row(("study 001", "binding, normal", str(cpus), number(other.value / one)))
+            Row(("study 001", "binding, normal", str(cpus), number(other.value / one_cpu)))
             for cpus in binding.CPUS[1:]
             for other in (known[binding.case_of("normal", cpus), "pthread", "throughput_mops"],)
         ),
@@ -77,28 +77,28 @@ def _measured_rows(story: Story) -> list[Row]:
     rows = []
     for place in story.places_of(NAME):
         groups = story.groups_of(NAME, place)
-        one = shared.good(groups, "pthread", mode="normal", cpus_asked=1)
+        one_cpu = shared.good(groups, "pthread", mode="normal", cpus_asked=1)
         for cpus in binding.CPUS[1:]:
             more = shared.good(groups, "pthread", mode="normal", cpus_asked=cpus)
-            if one is not None and more is not None:
-                made = spread(ratio_interval(more, one))
-                rows.append(Row((f"here, {place}", "binding, normal", str(cpus), made)))
+            if one_cpu is not None and more is not None:
+                ratio = spread(ratio_interval(more, one_cpu))
+                rows.append(Row((f"here, {place}", "binding, normal", str(cpus), ratio)))
         rows += _scenario_rows(story, place)
     return [Row(row.cells, first=index == 0) for index, row in enumerate(rows)]
 
 
 def _scenario_rows(story: Story, place: Place) -> list[Row]:
     """Study 000's own experiment, where this run has it: A has no yields, B2 a few."""
-    found = {
-        str(one.trial.factors["scenario"]): one
-        for one in story.groups_of(scenarios.EXPERIMENT.name, place)
-        if one.good and one.trial.model == "pthread" and one.trial.factors["control"] != "b"
+    by_scenario = {
+        str(group.trial.factors["scenario"]): group
+        for group in story.groups_of(scenarios.EXPERIMENT.name, place)
+        if group.good and group.trial.model == "pthread" and group.trial.factors["control"] != "b"
     }
-    if not {"A", "B2"} <= found.keys():
+    if not {"A", "B2"} <= by_scenario.keys():
         return []
-    made = spread(ratio_interval(found["A"], found["B2"]))
-    cpus = str(found["A"].trial.factors["cpus_used"])
-    return [Row((f"here, {place}", "scenarios, A over B2", cpus, made))]
+    ratio = spread(ratio_interval(by_scenario["A"], by_scenario["B2"]))
+    cpus = str(by_scenario["A"].trial.factors["cpus_used"])
+    return [Row((f"here, {place}", "scenarios, A over B2", cpus, ratio))]
 
 
 def terminal(story: Story) -> list[RenderableType]:

@@ -14,17 +14,17 @@ from swtch.report.tables import Row, Table
 
 
 def figures(story: Story) -> list[Figure]:
-    made = [_gantt(story, place) for place in story.places_of("coroutine-gantt")]
-    return [one for one in made if one is not None]
+    pictures = [_gantt(story, place) for place in story.places_of("coroutine-gantt")]
+    return [picture for picture in pictures if picture is not None]
 
 
 def _gantt(story: Story, place: Place) -> Figure | None:
     import altair as alt
 
     charts: dict[str, list[dict[str, Any]]] = {}
-    for one in story.groups_of("coroutine-gantt", place):
-        order = str(one.trial.factors["order"])
-        if one.good and order not in charts:
+    for group in story.groups_of("coroutine-gantt", place):
+        order = str(group.trial.factors["order"])
+        if group.good and order not in charts:
             charts[order] = [
                 {
                     "slot": slot["slot"],
@@ -32,7 +32,7 @@ def _gantt(story: Story, place: Place) -> Figure | None:
                     "task": f"coroutine {slot['task']}",
                     "iteration": slot["iteration"],
                 }
-                for slot in one.good[0].detail["slots"]
+                for slot in group.good[0].detail["slots"]
             ]
     if not charts:
         return None
@@ -95,24 +95,24 @@ def tables(story: Story) -> list[Table]:
 
 def _results(story: Story, place: Place) -> Table:
     rows = []
-    for one in story.groups_of("coroutine-gantt", place):
-        if not one.good:
+    for group in story.groups_of("coroutine-gantt", place):
+        if not group.good:
             continue
-        sample = one.good[0]
-        orders = {tuple(s.detail["finished"]) for s in one.good}
+        sample = group.good[0]
+        orders = {tuple(s.detail["finished"]) for s in group.good}
         rows.append(
             Row(
                 (
-                    str(one.trial.factors["order"]),
-                    one.trial.model,
-                    "yes" if one.trial.factors["pool"] else "no",
+                    str(group.trial.factors["order"]),
+                    group.trial.model,
+                    "yes" if group.trial.factors["pool"] else "no",
                     str(len(sample.detail["slots"])),
                     " ".join(str(task) for task in sample.detail["finished"])
                     if len(orders) == 1
                     else "differs between invocations",
                     f"{sample.values['stacks_created']:g} / {sample.values['stacks_reused']:g}",
                     "yes" if sample.detail.get("overflow_detected") else "no",
-                    str(len(one.good)),
+                    str(len(group.good)),
                 )
             )
         )
@@ -137,16 +137,16 @@ def terminal(story: Story) -> list[RenderableType]:
     from rich.text import Text
 
     shown: dict[str, Text] = {}
-    for one in story.groups_of("coroutine-gantt"):
-        order = str(one.trial.factors["order"])
-        if order not in shown and one.good:
-            shown[order] = Text(_drawing(order, one))
+    for group in story.groups_of("coroutine-gantt"):
+        order = str(group.trial.factors["order"])
+        if order not in shown and group.good:
+            shown[order] = Text(_drawing(order, group))
     return list(shown.values())
 
 
-def _drawing(order: str, one: Group) -> str:
-    slots = one.good[0].detail["slots"]
-    finished = " ".join(str(task) for task in one.good[0].detail["finished"])
+def _drawing(order: str, group: Group) -> str:
+    slots = group.good[0].detail["slots"]
+    finished = " ".join(str(task) for task in group.good[0].detail["finished"])
     lines = ["", f"{order}: {len(slots)} slots, finished {finished}"]
     for task in sorted({slot["task"] for slot in slots}):
         boxes = "".join("██" if slot["task"] == task else "· " for slot in slots)

@@ -10,13 +10,13 @@ from swtch.experiments.coroutine_io import NAME, TRAP_AT
 from swtch.records import Trial
 from swtch.report.casework import (
     Cases,
-    counted,
-    find,
-    interval,
-    median,
-    ratio,
+    count_cell,
+    first_group,
+    median_cell,
+    median_of,
+    phrase,
+    ratio_between,
     times,
-    told,
 )
 from swtch.report.charts import COLOURS, Figure
 from swtch.report.story import Story
@@ -46,30 +46,32 @@ def _case(trial: Trial) -> str:
 
 def _says(_: Place, groups: Sequence[Group]) -> Iterator[str]:
     def at(model: str, by: str, cpus: int = 1) -> Group | None:
-        return find(groups, model, by=by, connections=TRAP_AT, cpus_used=cpus)
+        return first_group(groups, model, by=by, connections=TRAP_AT, cpus_used=cpus)
 
     floor, parked = at("pthread", "loop"), at("coroutine", "epoll")
-    own, more = interval(floor, _CPU), ratio(parked, floor, _CPU)
+    own, more = median_of(floor, _CPU), ratio_between(parked, floor, _CPU)
     if own and more:
         yield (
             f"With {TRAP_AT} connections and the server on the same CPU, a round trip costs an"
-            f" epoll loop without threads {told(own)} of its CPU time; as coroutines it costs"
+            f" epoll loop without threads {phrase(own)} of its CPU time; as coroutines it costs"
             f" {times(more, 'as much')}."
         )
-    threads = ratio(at("pthread", "blocking"), parked, _CPU)
+    threads = ratio_between(at("pthread", "blocking"), parked, _CPU)
     if threads:
         yield (
             "A pthread for each connection costs"
             f" {times(threads, 'as much CPU time as coroutines')}."
         )
     for cpus, who in ((1, "Coroutines"), (2, "With the server on another CPU, coroutines")):
-        trap = ratio(at("coroutine", "blocking", cpus), at("coroutine", "epoll", cpus), _EACH)
+        trap = ratio_between(
+            at("coroutine", "blocking", cpus), at("coroutine", "epoll", cpus), _EACH
+        )
         if trap:
             yield (
                 f"{who} that sleep in read(), and all others with them, need"
                 f" {times(trap, 'as long for a round trip')} as parked ones."
             )
-    asleep = ratio(at("uthread", "blocking"), at("uthread", "epoll"), _EACH)
+    asleep = ratio_between(at("uthread", "blocking"), at("uthread", "epoll"), _EACH)
     if asleep:
         yield (
             f"Uthreads that sleep in read() need {times(asleep, 'as long as parked ones')}: a spare"
@@ -92,12 +94,12 @@ _CASES = Cases(
     series=_series,
     labels=("clients", "connections"),
     columns={
-        "{unit}": median(_EACH),
-        "CPU {unit}": median(_CPU),
-        "kernel's switches": counted("kernel_switches"),
-        "own": counted("own_switches"),
-        "epoll_wait": counted("waits"),
-        "served at once": counted("batch"),
+        "{unit}": median_cell(_EACH),
+        "CPU {unit}": median_cell(_CPU),
+        "kernel's switches": count_cell("kernel_switches"),
+        "own": count_cell("own_switches"),
+        "epoll_wait": count_cell("waits"),
+        "served at once": count_cell("batch"),
     },
     says=_says,
     known=_KNOWN,
@@ -128,4 +130,4 @@ def figures(story: Story) -> list[Figure]:
 
 tables = _CASES.tables
 terminal = _CASES.terminal
-said = _CASES.said
+sentences = _CASES.sentences

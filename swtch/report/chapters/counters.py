@@ -21,18 +21,18 @@ SOURCES = {"paper": "the study's caches", "here": "this machine's caches"}
 
 
 def figures(story: Story) -> list[Figure]:
-    made = [
+    pictures = [
         _panels(story, place, geometry)
         for place in story.places_of(NAME)
         for geometry in _geometries(story, place)
     ]
-    return [one for one in made if one is not None]
+    return [picture for picture in pictures if picture is not None]
 
 
 def _geometries(story: Story, place: Place) -> list[str]:
     """Of the models that counted; an empty one for a processor's counters."""
-    found = (str(g.trial.factors.get("geometry", "")) for g in story.groups_of(NAME, place))
-    return list(dict.fromkeys(found))
+    geometries = (str(g.trial.factors.get("geometry", "")) for g in story.groups_of(NAME, place))
+    return list(dict.fromkeys(geometries))
 
 
 def _geometry(finding: Finding) -> str:
@@ -59,10 +59,10 @@ def _panels(story: Story, place: Place, geometry: str) -> Figure | None:
                 continue
             for size in SIZES:
                 for mode in MODES:
-                    made = finding.intervals.get(metric(mode, event, size, STRIDE))
-                    if made is not None:
+                    interval = finding.intervals.get(metric(mode, event, size, STRIDE))
+                    if interval is not None:
                         more = {"x": size / KIB, "series": finding.trial.model}
-                        rows.append(shapes.of_interval(made, how=HOW[mode], **more))
+                        rows.append(shapes.of_interval(interval, how=HOW[mode], **more))
         if rows:
             panels.append(_panel(rows, label))
     if not panels:
@@ -116,45 +116,45 @@ def _panel(rows: list[dict[str, Any]], label: str) -> Any:
 
 
 def tables(story: Story) -> list[Table]:
-    made = []
+    place_tables = []
     for place in story.places_of(NAME):
         for geometry in _geometries(story, place):
-            made.append(_results(story, place, geometry))
+            place_tables.append(_results(story, place, geometry))
             counted = _cells(story, place, geometry)
             if counted.rows:
-                made.append(counted)
-    return made
+                place_tables.append(counted)
+    return place_tables
 
 
 def _group(story: Story, finding: Finding) -> Group:
-    (found,) = (g for g in story.groups if g.trial.id == finding.trial.id)
-    return found
+    (group,) = (g for g in story.groups if g.trial.id == finding.trial.id)
+    return group
 
 
 def _by(story: Story, finding: Finding) -> str:
     """What counted, or why nothing did."""
-    said = []
+    sources = []
     for sample in _group(story, finding).good:
         detail = sample.detail
         model = detail.get("model")
         if isinstance(model, dict):
-            said.append(_described(model))
+            sources.append(_described(model))
         elif detail.get("counted"):
             kernel = "" if detail.get("kernel_counted") else ", without the kernel's share"
             share = min((v for k, v in sample.values.items() if k.startswith("running")), default=1)
             scaled = f", scaled up from {share:.0%} of the time" if share < 0.999 else ""
-            said.append(f"the processor{kernel}{scaled}")
+            sources.append(f"the processor{kernel}{scaled}")
         else:
-            said.append(f"nothing: {detail.get('uncounted', 'not asked')}")
-    return "; ".join(dict.fromkeys(said)) or "–"
+            sources.append(f"nothing: {detail.get('uncounted', 'not asked')}")
+    return "; ".join(dict.fromkeys(sources)) or "–"
 
 
 def _described(model: dict[str, Any]) -> str:
     l1i, l1d, l2 = (f"{model[name][0] // KIB} KiB x {model[name][1]}" for name in _LEVELS)
     tlb = f"{model['tlb'][0]} x {model['tlb'][1]}"
     left = "emptied" if model["flush"] else "kept"
-    said = f"model: L1i {l1i}, L1d {l1d}, L2 {l2}, dTLB {tlb}, {left} at a switch of page tables"
-    return f"{said} ({model['note']})" if model["note"] else said
+    text = f"model: L1i {l1i}, L1d {l1d}, L2 {l2}, dTLB {tlb}, {left} at a switch of page tables"
+    return f"{text} ({model['note']})" if model["note"] else text
 
 
 _LEVELS = ("l1i", "l1d", "l2")
@@ -192,7 +192,7 @@ def _results(story: Story, place: Place, geometry: str) -> Table:
 def _pair(finding: Finding, event: str, size: int, stride: int) -> str:
     """Alone, in turns."""
     both = (finding.intervals.get(metric(mode, event, size, stride)) for mode in MODES)
-    return ", ".join(number(round(made.estimate, 1)) if made else "–" for made in both)
+    return ", ".join(number(round(interval.estimate, 1)) if interval else "–" for interval in both)
 
 
 def _cells(story: Story, place: Place, geometry: str) -> Table:
@@ -206,8 +206,10 @@ def _cells(story: Story, place: Place, geometry: str) -> Table:
                 continue
             name = f"{size // KIB} KiB" if stride else "none"
             cells = [_pair(finding, event, size, stride) for event in EVENTS]
-            made = finding.intervals.get(metric("switch", "l1d", size, stride, per_thousand=True))
-            thousand = number(made.estimate) if made else "–"
+            interval = finding.intervals.get(
+                metric("switch", "l1d", size, stride, per_thousand=True)
+            )
+            thousand = number(interval.estimate) if interval else "–"
             rows.append(
                 Row((finding.trial.model, name, str(stride), *cells, thousand), first=first)
             )
@@ -222,8 +224,8 @@ def _cells(story: Story, place: Place, geometry: str) -> Table:
 
 def _brief(story: Story, place: Place, geometry: str) -> Table:
     """What fits a terminal: the claims' stride."""
-    made = _cells(story, place, geometry)
-    rows = [row for row in made.rows if row.cells[2] in ("0", str(STRIDE))]
+    table = _cells(story, place, geometry)
+    rows = [row for row in table.rows if row.cells[2] in ("0", str(STRIDE))]
     kept = []
     last = ""
     for row in rows:

@@ -18,12 +18,8 @@ from swtch.report.tables import Row, Table, count, gate_marks
 
 
 def figures(story: Story) -> list[Figure]:
-    made = [_costs(story, place) for place in story.places_of(NAME)]
-    return [one for one in made if one is not None]
-
-
-def _said(place: Place) -> str:
-    return place.beside
+    pictures = [_costs(story, place) for place in story.places_of(NAME)]
+    return [picture for picture in pictures if picture is not None]
 
 
 def _way(finding: Finding) -> str:
@@ -35,14 +31,14 @@ def _costs(story: Story, place: Place) -> Figure | None:
     rows: list[dict[str, Any]] = []
     lost = []
     for finding in story.findings_of(NAME, place):
-        made = finding.intervals.get(f"cost_{unit}")
-        if made is None:
+        interval = finding.intervals.get(f"cost_{unit}")
+        if interval is None:
             continue
         # A logarithmic scale has no place for it; the table has.
-        if made.low <= 0:
+        if interval.low <= 0:
             lost.append(_way(finding))
             continue
-        rows.append(shapes.of_interval(made, case=_way(finding), series=finding.trial.model))
+        rows.append(shapes.of_interval(interval, case=_way(finding), series=finding.trial.model))
     if not rows:
         return None
     shown = {row["case"] for row in rows}
@@ -70,7 +66,7 @@ def _costs(story: Story, place: Place) -> Figure | None:
     return figure(
         chart,
         "fig-direct-cost" + place_suffix(place),
-        f"What one switch costs, by who does it and how it is asked for{_said(place)}",
+        f"What one switch costs, by who does it and how it is asked for{place.beside}",
         f"From {number(least['value'])} {unit} ({least['case']}) to {number(most['value'])}"
         f" {unit} ({most['case']}).",
         caption,
@@ -94,14 +90,14 @@ def _results(story: Story, place: Place) -> Table:
     unit = unit_of(place.engine)
     rows = []
     for finding in story.findings_of(NAME, place):
-        made = finding.intervals
+        intervals = finding.intervals
         rows.append(
             Row(
                 (
                     _way(finding),
-                    spread(made.get(f"cost_{unit}")),
-                    spread(made.get(f"switch_{unit}")),
-                    spread(made.get(f"single_{unit}")),
+                    spread(intervals.get(f"cost_{unit}")),
+                    spread(intervals.get(f"switch_{unit}")),
+                    spread(intervals.get(f"single_{unit}")),
                     count(finding, "nvcsw"),
                     count(finding, "nivcsw"),
                     count(finding, "user_switches"),

@@ -13,7 +13,7 @@ from swtch.analysis.findings import Group
 from swtch.experiments.eevdf_yield import NAME, switched
 from swtch.records import Interval
 from swtch.report import shapes
-from swtch.report.casework import n_of, told
+from swtch.report.casework import n_of, phrase
 from swtch.report.charts import Figure, figure
 from swtch.report.story import Story, number, spread
 from swtch.report.tables import Row, Table, count, gate_marks
@@ -23,8 +23,8 @@ PERCENT = "of 100"
 
 def share(group: Group) -> Interval | None:
     """Of a hundred yields, how many were switches."""
-    found = (switched(group.trial, sample) for sample in group.good)
-    return stats.median_interval([100 * one for one in found if one is not None], PERCENT)
+    parts = (switched(group.trial, sample) for sample in group.good)
+    return stats.median_interval([100 * part for part in parts if part is not None], PERCENT)
 
 
 def place_of(group: Group) -> str:
@@ -41,9 +41,9 @@ def _case(group: Group) -> str:
 def figures(story: Story) -> list[Figure]:
     rows = []
     for group in story.groups_of(NAME):
-        made = share(group)
-        if made is not None:
-            rows.append(shapes.of_interval(made, case=_case(group), series=group.trial.model))
+        interval = share(group)
+        if interval is not None:
+            rows.append(shapes.of_interval(interval, case=_case(group), series=group.trial.model))
     if not rows:
         return []
     rows.sort(key=lambda row: row["case"])
@@ -62,7 +62,7 @@ def figures(story: Story) -> list[Figure]:
 
 
 def tables(story: Story) -> list[Table]:
-    findings = {one.trial.id: one for one in story.findings_of(NAME)}
+    findings = {finding.trial.id: finding for finding in story.findings_of(NAME)}
     rows = []
     before = ""
     for group in story.groups_of(NAME):
@@ -111,9 +111,9 @@ def terminal(story: Story) -> list[RenderableType]:
     return shapes.terminal(brief)
 
 
-def said(story: Story) -> list[str]:
+def sentences(story: Story) -> list[str]:
     """One sentence for each call: what became of it on each kernel that was measured."""
-    sentences = []
+    lines = []
     groups = [
         group
         for group in story.groups_of(NAME)
@@ -122,15 +122,15 @@ def said(story: Story) -> list[str]:
     for model, who in (("kthread", "a kernel thread's schedule()"), ("pthread", "sched_yield()")):
         parts = []
         for group in groups:
-            made = share(group) if group.trial.model == model else None
-            if made is not None:
-                parts.append(f"{told(made, '')} on {place_of(group)}")
+            interval = share(group) if group.trial.model == model else None
+            if interval is not None:
+                parts.append(f"{phrase(interval, '')} on {place_of(group)}")
         if parts:
-            sentences.append(
+            lines.append(
                 f"Of 100 calls of {who} beside another that does the same, so many are"
                 f" switches: {', '.join(parts)}."
             )
     kernels = {str(group.trial.factors.get("scheduler")) for group in groups}
     if groups and not {"CFS", "EEVDF"} <= kernels:
-        sentences.append("To compare the two schedulers: --engine vm --guest 6.1-amd64,6.12-amd64.")
-    return sentences
+        lines.append("To compare the two schedulers: --engine vm --guest 6.1-amd64,6.12-amd64.")
+    return lines

@@ -25,18 +25,18 @@ SLOPE = "in the task (slope)"
 
 
 def figures(story: Story) -> list[Figure]:
-    made = [
+    pictures = [
         maker(story, place) for place in story.places_of(NAME) for maker in (_over_n, _two_methods)
     ]
-    return [one for one in made if one is not None]
+    return [picture for picture in pictures if picture is not None]
 
 
 def _good(story: Story, place: Place) -> list[Group]:
     return [group for group in story.groups_of(NAME, place) if group.good]
 
 
-def _n(one: Group | Finding) -> int:
-    return int(str(one.trial.factors["n"]))
+def _n(measured: Group | Finding) -> int:
+    return int(str(measured.trial.factors["n"]))
 
 
 def slope_of(story: Story, place: Place) -> dict[tuple[str, str], Interval]:
@@ -46,13 +46,13 @@ def slope_of(story: Story, place: Place) -> dict[tuple[str, str], Interval]:
         case = str(group.trial.factors["task"]), str(group.trial.model)
         by_case.setdefault(case, {})[_n(group)] = group
     unit = unit_of(place.engine)
-    found: dict[tuple[str, str], Interval] = {}
+    medians: dict[tuple[str, str], Interval] = {}
     for case, by_n in by_case.items():
         if len(by_n) > 1:
-            made = stats.median_interval(slopes(by_n, f"added_{unit}"), unit)
-            if made is not None:
-                found[case] = made
-    return found
+            interval = stats.median_interval(slopes(by_n, f"added_{unit}"), unit)
+            if interval is not None:
+                medians[case] = interval
+    return medians
 
 
 def _over_n(story: Story, place: Place) -> Figure | None:
@@ -72,19 +72,19 @@ def _over_n(story: Story, place: Place) -> Figure | None:
                 ("indirect", group.values(f"indirect_{unit}")),
                 ("lost by the task", group.values(f"share_{unit}")),
             ):
-                made = stats.median_interval(values, unit)
-                if made is not None:
-                    rows.append(shapes.of_interval(made, task=task, x=n, series=series))
+                interval = stats.median_interval(values, unit)
+                if interval is not None:
+                    rows.append(shapes.of_interval(interval, task=task, x=n, series=series))
         break
     if not rows:
         return None
     last = [row for row in rows if row["x"] == max(row["x"] for row in rows)]
-    told = "; ".join(f"{r['task']} {r['series']} {number(r['value'])}" for r in last)
+    listing = "; ".join(f"{r['task']} {r['series']} {number(r['value'])}" for r in last)
     return figure(
         panels(rows, "task", "interrupts", unit),
         "fig-interrupt-cost" + place_suffix(place),
         f"What n {whose} cost{of_place(place)}",
-        f"{unit} at most n: {told}.",
+        f"{unit} at most n: {listing}.",
         CAPTION + " As in the study, the direct cost is n times one interrupt by itself, and the"
         " indirect what R' is more than that and R." + caveat(groups),
     )
@@ -133,13 +133,13 @@ def _results(story: Story, place: Place, brief: bool = False) -> Table:
         if _n(finding) != MOST:
             continue
         task, model = str(finding.trial.factors["task"]), finding.trial.model
-        made = finding.intervals
+        intervals = finding.intervals
         cells: tuple[str, ...] = (
             task if task != shown else "",
             model,
-            spread(made.get(f"direct_{unit}")),
+            spread(intervals.get(f"direct_{unit}")),
             spread(by_slope.get((task, model))),
-            spread(made.get(f"indirect_{unit}")),
+            spread(intervals.get(f"indirect_{unit}")),
         )
         if not brief:
             cells = (

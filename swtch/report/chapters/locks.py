@@ -26,10 +26,6 @@ _LOCKS = {
 }
 
 
-def _said(place: Place) -> str:
-    return place.beside
-
-
 def name_of(trial: Trial) -> str:
     """Model and lock, in words."""
     return f"{trial.model}: {_LOCKS[str(trial.factors['lock'])]}"
@@ -44,17 +40,17 @@ def _of(story: Story, place: Place, *modes: str) -> list[Finding]:
 
 def figures(story: Story) -> list[Figure]:
     makers = (_waste, _inversion, _contention)
-    made = [maker(story, place) for place in story.places_of(NAME) for maker in makers]
-    return [one for one in made if one is not None]
+    pictures = [maker(story, place) for place in story.places_of(NAME) for maker in makers]
+    return [picture for picture in pictures if picture is not None]
 
 
 def _rows(findings: Iterable[Finding], metric: str, *, placed: bool = True) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for finding in findings:
-        made = finding.intervals.get(metric)
-        if made is not None:
+        interval = finding.intervals.get(metric)
+        if interval is not None:
             series = _PLACES[str(finding.trial.factors["place"])] if placed else finding.trial.model
-            rows.append(shapes.of_interval(made, case=name_of(finding.trial), series=series))
+            rows.append(shapes.of_interval(interval, case=name_of(finding.trial), series=series))
     # By lock, so that the two places stand side by side.
     order = list(dict.fromkeys(row["case"] for row in rows))
     return sorted(rows, key=lambda row: order.index(row["case"]))
@@ -68,7 +64,7 @@ def _waste(story: Story, place: Place) -> Figure | None:
     return figure(
         shapes.forest(rows, "CPU time beyond the owner's work, in ticks (less is better)"),
         "fig-locks-waste" + place_suffix(place),
-        f"What it takes to hand over a lock whose owner is stopped{_said(place)}",
+        f"What it takes to hand over a lock whose owner is stopped{place.beside}",
         f"Most: {most['case']}, {most['series']}, {number(most['value'])} ticks.",
         f"The owner works for {HOLD_NS / TICK_NS:g} ticks with the lock. What was spent beyond"
         " that until the waiter had it, median with its 95 % interval: turns of a waiter that"
@@ -84,7 +80,7 @@ def _inversion(story: Story, place: Place) -> Figure | None:
     return figure(
         shapes.forest(rows, "ticks until it had the lock (less is better)", legend=False),
         "fig-locks-inversion" + place_suffix(place),
-        f"A waiter of high priority, its owner of low, four between them{_said(place)}",
+        f"A waiter of high priority, its owner of low, four between them{place.beside}",
         f"Most: {most['case']}, {number(most['value'])} ticks.",
         "The four work twice as long as the owner each. Who inherits the waiter's priority comes"
         " before them, and gives the lock back after its own work.",
@@ -106,7 +102,7 @@ def _contention(story: Story, place: Place) -> Figure | None:
     return figure(
         shapes.forest(rows, f"times taken {unit} (more is better)", log=True),
         "fig-locks-contend" + place_suffix(place),
-        f"Four threads that do little else than lock{_said(place)}",
+        f"Four threads that do little else than lock{place.beside}",
         f"Most: {best['case']}, {best['series']}, {number(best['value'])}.",
         "Twenty additions with the lock, a hundred without. A mutex that is handed to the first"
         " waiter is fair, and slow where that waiter's worker has to wake up first.",
@@ -118,9 +114,9 @@ def _contention(story: Story, place: Place) -> Figure | None:
 
 def tables(story: Story) -> list[Table]:
     return [
-        made
+        table
         for place in story.places_of(NAME)
-        for made in (_handover(story, place), _contend(story, place))
+        for table in (_handover(story, place), _contend(story, place))
     ]
 
 

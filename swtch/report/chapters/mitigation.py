@@ -9,7 +9,16 @@ from collections.abc import Iterator, Sequence
 from swtch.analysis.findings import Group, Place
 from swtch.experiments.mitigation import NAME
 from swtch.records import Finding
-from swtch.report.casework import Cases, find, interval, median, ratio, switches_for, times, told
+from swtch.report.casework import (
+    Cases,
+    first_group,
+    median_cell,
+    median_of,
+    phrase,
+    ratio_between,
+    switches_for,
+    times,
+)
 
 _EACH = "each_{unit}"
 _ASKED = {
@@ -32,15 +41,15 @@ def state_of(state: int) -> str:
 
 
 def _state(finding: Finding, _: Place) -> str:
-    made = finding.intervals.get("fence_state")
-    return state_of(int(made.estimate)) if made else "–"
+    interval = finding.intervals.get("fence_state")
+    return state_of(int(interval.estimate)) if interval else "–"
 
 
 def _refusal(groups: Sequence[Group]) -> str | None:
     """Why nobody got what was asked for; None where it was given."""
     for group in groups:
-        refused = interval(group, "fence_errno", "errno")
-        state = interval(group, "fence_state", "state")
+        refused = median_of(group, "fence_errno", "errno")
+        state = median_of(group, "fence_state", "state")
         if refused and refused.estimate and state:
             name = errno.errorcode.get(int(refused.estimate), str(refused.estimate))
             return f"{name}, its state is “{state_of(int(state.estimate))}”"
@@ -55,16 +64,18 @@ def _says(_: Place, groups: Sequence[Group]) -> Iterator[str]:
             " x86-64 with the default spectre_v2_user=auto on a processor that is affected."
         )
         return
-    without = find(groups, "process", barrier="none")
-    own = interval(without, _EACH)
-    more = ratio(find(groups, "process", barrier="one"), without, _EACH)
+    without = first_group(groups, "process", barrier="none")
+    own = median_of(without, _EACH)
+    more = ratio_between(first_group(groups, "process", barrier="one"), without, _EACH)
     if own and more:
         yield (
-            f"A switch between processes takes {told(own)}, and with a prediction barrier that one"
-            f" of the two asks for, {times(more, 'as long')}."
+            f"A switch between processes takes {phrase(own)}, and with a prediction barrier that"
+            f" one of the two asks for, {times(more, 'as long')}."
         )
-    same = ratio(
-        find(groups, "pthread", barrier="one"), find(groups, "pthread", barrier="none"), _EACH
+    same = ratio_between(
+        first_group(groups, "pthread", barrier="one"),
+        first_group(groups, "pthread", barrier="none"),
+        _EACH,
     )
     if same:
         yield f"Between pthreads, which need none, asking for it makes it {times(same, 'as long')}."
@@ -83,7 +94,7 @@ _CASES = Cases(
     series=lambda trial: trial.model,
     labels=("model", "barrier"),
     columns={
-        "{unit}": median(_EACH),
+        "{unit}": median_cell(_EACH),
         "the kernel says": _state,
         "switches": switches_for("handovers"),
     },
@@ -94,4 +105,4 @@ _CASES = Cases(
 figures = _CASES.figures
 tables = _CASES.tables
 terminal = _CASES.terminal
-said = _CASES.said
+sentences = _CASES.sentences

@@ -29,12 +29,12 @@ CAPTION = "Dot: median over invocations, bar: its 95 % interval, cut where it is
 
 
 def figures(story: Story) -> list[Figure]:
-    made = [
+    pictures = [
         maker(story, place)
         for place in story.places_of(NAME)
         for maker in (_over_n, _one_switch, _who_pays)
     ]
-    return [one for one in made if one is not None]
+    return [picture for picture in pictures if picture is not None]
 
 
 def of_place(place: Place) -> str:
@@ -45,10 +45,10 @@ def caveat(groups: Sequence[Group]) -> str:
     """What an emulated place cannot show."""
     if not groups:
         return ""
-    one = groups[0]
-    if one.place.counting:
+    first = groups[0]
+    if first.place.counting:
         return " Counted are instructions, so no cache has a part in it."
-    emulated = one.trial.factors.get("accel") == "tcg"
+    emulated = first.trial.factors.get("accel") == "tcg"
     return " Emulated: there are no caches to disturb, only the emulator's." if emulated else ""
 
 
@@ -59,19 +59,19 @@ def _good(story: Story, place: Place) -> list[Group]:
 def _subject(groups: Sequence[Group]) -> tuple[list[Group], str]:
     """The kind of thread nearest to the study's, as the claims take it."""
     for model, space, name in PAIR_SUBJECTS:
-        found = [g for g in groups if g.trial.model == model and g.trial.factors["space"] == space]
-        if found:
-            return found, name
+        chosen = [g for g in groups if g.trial.model == model and g.trial.factors["space"] == space]
+        if chosen:
+            return chosen, name
     return [], ""
 
 
-def _n(one: Group | Finding) -> int:
-    return int(str(one.trial.factors["n"]))
+def _n(measured: Group | Finding) -> int:
+    return int(str(measured.trial.factors["n"]))
 
 
 def _row(values: Sequence[float], unit: str, **more: Any) -> list[dict[str, Any]]:
-    made = stats.median_interval(values, unit)
-    return [shapes.of_interval(made, **more)] if made is not None else []
+    interval = stats.median_interval(values, unit)
+    return [shapes.of_interval(interval, **more)] if interval is not None else []
 
 
 def _over_n(story: Story, place: Place) -> Figure | None:
@@ -92,14 +92,14 @@ def _over_n(story: Story, place: Place) -> Figure | None:
     if not rows:
         return None
     last = [r for r in rows if r["x"] == max(row["x"] for row in rows)]
-    told = "; ".join(
+    listing = "; ".join(
         f"{r['pair']} {r['series']} {number(r['value'])}" for r in last if r["series"] != "direct"
     )
     return figure(
         panels(rows, "pair", "switches", unit),
         "fig-pair-cost" + place_suffix(place),
         f"What n switches between {whose} cost{of_place(place)}",
-        f"{unit} at most n: {told}.",
+        f"{unit} at most n: {listing}.",
         CAPTION + " In the study (figure 2) the indirect cost lies above the direct one. It is"
         " below 0 where a switch between the tasks takes less than C, one from evicted caches;"
         " what the tasks lose and what the switches took do not depend on C, and claims are"
@@ -117,15 +117,15 @@ def panels(rows: list[dict[str, Any]], by: str, x: str, unit: str) -> Any:
     for row in rows:
         row["low"] = max(row["low"], low - room)
         row["high"] = min(row["high"], high + room)
-    made = []
+    charts = []
     for case in dict.fromkeys(row[by] for row in rows):
         own = [row for row in rows if row[by] == case]
         chart = shapes.curves(
             own, x, unit, known=PARTS, log_x=False, ticks=sorted({row["x"] for row in own}), line=0
         )
         title = alt.TitleParams(case, anchor="start", color=INK, fontSize=13)
-        made.append(chart.properties(title=title, width=215, height=150))
-    return alt.concat(*made, columns=2, spacing=12).resolve_scale(color="shared")
+        charts.append(chart.properties(title=title, width=215, height=150))
+    return alt.concat(*charts, columns=2, spacing=12).resolve_scale(color="shared")
 
 
 def _one_switch(story: Story, place: Place) -> Figure | None:
@@ -184,10 +184,10 @@ def _who_pays(story: Story, place: Place) -> Figure | None:
 
 
 def tables(story: Story) -> list[Table]:
-    made = []
+    place_tables = []
     for place in story.places_of(NAME):
-        made += [_results(story, place), _by_n(story, place)]
-    return [*made, _published()]
+        place_tables += [_results(story, place), _by_n(story, place)]
+    return [*place_tables, _published()]
 
 
 def _ordered(story: Story, place: Place) -> list[Finding]:
@@ -200,14 +200,17 @@ def _results(story: Story, place: Place) -> Table:
     shown = ""
     for finding in (f for f in _ordered(story, place) if _n(f) == MOST):
         pair = str(finding.trial.factors["pair"])
-        made = finding.intervals
+        intervals = finding.intervals
         rows.append(
             Row(
                 (
                     pair if pair != shown else "",
                     kind_of(finding.trial),
                     *(count(finding, f"{name}_{unit}") for name in ("direct", "direct_warm")),
-                    *(spread(made.get(f"{name}_{unit}")) for name in ("indirect", "indirect_warm")),
+                    *(
+                        spread(intervals.get(f"{name}_{unit}"))
+                        for name in ("indirect", "indirect_warm")
+                    ),
                     *(
                         count(finding, f"{name}_{unit}")
                         for name in ("share_a", "share_b", "inflation", "added")
@@ -235,10 +238,10 @@ def _results(story: Story, place: Place) -> Table:
 
 def _by_n(story: Story, place: Place) -> Table:
     unit = unit_of(place.engine)
-    found = _ordered(story, place)
-    numbers = sorted({_n(finding) for finding in found})
+    findings = _ordered(story, place)
+    numbers = sorted({_n(finding) for finding in findings})
     by_case: dict[tuple[str, str], dict[int, Finding]] = {}
-    for finding in found:
+    for finding in findings:
         case = str(finding.trial.factors["pair"]), kind_of(finding.trial)
         by_case.setdefault(case, {})[_n(finding)] = finding
     rows = []

@@ -7,7 +7,16 @@ from collections.abc import Iterator, Sequence
 
 from swtch.analysis.findings import Group, Place
 from swtch.experiments.peers import NAME, OTHERS
-from swtch.report.casework import Cases, counted, find, interval, median, ratio, times, told
+from swtch.report.casework import (
+    Cases,
+    count_cell,
+    first_group,
+    median_cell,
+    median_of,
+    phrase,
+    ratio_between,
+    times,
+)
 from swtch.report.story import Story
 
 _EACH = "each_{unit}"
@@ -22,18 +31,18 @@ _HOW = {
 
 
 def _says(place: Place, groups: Sequence[Group]) -> Iterator[str]:
-    uthread = find(groups, "uthread", way="yield")
-    own = interval(uthread, _EACH)
+    uthread = first_group(groups, "uthread", way="yield")
+    own = median_of(uthread, _EACH)
     if own is None:
         return
     parts = []
     for model in OTHERS:
-        more = ratio(find(groups, model, way="yield"), uthread, _EACH)
+        more = ratio_between(first_group(groups, model, way="yield"), uthread, _EACH)
         if more:
             parts.append(f"{_NAMES[model]} {times(more, 'as long')}")
     if parts:
-        yield f"A uthread's yield to the next takes {told(own)}; {', '.join(parts)}."
-    missing = [model for model in OTHERS if find(groups, model) is None]
+        yield f"A uthread's yield to the next takes {phrase(own)}; {', '.join(parts)}."
+    missing = [model for model in OTHERS if first_group(groups, model) is None]
     if missing and place.home:
         how = "; ".join(f"{_NAMES[model]}: once {_HOW[model]}" for model in missing)
         yield f"Not measured here: {how}."
@@ -53,9 +62,9 @@ _CASES = Cases(
     series=lambda trial: trial.model,
     labels=("runtime", "by"),
     columns={
-        "{unit}": median(_EACH),
-        "p10": counted("floor_{unit}"),
-        "p90": counted("tail_{unit}"),
+        "{unit}": median_cell(_EACH),
+        "p10": count_cell("floor_{unit}"),
+        "p90": count_cell("tail_{unit}"),
     },
     says=_says,
     brief=3,
@@ -66,5 +75,5 @@ tables = _CASES.tables
 terminal = _CASES.terminal
 
 
-def said(story: Story) -> list[str]:
-    return _CASES.said(story)
+def sentences(story: Story) -> list[str]:
+    return _CASES.sentences(story)

@@ -10,14 +10,14 @@ from swtch.experiments.ping import NAME
 from swtch.records import Trial
 from swtch.report.casework import (
     Cases,
-    counted,
-    find,
-    interval,
-    median,
-    ratio,
+    count_cell,
+    first_group,
+    median_cell,
+    median_of,
+    phrase,
+    ratio_between,
     switches_for,
     times,
-    told,
 )
 
 _BY = {
@@ -37,22 +37,24 @@ def case_of(trial: Trial) -> str:
 
 
 def _says(_: Place, groups: Sequence[Group]) -> Iterator[str]:
-    uthread = find(groups, "uthread", place="same", by="yield")
-    pthread = find(groups, "pthread", place="same", by="futex")
-    own, more = interval(uthread, "each_{unit}"), ratio(pthread, uthread, "each_{unit}")
+    uthread = first_group(groups, "uthread", place="same", by="yield")
+    pthread = first_group(groups, "pthread", place="same", by="futex")
+    own, more = median_of(uthread, "each_{unit}"), ratio_between(pthread, uthread, "each_{unit}")
     if own and more:
         yield (
-            f"A uthread hands over to the next in {told(own)}; two pthreads that do it by a futex"
+            f"A uthread hands over to the next in {phrase(own)}; two pthreads that do it by a futex"
             f" on one CPU need {times(more, 'as much')}."
         )
-    process = find(groups, "process", place="same", by="futex")
-    space = ratio(process, pthread, "each_{unit}")
+    process = first_group(groups, "process", place="same", by="futex")
+    space = ratio_between(process, pthread, "each_{unit}")
     if space:
         yield (
             "Processes instead of pthreads, by the same futex, which adds the switch of address"
             f" spaces: {times(space, 'as much')}."
         )
-    across = ratio(find(groups, "pthread", place="two", by="futex"), pthread, "each_{unit}")
+    across = ratio_between(
+        first_group(groups, "pthread", place="two", by="futex"), pthread, "each_{unit}"
+    )
     if across:
         longer = times(across, "as long as to switch to it")
         yield f"To wake a pthread on another CPU takes {longer}."
@@ -72,9 +74,9 @@ _CASES = Cases(
     series=lambda trial: trial.model,
     labels=("model", "by"),
     columns={
-        "{unit}": median("each_{unit}"),
-        "p10": counted("floor_{unit}"),
-        "p90": counted("tail_{unit}"),
+        "{unit}": median_cell("each_{unit}"),
+        "p10": count_cell("floor_{unit}"),
+        "p90": count_cell("tail_{unit}"),
         "switches": switches_for("handovers"),
     },
     says=_says,
@@ -84,4 +86,4 @@ _CASES = Cases(
 figures = _CASES.figures
 tables = _CASES.tables
 terminal = _CASES.terminal
-said = _CASES.said
+sentences = _CASES.sentences

@@ -27,23 +27,23 @@ class Plain:
         from rich.table import Table as RichTable
 
         shown: list[RenderableType] = []
-        for made in self.tables(story):
-            table = RichTable(title=made.caption, title_justify="left")
-            for index, column in enumerate(made.columns):
-                table.add_column(column, justify="left" if index < made.labels else "right")
-            for row in made.rows:
-                table.add_row(*row.cells)
-            shown.append(table)
+        for table in self.tables(story):
+            rich_table = RichTable(title=table.caption, title_justify="left")
+            for index, column in enumerate(table.columns):
+                rich_table.add_column(column, justify="left" if index < table.labels else "right")
+            for row in table.rows:
+                rich_table.add_row(*row.cells)
+            shown.append(rich_table)
         return shown
 
     def _table(self, story: Story, place: Place) -> Table:
         rows = []
         for finding in story.findings_of(self.experiment, place):
             name = finding.trial.id.removeprefix(f"{self.experiment}/")
-            for index, (metric, made) in enumerate(finding.intervals.items()):
+            for index, (metric, interval) in enumerate(finding.intervals.items()):
                 first = index == 0
-                cells = (name if first else "", metric, spread(made), made.unit)
-                counts = (str(made.n), gate_marks(finding) if first else "")
+                cells = (name if first else "", metric, spread(interval), interval.unit)
+                counts = (str(interval.n), gate_marks(finding) if first else "")
                 rows.append(Row((*cells, *counts), first=first))
         return Table(
             f"Measured here, engine {place}: medians over invocations with 95 % intervals",

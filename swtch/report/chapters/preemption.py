@@ -57,10 +57,6 @@ def _unit(place: Place) -> str:
     return place.unit("us")
 
 
-def _said(place: Place) -> str:
-    return place.beside
-
-
 def _interval_name(us: int) -> str:
     return f"{us / 1000:g} ms" if us >= 1000 else f"{us} µs" if us else "–"
 
@@ -69,15 +65,15 @@ def over_timer(story: Story, place: Place) -> dict[str, Interval]:
     """By trial: its gap over that of a bare timer signal of the same interval."""
     groups = [g for g in story.groups_of(NAME, place) if g.good]
     timers = {interval_us(g.trial): g for g in groups if g.trial.factors["kind"] == "timer"}
-    found = {}
-    for one in groups:
-        base = timers.get(interval_us(one.trial))
-        if one.trial.factors["kind"] != "ticks" or base is None:
+    ratios = {}
+    for group in groups:
+        base = timers.get(interval_us(group.trial))
+        if group.trial.factors["kind"] != "ticks" or base is None:
             continue
-        ratio = ratio_interval(one, base, in_unit(place, "gap_low"))
+        ratio = ratio_interval(group, base, in_unit(place, "gap_low"))
         if ratio is not None:
-            found[one.trial.id] = ratio
-    return found
+            ratios[group.trial.id] = ratio
+    return ratios
 
 
 # ---- figures ----
@@ -85,8 +81,8 @@ def over_timer(story: Story, place: Place) -> dict[str, Interval]:
 
 def figures(story: Story) -> list[Figure]:
     makers = (_gaps, _tails, _overheads, _punctuality)
-    made = [maker(story, place) for place in story.places_of(NAME) for maker in makers]
-    return [one for one in made if one is not None]
+    pictures = [maker(story, place) for place in story.places_of(NAME) for maker in makers]
+    return [picture for picture in pictures if picture is not None]
 
 
 def _ordered(findings: Iterable[Finding]) -> list[Finding]:
@@ -97,13 +93,13 @@ def _ordered(findings: Iterable[Finding]) -> list[Finding]:
 def _gaps(story: Story, place: Place) -> Figure | None:
     rows: list[dict[str, Any]] = []
     for finding in _ordered(story.findings_of(NAME, place)):
-        made = finding.intervals.get(in_unit(place, "gap_low"))
-        if made is None or made.low <= 0:
+        interval = finding.intervals.get(in_unit(place, "gap_low"))
+        if interval is None or interval.low <= 0:
             continue
         us = interval_us(finding.trial)
         name = name_of(finding.trial)
         case = f"{name}, every {_interval_name(us)}" if us else name
-        rows.append(shapes.of_interval(made, case=case, series=name))
+        rows.append(shapes.of_interval(interval, case=case, series=name))
     if not rows:
         return None
     dearest = max(rows, key=lambda row: row["value"])
@@ -112,7 +108,7 @@ def _gaps(story: Story, place: Place) -> Figure | None:
             rows, f"{_unit(place)} (less is better)", known=SERIES, log=True, legend=False
         ),
         "fig-preemption-gap" + place_suffix(place),
-        f"One tick, from the last moment of one thread to the first of the next{_said(place)}",
+        f"One tick, from the last moment of one thread to the first of the next{place.beside}",
         f"Most: {dearest['case']}, {number(dearest['value'])} {_unit(place)}.",
         "The gap that a tenth of the ticks stay below, median over invocations with its 95 %"
         " interval: on a machine with other work, half the gaps may hold another program's turn."
@@ -122,8 +118,8 @@ def _gaps(story: Story, place: Place) -> Figure | None:
 
 
 def _quantiles(group: Group, name: str, scale: float) -> list[dict[str, Any]]:
-    told = [s.detail[name] for s in group.good if s.detail.get(name)]
-    return shapes.pooled(told, scale) if told else []
+    details = [s.detail[name] for s in group.good if s.detail.get(name)]
+    return shapes.pooled(details, scale) if details else []
 
 
 def _tails(story: Story, place: Place) -> Figure | None:
@@ -141,7 +137,7 @@ def _tails(story: Story, place: Place) -> Figure | None:
     return figure(
         shapes.distributions(rows, f"{_unit(place)} of one gap", known=SERIES),
         "fig-preemption-tail" + place_suffix(place),
-        f"All gaps of ticks every {_interval_name(finest)}{_said(place)}",
+        f"All gaps of ticks every {_interval_name(finest)}{place.beside}",
         f"{len({row['series'] for row in rows})} curves, from half of the gaps to the rarest.",
         "How many of the gaps were longer. Where the bare timer's curve bends away too, it was the"
         " machine: another program, or the hypervisor, had the CPU.",
@@ -151,15 +147,15 @@ def _tails(story: Story, place: Place) -> Figure | None:
 def _overheads(story: Story, place: Place) -> Figure | None:
     rows: list[dict[str, Any]] = []
     for finding in story.findings_of(NAME, place):
-        made = finding.intervals.get("overhead_cpu")
+        interval = finding.intervals.get("overhead_cpu")
         factors = finding.trial.factors
         plain = factors.get("mechanism") != "frame" and factors.get("work") != "libc"
-        if made is None or not plain or made.estimate <= 0:
+        if interval is None or not plain or interval.estimate <= 0:
             continue
         row = shapes.of_interval(
-            made, x=interval_us(finding.trial) / 1000, series=name_of(finding.trial)
+            interval, x=interval_us(finding.trial) / 1000, series=name_of(finding.trial)
         )
-        row["low"] = max(row["low"], made.estimate / 4)
+        row["low"] = max(row["low"], interval.estimate / 4)
         rows.append(row)
     if not rows:
         return None
@@ -176,7 +172,7 @@ def _overheads(story: Story, place: Place) -> Figure | None:
     return figure(
         chart,
         "fig-preemption-overhead" + place_suffix(place),
-        f"What ticks add to work{_said(place)}",
+        f"What ticks add to work{place.beside}",
         f"Most: {most['series']} every {most['x']:g} ms, {number(most['value'])} %.",
         "CPU time of the same work with and without ticks, as a difference of parts that follow"
         " one another; everything is in it, caches too. Ten times as far apart, a tenth of the"
@@ -201,7 +197,7 @@ def _punctuality(story: Story, place: Place) -> Figure | None:
     return figure(
         shapes.distributions(rows, f"{unit} from one start to the next", known=SERIES),
         "fig-preemption-period" + place_suffix(place),
-        f"How punctual ticks of 1 ms are{_said(place)}",
+        f"How punctual ticks of 1 ms are{place.beside}",
         f"{len(groups)} ways to make ticks.",
         "The time from the start of one thread to the start of the other on the same worker. A"
         " source that never misses falls off at 1 ms; what is right of it came late or not at all.",

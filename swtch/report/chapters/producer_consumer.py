@@ -10,13 +10,13 @@ from swtch.experiments.producer_consumer import NAME
 from swtch.records import Trial
 from swtch.report.casework import (
     Cases,
-    find,
-    interval,
-    median,
-    ratio,
+    first_group,
+    median_cell,
+    median_of,
+    phrase,
+    ratio_between,
     switches_for,
     times,
-    told,
 )
 
 _EACH = "each_{unit}"
@@ -29,15 +29,15 @@ def _case(trial: Trial) -> str:
 
 
 def _says(_: Place, groups: Sequence[Group]) -> Iterator[str]:
-    one = find(groups, "pthread", room=ONE, cpus_used=1)
-    many = find(groups, "pthread", room=MANY, cpus_used=1)
-    own, more = interval(many, _EACH), ratio(one, many, _EACH)
+    single = first_group(groups, "pthread", room=ONE, cpus_used=1)
+    many = first_group(groups, "pthread", room=MANY, cpus_used=1)
+    own, more = median_of(many, _EACH), ratio_between(single, many, _EACH)
     if own and more:
         yield (
-            f"With room for {MANY} items, one costs two pthreads on one CPU {told(own)};"
+            f"With room for {MANY} items, one costs two pthreads on one CPU {phrase(own)};"
             f" with room for one, which makes each item two switches, {times(more, 'as much')}."
         )
-    less = ratio(one, find(groups, "uthread", room=ONE, cpus_used=1), _EACH)
+    less = ratio_between(single, first_group(groups, "uthread", room=ONE, cpus_used=1), _EACH)
     if less:
         yield (
             "With room for one, the same program as pthreads takes"
@@ -58,7 +58,7 @@ _CASES = Cases(
     series=lambda trial: trial.model,
     labels=("model", "buffer"),
     columns={
-        "{unit}": median(_EACH),
+        "{unit}": median_cell(_EACH),
         "switches": switches_for("items"),
     },
     says=_says,
@@ -67,4 +67,4 @@ _CASES = Cases(
 figures = _CASES.figures
 tables = _CASES.tables
 terminal = _CASES.terminal
-said = _CASES.said
+sentences = _CASES.sentences

@@ -27,12 +27,8 @@ POINTS_MAX = 3000
 
 def figures(story: Story) -> list[Figure]:
     makers = (_throughput, _ratios, _switches, _sequence)
-    made = [maker(story, place) for place in story.places_of("scenarios") for maker in makers]
-    return [one for one in made if one is not None]
-
-
-def _said(place: Place) -> str:
-    return place.beside
+    pictures = [maker(story, place) for place in story.places_of("scenarios") for maker in makers]
+    return [picture for picture in pictures if picture is not None]
 
 
 def _originals(story: Story, place: Place) -> list[Finding]:
@@ -47,15 +43,15 @@ def _originals(story: Story, place: Place) -> list[Finding]:
 def _interval_rows(story: Story, place: Place) -> list[dict[str, Any]]:
     rows = []
     for finding in _originals(story, place):
-        made = finding.intervals.get(place.speed)
-        if made is not None:
+        interval = finding.intervals.get(place.speed)
+        if interval is not None:
             rows.append(
                 {
                     "scenario": finding.trial.factors["scenario"],
                     "model": finding.trial.model,
-                    "value": made.estimate,
-                    "low": made.low,
-                    "high": made.high,
+                    "value": interval.estimate,
+                    "low": interval.low,
+                    "high": interval.high,
                 }
             )
     return rows
@@ -115,7 +111,7 @@ def _throughput(story: Story, place: Place) -> Figure | None:
     return figure(
         chart,
         "fig-throughput" + place_suffix(place),
-        f"Throughput by scenario and model{_said(place)}",
+        f"Throughput by scenario and model{place.beside}",
         f"Highest here: {best['model']} in {best['scenario']} with {number(best['value'])}"
         f" {SPEEDS[place.speed]}.",
         caption,
@@ -132,16 +128,16 @@ def _ratios(story: Story, place: Place) -> Figure | None:
         if g.trial.model == "pthread" and g.trial.factors.get("control") != "b"
     }
     rows: list[dict[str, Any]] = []
-    for one in groups:
-        case = one.trial.factors["scenario"]
-        if one.trial.model == "pthread" or case not in base:
+    for group in groups:
+        case = group.trial.factors["scenario"]
+        if group.trial.model == "pthread" or case not in base:
             continue
-        ratio = ratio_interval(one, base[case])
+        ratio = ratio_interval(group, base[case])
         if ratio is not None:
             rows.append(
                 {
-                    "case": f"{case} {one.trial.model}",
-                    "model": one.trial.model,
+                    "case": f"{case} {group.trial.model}",
+                    "model": group.trial.model,
                     "value": ratio.estimate,
                     "low": ratio.low,
                     "high": ratio.high,
@@ -187,7 +183,7 @@ def _ratios(story: Story, place: Place) -> Figure | None:
     return figure(
         alt.layer(*layers).properties(width=WIDTH, height=19 * len(rows)),
         "fig-ratios" + place_suffix(place),
-        f"Each model against pthread{_said(place)}",
+        f"Each model against pthread{place.beside}",
         f"{clear} of {len(rows)} ratios have an interval that excludes 1.",
         caption,
     )
@@ -200,13 +196,13 @@ def _switches(story: Story, place: Place) -> Figure | None:
     rows: list[dict[str, Any]] = []
     for finding in _originals(story, place):
         for metric, kind in names.items():
-            made = finding.intervals.get(metric)
-            if made is not None and made.estimate > 0:
+            interval = finding.intervals.get(metric)
+            if interval is not None and interval.estimate > 0:
                 rows.append(
                     {
                         "case": f"{finding.trial.factors['scenario']} {finding.trial.model}",
                         "kind": kind,
-                        "value": made.estimate,
+                        "value": interval.estimate,
                     }
                 )
     if not rows:
@@ -232,7 +228,7 @@ def _switches(story: Story, place: Place) -> Figure | None:
     return figure(
         chart,
         "fig-switches" + place_suffix(place),
-        f"Switches in one invocation{_said(place)}",
+        f"Switches in one invocation{place.beside}",
         "Voluntary and involuntary as the kernel counts them, and those in user space.",
         "400 interventions are asked for in B and C. The kernel counts a yield as involuntary,"
         " because the thread stays runnable; a sleep as voluntary. Models in user space switch"
@@ -244,18 +240,18 @@ def _sequence(story: Story, place: Place) -> Figure | None:
     import altair as alt
 
     rows: list[dict[str, Any]] = []
-    for one in story.groups_of("scenarios", place):
-        values = one.speeds()
+    for group in story.groups_of("scenarios", place):
+        values = group.speeds()
         if not values:
             continue
         centre = float(stats.median(values))
         rows += [
             {
                 "seq": sample.seq,
-                "model": one.trial.model,
+                "model": group.trial.model,
                 "value": metrics(sample)[place.speed] / centre,
             }
-            for sample in one.good
+            for sample in group.good
             if place.speed in metrics(sample)
         ]
     if not rows:
@@ -286,7 +282,7 @@ def _sequence(story: Story, place: Place) -> Figure | None:
     return figure(
         chart,
         "fig-sequence" + place_suffix(place),
-        f"Every invocation in the order it ran{_said(place)}",
+        f"Every invocation in the order it ran{place.beside}",
         f"{len(rows)} invocations, from {number(low)} to {number(high)} of their median.",
         caption,
     )
@@ -342,8 +338,8 @@ def _results(story: Story, place: Place) -> Table:
 
 def _cv_of_runs(finding: Finding) -> str:
     """Of those in a row that an invocation has, where they are as many as the study's."""
-    found = finding.intervals.get(RUN_CV)
-    return f"{found.estimate:.1f} %" if found else "–"
+    interval = finding.intervals.get(RUN_CV)
+    return f"{interval.estimate:.1f} %" if interval else "–"
 
 
 def _published() -> Table:
@@ -417,10 +413,10 @@ def _matrix(story: Story, place: Place) -> RenderableType:
         row = {f.trial.model: f for f in findings if f.trial.factors["scenario"] == case}
         cells = []
         for model in models:
-            made = row[model].intervals.get(place.speed) if model in row else None
+            interval = row[model].intervals.get(place.speed) if model in row else None
             factors = row[model].trial.factors if model in row else {}
             mark = "" if factors.get("cpus_used") == factors.get("cpus_asked") else "*"
-            cells.append(number(made.estimate) + mark if made else "–")
+            cells.append(number(interval.estimate) + mark if interval else "–")
         table.add_row(case, *cells)
     return table
 

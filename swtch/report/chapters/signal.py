@@ -10,14 +10,14 @@ from swtch.experiments.signal import NAME, SELF
 from swtch.records import Trial
 from swtch.report.casework import (
     Cases,
-    counted,
-    find,
-    interval,
-    median,
-    ratio,
+    count_cell,
+    first_group,
+    median_cell,
+    median_of,
+    phrase,
+    ratio_between,
     switches_for,
     times,
-    told,
 )
 
 _EACH = "each_{unit}"
@@ -37,16 +37,16 @@ def _series(trial: Trial) -> str:
 
 
 def _says(_: Place, groups: Sequence[Group]) -> Iterator[str]:
-    handler = find(groups, kind="handler")
-    own = interval(handler, _EACH)
-    more = ratio(handler, find(groups, kind="ignored"), _EACH)
+    handler = first_group(groups, kind="handler")
+    own = median_of(handler, _EACH)
+    more = ratio_between(handler, first_group(groups, kind="ignored"), _EACH)
     if own and more:
         yield (
-            f"A signal to oneself with an empty handler takes {told(own)},"
+            f"A signal to oneself with an empty handler takes {phrase(own)},"
             f" {times(more, 'as long as one that is dropped')}:"
             " the rest is the way to the handler and back."
         )
-    across = ratio(find(groups, kind="interrupt"), handler, _EACH)
+    across = ratio_between(first_group(groups, kind="interrupt"), handler, _EACH)
     if across:
         yield (
             "Until the handler of a thread that computes on another CPU has run, it takes"
@@ -67,9 +67,9 @@ _CASES = Cases(
     series=_series,
     labels=("signal", "which"),
     columns={
-        "{unit}": median(_EACH),
-        "p10": counted("floor_{unit}"),
-        "p90": counted("tail_{unit}"),
+        "{unit}": median_cell(_EACH),
+        "p10": count_cell("floor_{unit}"),
+        "p90": count_cell("tail_{unit}"),
         "switches": switches_for("handovers"),
     },
     says=_says,
@@ -79,4 +79,4 @@ _CASES = Cases(
 figures = _CASES.figures
 tables = _CASES.tables
 terminal = _CASES.terminal
-said = _CASES.said
+sentences = _CASES.sentences

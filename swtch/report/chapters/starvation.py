@@ -39,16 +39,12 @@ def _unit(place: Place) -> str:
     return place.unit("ms")
 
 
-def _said(place: Place) -> str:
-    return place.beside
-
-
-def _beside(one: Group | Finding) -> str:
+def _beside(measured: Group | Finding) -> str:
     """What computes meanwhile, in words."""
-    factors = one.trial.factors
+    factors = measured.trial.factors
     hogs = int(str(factors["hogs"]))
     if factors["part"] == "neighbours":
-        kind = f"{one.trial.model}{'s'[: hogs != 1]}"
+        kind = f"{measured.trial.model}{'s'[: hogs != 1]}"
         return f"{number(hogs)} {kind}" if hogs else "nobody"
     return f"{hogs} loop{'s'[: hogs != 1]}"
 
@@ -60,23 +56,23 @@ def _part(story: Story, place: Place, part: str) -> list[Group]:
 def parts(story: Story, place: Place) -> list[tuple[str, list[Group]]]:
     """The pictures of a place: a name, and whom it shows."""
     main = _part(story, place, "main")
-    found = [
+    by_loops = [
         (f"main-{loops}", [g for g in main if g.trial.factors["loops"] == loops])
         for loops in dict.fromkeys(int(str(g.trial.factors["loops"])) for g in main)
     ]
-    return [*found, ("neighbours", _part(story, place, "neighbours"))]
+    return [*by_loops, ("neighbours", _part(story, place, "neighbours"))]
 
 
 # ---- figures ----
 
 
 def figures(story: Story) -> list[Figure]:
-    made = [
+    pictures = [
         _distribution(place, name, groups)
         for place in story.places_of(NAME)
         for name, groups in parts(story, place)
     ]
-    return [one for one in made if one is not None]
+    return [picture for picture in pictures if picture is not None]
 
 
 def _distribution(place: Place, name: str, groups: list[Group]) -> Figure | None:
@@ -84,9 +80,9 @@ def _distribution(place: Place, name: str, groups: list[Group]) -> Figure | None
     key = "intended_response_quantiles" if neighbours else "intended_late_quantiles"
     rows: list[dict[str, Any]] = []
     for group in groups:
-        told = [s.detail[key] for s in group.good if s.detail.get(key)]
+        details = [s.detail[key] for s in group.good if s.detail.get(key)]
         series = str(group.trial.factors["case"])
-        rows += [{**row, "series": series} for row in shapes.pooled(told, 1e-6)]
+        rows += [{**row, "series": series} for row in shapes.pooled(details, 1e-6)]
     if not any(row["x"] > 0 and 0 < row["share"] < 1 for row in rows):
         return None
     if neighbours:
@@ -110,7 +106,7 @@ def _distribution(place: Place, name: str, groups: list[Group]) -> Figure | None
     return figure(
         shapes.distributions(rows, axis, known=SERIES),
         f"fig-starvation-{name}" + place_suffix(place),
-        f"{title}{_said(place)}",
+        f"{title}{place.beside}",
         f"Half of all is latest for: {slowest['series']}, {number(slowest['x'])} {_unit(place)}.",
         caption,
     )

@@ -10,13 +10,13 @@ from swtch.experiments.sync import NAME, THREADS
 from swtch.records import Trial
 from swtch.report.casework import (
     Cases,
-    find,
-    interval,
-    median,
-    ratio,
+    first_group,
+    median_cell,
+    median_of,
+    phrase,
+    ratio_between,
     switches_for,
     times,
-    told,
 )
 
 _EACH = "each_{unit}"
@@ -35,16 +35,16 @@ def _cpus(trial: Trial) -> str:
 
 def _says(_: Place, groups: Sequence[Group]) -> Iterator[str]:
     cpus = max((int(str(g.trial.factors["cpus_used"])) for g in groups if g.good), default=1)
-    own = find(groups, "pthread", way="own", cpus_used=cpus)
-    base = interval(own, _EACH)
+    own = first_group(groups, "pthread", way="own", cpus_used=cpus)
+    base = median_of(own, _EACH)
     atomic, mutex = (
-        ratio(find(groups, "pthread", way=way, cpus_used=cpus), own, _EACH)
+        ratio_between(first_group(groups, "pthread", way=way, cpus_used=cpus), own, _EACH)
         for way in ("shared", "mutex")
     )
     if base and atomic and mutex:
         where = "one CPU" if cpus == 1 else "two CPUs"
         yield (
-            f"Four pthreads on {where} make an addition in {told(base)} with a counter each,"
+            f"Four pthreads on {where} make an addition in {phrase(base)} with a counter each,"
             f" one atomic counter takes {times(atomic, 'as long')}, one under a mutex"
             f" {times(mutex, 'as long')}."
         )
@@ -64,7 +64,7 @@ _CASES = Cases(
     series=lambda trial: trial.model,
     labels=("model", "sum"),
     columns={
-        "{unit}": median(_EACH),
+        "{unit}": median_cell(_EACH),
         "switches": switches_for("additions"),
     },
     says=_says,
@@ -73,4 +73,4 @@ _CASES = Cases(
 figures = _CASES.figures
 tables = _CASES.tables
 terminal = _CASES.terminal
-said = _CASES.said
+sentences = _CASES.sentences

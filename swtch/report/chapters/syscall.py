@@ -9,14 +9,14 @@ from swtch.analysis.findings import Group, Place
 from swtch.experiments.syscall import NAME
 from swtch.report.casework import (
     Cases,
-    counted,
-    find,
-    interval,
-    median,
-    ratio,
+    count_cell,
+    first_group,
+    median_cell,
+    median_of,
+    phrase,
+    ratio_between,
     switches_for,
     times,
-    told,
 )
 
 _EACH = "each_{unit}"
@@ -35,12 +35,12 @@ _KINDS = {
 
 
 def _says(_: Place, groups: Sequence[Group]) -> Iterator[str]:
-    least = find(groups, "pthread", kind="getppid")
-    own = interval(least, _EACH)
-    way = ratio(find(groups, "pthread", kind="pipe"), least, _EACH)
+    least = first_group(groups, "pthread", kind="getppid")
+    own = median_of(least, _EACH)
+    way = ratio_between(first_group(groups, "pthread", kind="pipe"), least, _EACH)
     if own and way:
         yield (
-            f"Into the kernel and back takes {told(own)} at least (getppid); the two calls of a"
+            f"Into the kernel and back takes {phrase(own)} at least (getppid); the two calls of a"
             f" pipe's hand-over, with nobody there, {times(way, 'as long')}."
         )
 
@@ -58,9 +58,9 @@ _CASES = Cases(
     series=lambda trial: trial.model,
     labels=("model", "call"),
     columns={
-        "{unit}": median(_EACH),
-        "p10": counted("floor_{unit}"),
-        "p90": counted("tail_{unit}"),
+        "{unit}": median_cell(_EACH),
+        "p10": count_cell("floor_{unit}"),
+        "p90": count_cell("tail_{unit}"),
         "switches": switches_for("calls"),
     },
     says=_says,
@@ -70,4 +70,4 @@ _CASES = Cases(
 figures = _CASES.figures
 tables = _CASES.tables
 terminal = _CASES.terminal
-said = _CASES.said
+sentences = _CASES.sentences

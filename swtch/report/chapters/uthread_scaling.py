@@ -23,14 +23,10 @@ CAPTION = "Dot: median over invocations, bar: its 95 % interval."
 
 
 def figures(story: Story) -> list[Figure]:
-    made = [
+    pictures = [
         maker(story, place) for place in story.places_of(NAME) for maker in (_times, _overheads)
     ]
-    return [one for one in made if one is not None]
-
-
-def _said(place: Place) -> str:
-    return place.beside
+    return [picture for picture in pictures if picture is not None]
 
 
 def time_metric(place: Place) -> str:
@@ -38,8 +34,8 @@ def time_metric(place: Place) -> str:
     return f"wall_{place.suffix('ms')}"
 
 
-def _case(one: Group | Finding) -> tuple[int, int, int]:
-    factors = one.trial.factors
+def _case(measured: Group | Finding) -> tuple[int, int, int]:
+    factors = measured.trial.factors
     return tuple(int(str(factors[name])) for name in ("threads", "iterations", "workers"))  # type: ignore[return-value]
 
 
@@ -49,15 +45,15 @@ def over_alone(
     """By case and kind: the metric over that of the work alone."""
     groups = [g for g in story.groups_of(NAME, place) if g.good]
     alone = {_case(g): g for g in groups if g.trial.factors["kind"] == "alone"}
-    found: dict[Case, dict[str, Interval]] = {}
-    for one in groups:
-        base = alone.get(_case(one))
-        if one.trial.factors["kind"] == "alone" or base is None:
+    ratios: dict[Case, dict[str, Interval]] = {}
+    for group in groups:
+        base = alone.get(_case(group))
+        if group.trial.factors["kind"] == "alone" or base is None:
             continue
-        ratio = ratio_interval(one, base, metric)
+        ratio = ratio_interval(group, base, metric)
         if ratio is not None:
-            found.setdefault(_case(one), {})[one.trial.model] = ratio
-    return found
+            ratios.setdefault(_case(group), {})[group.trial.model] = ratio
+    return ratios
 
 
 def _times(story: Story, place: Place) -> Figure | None:
@@ -67,11 +63,11 @@ def _times(story: Story, place: Place) -> Figure | None:
     work = max((_case(f)[1] for f in story.findings_of(NAME, place)), default=0)
     for finding in story.findings_of(NAME, place):
         threads, iterations, workers = _case(finding)
-        made = finding.intervals.get(metric)
-        if made is None or iterations != work:
+        interval = finding.intervals.get(metric)
+        if interval is None or iterations != work:
             continue
         series = str(finding.trial.factors["kind"])
-        rows.append(shapes.of_interval(made, x=threads, workers=workers, series=series))
+        rows.append(shapes.of_interval(interval, x=threads, workers=workers, series=series))
     if not rows:
         return None
     if len({row["x"] for row in rows}) == 1:
@@ -84,7 +80,7 @@ def _times(story: Story, place: Place) -> Figure | None:
     return figure(
         chart,
         "fig-scaling-time" + place_suffix(place),
-        f"Time for all threads, from the first creation to the last join{_said(place)}",
+        f"Time for all threads, from the first creation to the last join{place.beside}",
         f"{len(rows)} medians, up to {number(max(row['value'] for row in rows))} {unit}.",
         CAPTION + " “Alone” is the same additions on the same CPUs without threads; what lies"
         " above it is what the threads cost. The study's figure has no numbers to draw here.",
@@ -128,7 +124,7 @@ def _overheads(story: Story, place: Place) -> Figure | None:
     return figure(
         chart,
         "fig-scaling-overhead" + place_suffix(place),
-        f"What threads add to the work{_said(place)}",
+        f"What threads add to the work{place.beside}",
         f"Most: {worst['series']}, {worst['case']}, with {number(worst['value'])} times the work.",
         "Ratio of medians, compared block by block, with its 95 % interval. At the line threads"
         " cost nothing. A case is threads x additions each; the less a thread does, the more of"

@@ -12,13 +12,13 @@ from swtch.records import Trial
 from swtch.report import shapes
 from swtch.report.casework import (
     Cases,
-    counted,
-    find,
-    interval,
-    median,
-    ratio,
+    count_cell,
+    first_group,
+    median_cell,
+    median_of,
+    phrase,
+    ratio_between,
     times,
-    told,
 )
 from swtch.report.charts import Figure, figure, place_suffix
 from swtch.report.story import Story
@@ -40,11 +40,11 @@ def _case(trial: Trial) -> str:
 
 
 def figures(story: Story) -> list[Figure]:
-    made = list(_CASES.figures(story))
+    pictures = list(_CASES.figures(story))
     for place in story.places_of(NAME):
         tail = _tail(story, place)
-        made += [tail] if tail else []
-    return made
+        pictures += [tail] if tail else []
+    return pictures
 
 
 def _tail(story: Story, place: Place) -> Figure | None:
@@ -73,16 +73,21 @@ def _tail(story: Story, place: Place) -> Figure | None:
 
 
 def _says(_: Place, groups: Sequence[Group]) -> Iterator[str]:
-    quiet = find(groups, "pthread", way="timer", busy=False, policy="other")
-    busy = find(groups, "pthread", way="timer", busy=True, policy="other")
-    own, more = interval(quiet, "intended_p99_{unit}"), ratio(busy, quiet, "intended_p99_{unit}")
+    quiet = first_group(groups, "pthread", way="timer", busy=False, policy="other")
+    busy = first_group(groups, "pthread", way="timer", busy=True, policy="other")
+    own, more = (
+        median_of(quiet, "intended_p99_{unit}"),
+        ratio_between(busy, quiet, "intended_p99_{unit}"),
+    )
     if own and more:
         yield (
-            f"Of a pthread's sleeps, 99 % are over no later than {told(own)} on a quiet CPU;"
+            f"Of a pthread's sleeps, 99 % are over no later than {phrase(own)} on a quiet CPU;"
             f" beside a loop that is {times(more, 'as much')}."
         )
-    uthread = find(groups, "uthread", way="same", busy=False, policy="other")
-    wakes = ratio(find(groups, "pthread", way="same", busy=False, policy="other"), uthread, _LATE)
+    uthread = first_group(groups, "uthread", way="same", busy=False, policy="other")
+    wakes = ratio_between(
+        first_group(groups, "pthread", way="same", busy=False, policy="other"), uthread, _LATE
+    )
     if wakes:
         yield (
             "Woken by another on the same CPU, a pthread runs after"
@@ -106,12 +111,12 @@ _CASES = Cases(
     series=lambda trial: trial.model,
     labels=("model", "woken by"),
     columns={
-        "{unit}": median(_LATE),
-        "p90": counted("p90_{unit}"),
-        "p99": counted("p99_{unit}"),
-        "worst": counted("worst_{unit}"),
-        "intended": counted("intended_{unit}"),
-        "intended p99": counted("intended_p99_{unit}"),
+        "{unit}": median_cell(_LATE),
+        "p90": count_cell("p90_{unit}"),
+        "p99": count_cell("p99_{unit}"),
+        "worst": count_cell("worst_{unit}"),
+        "intended": count_cell("intended_{unit}"),
+        "intended p99": count_cell("intended_p99_{unit}"),
     },
     says=_says,
     brief=4,
@@ -119,4 +124,4 @@ _CASES = Cases(
 
 tables = _CASES.tables
 terminal = _CASES.terminal
-said = _CASES.said
+sentences = _CASES.sentences

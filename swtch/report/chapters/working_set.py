@@ -25,15 +25,11 @@ STUDYS = {"process": "figure 3", "uthread": "figure 5"}
 
 
 def figures(story: Story) -> list[Figure]:
-    made = []
+    pictures = []
     for place in story.places_of(NAME):
         for model in dict.fromkeys(f.trial.model for f in story.findings_of(NAME, place)):
-            made += [_map(story, place, model), _curves(story, place, model)]
-    return [one for one in made if one is not None]
-
-
-def _said(place: Place) -> str:
-    return place.beside
+            pictures += [_map(story, place, model), _curves(story, place, model)]
+    return [picture for picture in pictures if picture is not None]
 
 
 def _of(finding: Finding) -> tuple[int, int]:
@@ -59,8 +55,8 @@ def _direct(story: Story, place: Place, model: Model) -> float | None:
     unit = unit_of(place.engine)
     for finding in story.findings_of(NAME, place):
         if finding.trial.model == model and not _of(finding)[1]:
-            made = finding.intervals.get(f"cost_{unit}")
-            return made.estimate if made else None
+            interval = finding.intervals.get(f"cost_{unit}")
+            return interval.estimate if interval else None
     return None
 
 
@@ -73,21 +69,21 @@ def _map(story: Story, place: Place, model: Model) -> Figure | None:
         {
             "x": f"{size // KIB}",
             "y": str(stride),
-            "value": made.estimate,
-            "label": _short(made.estimate),
+            "value": interval.estimate,
+            "label": _short(interval.estimate),
         }
-        for size, stride, made in sorted(cells, key=lambda cell: cell[:2])
+        for size, stride, interval in sorted(cells, key=lambda cell: cell[:2])
     ]
     most = max(cells, key=lambda cell: cell[2].estimate)
     without = _direct(story, place, model)
     chart = shapes.heat(rows, "array, KiB", "stride, bytes", f"{unit} a switch")
-    said = f"Without a walk a switch costs {number(without)} {unit}. " if without else ""
+    lead = f"Without a walk a switch costs {number(without)} {unit}. " if without else ""
     return figure(
         chart,
         f"fig-working-set-map-{model}" + place_suffix(place),
-        f"{model}: what a switch costs, by array and stride{_said(place)}",
+        f"{model}: what a switch costs, by array and stride{place.beside}",
         f"Most: {number(most[2].estimate)} {unit} with {size_name(most[0])} and stride {most[1]}.",
-        f"{said}Medians over invocations; the table has their intervals, which are wide where"
+        f"{lead}Medians over invocations; the table has their intervals, which are wide where"
         " one walk takes as long as many switches.",
     )
 
@@ -98,16 +94,16 @@ def _short(value: float) -> str:
 
 def _caches(story: Story, place: Place) -> list[dict[str, Any]]:
     """Where this machine's L1d and L2 end, if its samples tell."""
-    found = []
+    edges = []
     for name, label in (("l1d_kib", "L1d"), ("l2_kib", "L2")):
         known = [
-            made.estimate
+            interval.estimate
             for finding in story.findings_of(NAME, place)
-            if (made := finding.intervals.get(name)) is not None and made.estimate > 0
+            if (interval := finding.intervals.get(name)) is not None and interval.estimate > 0
         ]
         if known:
-            found.append({"at": max(known), "label": label})
-    return found
+            edges.append({"at": max(known), "label": label})
+    return edges
 
 
 def _curves(story: Story, place: Place, model: Model) -> Figure | None:
@@ -118,8 +114,8 @@ def _curves(story: Story, place: Place, model: Model) -> Figure | None:
         return None
     unit = unit_of(place.engine)
     rows = [
-        shapes.of_interval(made, x=size / KIB, series=f"stride {stride}")
-        for size, stride, made in sorted(cells, key=lambda cell: (cell[1], cell[0]))
+        shapes.of_interval(interval, x=size / KIB, series=f"stride {stride}")
+        for size, stride, interval in sorted(cells, key=lambda cell: (cell[1], cell[0]))
     ]
     sizes = sorted({row["x"] for row in rows})
     points = _published_points(model, {row["series"] for row in rows}) if unit == "us" else []
@@ -134,7 +130,7 @@ def _curves(story: Story, place: Place, model: Model) -> Figure | None:
         frame=(min(0.0, *shown) - room, max(shown) + room),
         ticks=[size for size in sizes if size != 192],
     )
-    marks = [one for one in _caches(story, place) if sizes[0] <= one["at"] <= sizes[-1]]
+    marks = [edge for edge in _caches(story, place) if sizes[0] <= edge["at"] <= sizes[-1]]
     layers = [chart]
     if marks:
         rules = alt.Chart(data(marks)).encode(x=alt.X("at:Q"))
@@ -163,7 +159,7 @@ def _curves(story: Story, place: Place, model: Model) -> Figure | None:
     return figure(
         alt.layer(*layers).properties(width=WIDTH, height=260),
         f"fig-working-set-curves-{model}" + place_suffix(place),
-        f"{model}: what a switch costs, over the size of the arrays{_said(place)}",
+        f"{model}: what a switch costs, over the size of the arrays{place.beside}",
         f"Most: {number(most['value'])} {unit} at {number(most['x'])} KiB, {most['series']}.",
         caption,
     )
@@ -171,12 +167,14 @@ def _curves(story: Story, place: Place, model: Model) -> Figure | None:
 
 def _published_points(model: Model, series: set[str]) -> list[dict[str, Any]]:
     """The study's points of the strides that are drawn."""
-    found = []
+    points = []
     for (case, of, _), known in EXPERIMENT.published.items():
-        told = re.fullmatch(r"(\d+) KiB, stride (\d+)", case)
-        if told and of == model and f"stride {told[2]}" in series:
-            found.append({"x": int(told[1]), "series": f"stride {told[2]}", "value": known.value})
-    return found
+        match = re.fullmatch(r"(\d+) KiB, stride (\d+)", case)
+        if match and of == model and f"stride {match[2]}" in series:
+            points.append(
+                {"x": int(match[1]), "series": f"stride {match[2]}", "value": known.value}
+            )
+    return points
 
 
 # ---- tables ----
@@ -192,16 +190,16 @@ def _results(story: Story, place: Place) -> Table:
     last = None
     for finding in story.findings_of(NAME, place):
         size, stride = _of(finding)
-        made = finding.intervals
+        intervals = finding.intervals
         rows.append(
             Row(
                 (
                     finding.trial.model,
                     size_name(size),
                     str(stride),
-                    spread(made.get(f"cost_{unit}")),
-                    spread(made.get(f"switch_{unit}")),
-                    spread(made.get(f"single_{unit}")),
+                    spread(intervals.get(f"cost_{unit}")),
+                    spread(intervals.get(f"switch_{unit}")),
+                    spread(intervals.get(f"single_{unit}")),
                     number(float(str(finding.trial.factors["passes"]))),
                     f"{finding.n}" + (f" + {finding.failed} failed" if finding.failed else ""),
                     gate_marks(finding),
@@ -225,14 +223,14 @@ def _results(story: Story, place: Place) -> Table:
 def _brief(story: Story, place: Place) -> Table:
     """Sizes downwards, models across: what fits a terminal."""
     unit = unit_of(place.engine)
-    found: dict[tuple[int, int], dict[str, str]] = {}
+    by_case: dict[tuple[int, int], dict[str, str]] = {}
     for finding in story.findings_of(NAME, place):
-        made = finding.intervals.get(f"cost_{unit}")
-        found.setdefault(_of(finding), {})[finding.trial.model] = spread(made)
+        interval = finding.intervals.get(f"cost_{unit}")
+        by_case.setdefault(_of(finding), {})[finding.trial.model] = spread(interval)
     models = list(dict.fromkeys(f.trial.model for f in story.findings_of(NAME, place)))
     rows = []
     last = -1
-    for (size, stride), by_model in sorted(found.items()):
+    for (size, stride), by_model in sorted(by_case.items()):
         cells = (size_name(size), str(stride), *(by_model.get(model, "–") for model in models))
         rows.append(Row(cells, first=size != last))
         last = size
