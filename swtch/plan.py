@@ -91,15 +91,17 @@ def make_trials(chosen: Sequence[Experiment], setting: Setting) -> tuple[Trial, 
 def with_control(trials: Sequence[Trial]) -> tuple[Trial, ...]:
     """`trials` with a copy of the first of each experiment that has no copy of its own:
     the A/A control (analysis.control)."""
-    made: list[Trial] = []
+    controlled_trials: list[Trial] = []
     controlled = {t.experiment for t in trials if t.factors.get("control") == "b"}
     for trial in trials:
-        made.append(trial)
+        controlled_trials.append(trial)
         if trial.experiment not in controlled:
             controlled.add(trial.experiment)
             factors = {**trial.factors, "control": "b"}
-            made.append(msgspec.structs.replace(trial, id=f"{trial.id}/again", factors=factors))
-    return tuple(made)
+            controlled_trials.append(
+                msgspec.structs.replace(trial, id=f"{trial.id}/again", factors=factors)
+            )
+    return tuple(controlled_trials)
 
 
 def repeats_of(experiment: Experiment, depth: Depth, asked: int | None) -> int:
@@ -168,5 +170,7 @@ class Pass:
 def passes(manifest: Manifest) -> tuple[Pass, ...]:
     """The plan in passes, in its order."""
     engines = {trial.id: trial.engine for trial in manifest.trials}
-    found = groupby(manifest.plan, lambda one: (engines[one.trial_id], one.block))
-    return tuple(Pass(engine, block, tuple(own)) for (engine, block), own in found)
+    blocks = groupby(
+        manifest.plan, lambda invocation: (engines[invocation.trial_id], invocation.block)
+    )
+    return tuple(Pass(engine, block, tuple(own)) for (engine, block), own in blocks)

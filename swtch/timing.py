@@ -80,9 +80,9 @@ def _slower(factor: float) -> str:
 
 def key_of(trial: Trial) -> str:
     """Of everything that makes a trial take its time."""
-    told = {name: value for name, value in trial.probe.items() if name not in ("seed", "cpus")}
+    asked = {name: value for name, value in trial.probe.items() if name not in ("seed", "cpus")}
     about = [trial.engine, trial.model, trial.factors.get("guest"), trial.factors.get("accel")]
-    text = msgspec.json.encode([about, told, len(trial.probe.get("cpus", ()))], order="sorted")
+    text = msgspec.json.encode([about, asked, len(trial.probe.get("cpus", ()))], order="sorted")
     return hashlib.sha256(text).hexdigest()[:20]
 
 
@@ -103,9 +103,9 @@ def expect(
 def guess(trial: Trial, depth: Depth) -> float:
     """Of the definition, on the machine where it was written."""
     experiment = experiments.get(trial.experiment)
-    told = experiment.seconds_at.get((trial.engine, depth))
-    if told is not None:
-        return told
+    seconds = experiment.seconds_at.get((trial.engine, depth))
+    if seconds is not None:
+        return seconds
     if TRAITS[trial.engine].counting:
         return EXACT_S
     return GUEST_S if TRAITS[trial.engine].guest else experiment.seconds
@@ -159,17 +159,17 @@ def remember(trials: Iterable[Trial], samples: Iterable[Sample]) -> None:
 
 
 def _file() -> Path:
-    told = os.environ.get(ENV, "")
-    base = Path(told) if told.startswith("/") else Path.home() / ".local" / "state"
+    state = os.environ.get(ENV, "")
+    base = Path(state) if state.startswith("/") else Path.home() / ".local" / "state"
     return base / "swtch" / FILE
 
 
 def _remembered() -> dict[str, float]:
     try:
-        found = msgspec.json.decode(_file().read_bytes(), type=dict[str, float])
+        remembered = msgspec.json.decode(_file().read_bytes(), type=dict[str, float])
     except (OSError, RuntimeError, msgspec.DecodeError, UnicodeDecodeError):
         return {}
-    return {key: value for key, value in found.items() if math.isfinite(value) and value >= 0}
+    return {key: value for key, value in remembered.items() if math.isfinite(value) and value >= 0}
 
 
 @dataclass

@@ -84,7 +84,7 @@ def pair(tmp_path: Path, make_manifest: MakeManifest) -> tuple[str, str]:
 
 
 def of(a: str, b: str) -> Comparison:
-    return compare.compare_runs(compare.read(Path(a)), compare.read(Path(b))).made
+    return compare.compare_runs(compare.read(Path(a)), compare.read(Path(b))).comparison
 
 
 # ---- what is called ----

@@ -90,7 +90,7 @@ def write(
 
 
 def of(a: str, b: str, *places: str | None) -> Comparison:
-    return compare.compare_runs(compare.read(Path(a)), compare.read(Path(b)), *places).made
+    return compare.compare_runs(compare.read(Path(a)), compare.read(Path(b)), *places).comparison
 
 
 def pairings(made: Comparison) -> list[str]:

@@ -32,12 +32,12 @@ STEP = 5
 MOST = 50
 
 
-def half_width(made: Interval) -> float:
+def half_width(interval: Interval) -> float:
     """How far the interval reaches to either side, as a share of the estimate."""
-    if made.estimate == 0:
-        return 0.0 if made.low == made.high else float("inf")
-    reach = max(made.high - made.estimate, made.estimate - made.low)
-    return reach / abs(made.estimate)
+    if interval.estimate == 0:
+        return 0.0 if interval.low == interval.high else float("inf")
+    reach = max(interval.high - interval.estimate, interval.estimate - interval.low)
+    return reach / abs(interval.estimate)
 
 
 @dataclass
@@ -81,14 +81,14 @@ class Target:
         self._trials = {t.id: _Progress(t, manifest.target) for t in manifest.trials}
         self._fed: set[int] = set()
 
-    def needed(self, one: Pass, samples: Sequence[Sample]) -> frozenset[int]:
+    def needed(self, stretch: Pass, samples: Sequence[Sample]) -> frozenset[int]:
         """Of the trials that had not enough before this pass."""
-        self._feed(sample for sample in samples if sample.seq < one.begin)
-        return frozenset(i.seq for i in one.invocations if not self._past(i.trial_id, i.block))
+        self._feed(sample for sample in samples if sample.seq < stretch.begin)
+        return frozenset(i.seq for i in stretch.invocations if not self._past(i.trial_id, i.block))
 
     def ahead(self) -> frozenset[int]:
         """The later blocks of all that have enough."""
-        if all(one.last is None for one in self._trials.values()):
+        if all(progress.last is None for progress in self._trials.values()):
             return frozenset()
         return frozenset(i.seq for i in self._manifest.plan if self._past(i.trial_id, i.block))
 
@@ -104,7 +104,9 @@ class Target:
     def missed(self, samples: Sequence[Sample]) -> dict[str, float | None]:
         """The trials that never had enough, and how wide their intervals are."""
         self._feed(samples)
-        return {k: one.width() for k, one in self._trials.items() if one.last is None}
+        return {
+            k: progress.width() for k, progress in self._trials.items() if progress.last is None
+        }
 
     def _past(self, trial: str, block: int) -> bool:
         last = self._trials[trial].last
@@ -124,10 +126,10 @@ def left_out(manifest: Manifest, samples: Sequence[Sample]) -> frozenset[int]:
 
 def enough(trial: Trial, samples: Sequence[Sample], target: float) -> int | None:
     """The block after which the trial has enough; None while it has not."""
-    made = _Progress(trial, target)
+    progress = _Progress(trial, target)
     for sample in sorted(samples, key=lambda s: s.block):
-        made.add(sample)
-    return made.last
+        progress.add(sample)
+    return progress.last
 
 
 def summary(manifest: Manifest, samples: Sequence[Sample]) -> tuple[str, ...]:

@@ -149,7 +149,7 @@ def compare(
 
 def effect_of(a: Group, b: Group, main: MainMetric) -> Effect:
     """How many times A's cost B's is, of two runs of a trial; all values are positive."""
-    there, here = (main.costs(one.values(main.name)) for one in (b, a))
+    there, here = (main.costs(group.values(main.name)) for group in (b, a))
     effect = effects.unpaired(there, here)
     assert effect is not None
     return effect
@@ -157,7 +157,7 @@ def effect_of(a: Group, b: Group, main: MainMetric) -> Effect:
 
 def _trial(pair: Pair) -> Compared:
     main = pair.main
-    a, b = (one.values(main.name) for one in (pair.a, pair.b))
+    a, b = (group.values(main.name) for group in (pair.a, pair.b))
     effect = effect_of(pair.a, pair.b, main)
     return Compared(
         name=pair.name,

@@ -84,11 +84,11 @@ def of_places(a: Side, b: Side, pairings: Sequence[Pairing]) -> tuple[Difference
             differences.append(Difference("place", str(pairing.a), str(pairing.b)))
         elif pairing.a.home:
             continue  # its facts are the environment's
-        one, other = a.facts(pairing.a), b.facts(pairing.b)
+        mine, others = a.facts(pairing.a), b.facts(pairing.b)
         differences += [
-            Difference(f"{pairing.b}: {name}", one.get(name, NONE), other.get(name, NONE))
+            Difference(f"{pairing.b}: {name}", mine.get(name, NONE), others.get(name, NONE))
             for name in _OF_PLACE
-            if one.get(name) != other.get(name)
+            if mine.get(name) != others.get(name)
         ]
     return tuple(differences)
 
@@ -97,9 +97,9 @@ def architectures(a: Side, b: Side, pairings: Sequence[Pairing]) -> str:
     """A sentence where two processors of different kinds are compared; else empty."""
     named = []
     for pairing in pairings:
-        one, other = (side.facts(p).get("arch") for side, p in ((a, pairing.a), (b, pairing.b)))
-        if one and other and one != other:
-            named.append(f"{pairing}: {one} and {other}")
+        first, second = (side.facts(p).get("arch") for side, p in ((a, pairing.a), (b, pairing.b)))
+        if first and second and first != second:
+            named.append(f"{pairing}: {first} and {second}")
     if not named:
         return ""
     return (

@@ -207,8 +207,8 @@ def unpaired(a: Sequence[float], b: Sequence[float]) -> Effect | None:
     """As `paired`, of two groups that have no blocks in common."""
     if not a or not b or not _have_logarithms((*a, *b)):
         return None
-    one, other = (tuple(math.log(value) for value in values) for values in (a, b))
-    return Effect(one, "x", logarithmic=True, others=other)
+    left, right = (tuple(math.log(value) for value in values) for values in (a, b))
+    return Effect(left, "x", logarithmic=True, others=right)
 
 
 def _have_logarithms(values: Sequence[float]) -> bool:

@@ -106,8 +106,8 @@ class Group:
 
     def values(self, metric: str) -> list[float]:
         """One number per good sample that has the metric."""
-        found = (metrics(sample).get(metric) for sample in self.good)
-        return [value for value in found if value is not None]
+        values = (metrics(sample).get(metric) for sample in self.good)
+        return [value for value in values if value is not None]
 
     def by_block(self, metric: str) -> dict[int, float]:
         """The metric by block, for comparisons within blocks."""
@@ -179,28 +179,28 @@ def group(trials: Iterable[Trial], samples: Sequence[Sample]) -> tuple[Group, ..
     )
 
 
-def finding_of(one: Group) -> Finding:
+def finding_of(group: Group) -> Finding:
     """The finding of one trial."""
     intervals: dict[str, Interval] = {}
     dispersion: dict[str, dict[str, float]] = {}
-    own = {name: metric.unit for name, metric in own_metrics(one.trial.experiment).items()}
+    own = {name: metric.unit for name, metric in own_metrics(group.trial.experiment).items()}
     # Once for each sample: an experiment may have hundreds of metrics.
-    computed = [metrics(sample) for sample in one.good]
+    computed = [metrics(sample) for sample in group.good]
     for metric, unit in {**UNITS, **own}.items():
         values = [of[metric] for of in computed if metric in of]
-        made = stats.median_interval(values, unit)
-        if made is not None:
-            intervals[metric] = made
+        interval = stats.median_interval(values, unit)
+        if interval is not None:
+            intervals[metric] = interval
             dispersion[metric] = stats.dispersion(values)
-    marks = Counter(name for sample in one.good for name in gates.check(one.trial, sample))
+    marks = Counter(name for sample in group.good for name in gates.check(group.trial, sample))
     return Finding(
-        trial=one.trial,
-        n=len(one.good),
-        failed=len(one.failed),
+        trial=group.trial,
+        n=len(group.good),
+        failed=len(group.failed),
         intervals=intervals,
         dispersion=dispersion,
         gates={gate.name: marks[gate.name] for gate in gates.GATES if marks[gate.name]},
-        errors=tuple(dict.fromkeys(sample.error for sample in one.failed)),
+        errors=tuple(dict.fromkeys(sample.error for sample in group.failed)),
     )
 
 
@@ -221,5 +221,5 @@ def effect(a: Group, b: Group, metric: str = "") -> Effect | None:
 
 def ratio_interval(a: Group, b: Group, metric: str = "") -> Interval | None:
     """`effect` with its interval, for figures and tables."""
-    made = effect(a, b, metric)
-    return made.interval() if made else None
+    ratio = effect(a, b, metric)
+    return ratio.interval() if ratio else None

@@ -95,7 +95,7 @@ def paired(
     a: Sequence[Group], b: Sequence[Group], a_place: str | None = None, b_place: str | None = None
 ) -> Paired:
     """The trials of two runs; RequestError where it is not clear which places to compare."""
-    a, b = ([one for one in groups if not _copy(one)] for groups in (a, b))
+    a, b = ([group for group in groups if not _copy(group)] for groups in (a, b))
     pairings = pair_places(places(a), places(b), a_place, b_place)
     pairs: list[Pair] = []
     apart: list[Apart] = []
@@ -103,19 +103,19 @@ def paired(
     missing: tuple[list[str], list[str]] = ([], [])
     for pairing in pairings:
         mine, others = left.pop(pairing.a, {}), right.pop(pairing.b, {})
-        for name, one in mine.items():
+        for name, group in mine.items():
             if name in others:
-                _pair(name, pairing, one, others[name], pairs, apart)
+                _pair(name, pairing, group, others[name], pairs, apart)
         for own, other, names, place in (
             (mine, others, missing[0], pairing.a),
             (others, mine, missing[1], pairing.b),
         ):
-            names += [f"{n}, {place}" for n, one in own.items() if n not in other and one.good]
+            names += [f"{n}, {place}" for n, group in own.items() if n not in other and group.good]
     asked = a_place is not None or b_place is not None
     for rest, names in ((left, missing[0]), (right, missing[1])):
         # Who names places asks about those alone.
         for place, groups in {} if asked else rest.items():
-            names += [f"{name}, {place}" for name, one in groups.items() if one.good]
+            names += [f"{name}, {place}" for name, group in groups.items() if group.good]
     return Paired(pairings, tuple(pairs), tuple(apart), tuple(missing[0]), tuple(missing[1]))
 
 
@@ -124,7 +124,7 @@ def paired(
 
 def places(groups: Sequence[Group]) -> tuple[Place, ...]:
     """Where anything was tried, in the order of the trials."""
-    return tuple(dict.fromkeys(one.place for one in groups if one.good or one.failed))
+    return tuple(dict.fromkeys(group.place for group in groups if group.good or group.failed))
 
 
 def pair_places(
@@ -135,7 +135,7 @@ def pair_places(
         return ()
     if a_place is not None or b_place is not None:
         return (_named(a, b, a_place, b_place),)
-    pairings = [Pairing(one, next(p for p in b if p == one)) for one in a if one in b]
+    pairings = [Pairing(place, next(p for p in b if p == place)) for place in a if place in b]
     rest_a, rest_b = ([p for p in own if p not in other] for own, other in ((a, b), (b, a)))
     for engine in dict.fromkeys(place.engine for place in rest_a):
         mine, others = ([p for p in rest if p.engine == engine] for rest in (rest_a, rest_b))
@@ -154,9 +154,9 @@ def pair_places(
 def _named(
     a: Sequence[Place], b: Sequence[Place], a_place: str | None, b_place: str | None
 ) -> Pairing:
-    one = _find("--a-place", "A", a, a_place) if a_place is not None else None
-    other = _find("--b-place", "B", b, b_place) if b_place is not None else None
-    return Pairing(one or _counterpart("A", a, other), other or _counterpart("B", b, one))
+    left = _find("--a-place", "A", a, a_place) if a_place is not None else None
+    right = _find("--b-place", "B", b, b_place) if b_place is not None else None
+    return Pairing(left or _counterpart("A", a, right), right or _counterpart("B", b, left))
 
 
 def _find(option: str, run: str, known: Sequence[Place], text: str) -> Place:
@@ -204,10 +204,10 @@ def _copy(group: Group) -> bool:
 
 
 def _by_place(groups: Sequence[Group]) -> dict[Place, dict[str, Group]]:
-    made: dict[Place, dict[str, Group]] = {}
-    for one in groups:
-        made.setdefault(one.place, {})[name_of(one.trial)] = one
-    return made
+    by_place: dict[Place, dict[str, Group]] = {}
+    for group in groups:
+        by_place.setdefault(group.place, {})[name_of(group.trial)] = group
+    return by_place
 
 
 def _pair(
@@ -229,18 +229,18 @@ def _pair(
 
 
 def _unmeasured(a: Group, b: Group) -> str:
-    for run, one in (("A", a), ("B", b)):
-        if not one.good:
+    for run, group in (("A", a), ("B", b)):
+        if not group.good:
             return f"{run} has no good sample of it"
     return ""
 
 
 def _other_work(a: Trial, b: Trial) -> str:
-    one, other = work_of(a), work_of(b)
-    differing = [n for n in dict.fromkeys([*one, *other]) if one.get(n) != other.get(n)]
+    mine, others = work_of(a), work_of(b)
+    differing = [n for n in dict.fromkeys([*mine, *others]) if mine.get(n) != others.get(n)]
     if not differing:
         return ""
-    named = [f"{name} {_text(one, name)} and {_text(other, name)}" for name in differing[:_SHOWN]]
+    named = [f"{name} {_text(mine, name)} and {_text(others, name)}" for name in differing[:_SHOWN]]
     more = f", and {len(differing) - _SHOWN} more" if len(differing) > _SHOWN else ""
     return f"its work is not the same in A and B: {', '.join(named)}{more}"
 
@@ -263,12 +263,14 @@ def _no_metric(trial: Trial, pairing: Pairing) -> str:
 def _unusable(main: MainMetric, a: Group, b: Group) -> str:
     """Why the declared metric has no ratio here."""
     reasons = []
-    for run, one in (("A", a), ("B", b)):
-        values = one.values(main.name)
+    for run, group in (("A", a), ("B", b)):
+        values = group.values(main.name)
         if not values:
-            reasons.append(f"in none of {run}'s {len(one.good)}")
-        elif len(values) < len(one.good):
-            reasons.append(f"missing in {len(one.good) - len(values)} of {run}'s {len(one.good)}")
+            reasons.append(f"in none of {run}'s {len(group.good)}")
+        elif len(values) < len(group.good):
+            reasons.append(
+                f"missing in {len(group.good) - len(values)} of {run}'s {len(group.good)}"
+            )
         elif not any(values):
             reasons.append(f"0 in all of {run}'s {len(values)}")
         elif bad := sum(value <= 0 for value in values):

@@ -71,31 +71,31 @@ def trace(runs: Sequence[Run]) -> list[Series]:
     """The series of all trials that two runs have in common, with their changes."""
     from swtch.timing import key_of
 
-    found: dict[tuple[str, str, str], Series] = {}
+    by_trial: dict[tuple[str, str, str], Series] = {}
     for run in runs:
-        for one in group(run.manifest.trials, run.samples):
-            metric = main_metric.usable(one) if _shown(one) else None
+        for own in group(run.manifest.trials, run.samples):
+            metric = main_metric.usable(own) if _shown(own) else None
             if metric is None:
                 continue
-            key = (one.trial.id, str(one.place), key_of(one.trial))
-            series = found.setdefault(key, Series(one.trial.id, str(one.place), metric))
-            series.points.append(Point(run.manifest.run_id, run.manifest.created, one, metric))
-    made = [one for one in found.values() if len(one.points) > 1]
-    _mark(made)
-    return made
+            key = (own.trial.id, str(own.place), key_of(own.trial))
+            series = by_trial.setdefault(key, Series(own.trial.id, str(own.place), metric))
+            series.points.append(Point(run.manifest.run_id, run.manifest.created, own, metric))
+    traced = [series for series in by_trial.values() if len(series.points) > 1]
+    _mark(traced)
+    return traced
 
 
-def _shown(one: Group) -> bool:
-    return bool(one.good) and one.trial.factors.get("control") != "b"
+def _shown(group: Group) -> bool:
+    return bool(group.good) and group.trial.factors.get("control") != "b"
 
 
-def _mark(made: list[Series]) -> None:
+def _mark(traced: list[Series]) -> None:
     steps = []
-    for one in made:
-        medians = [point.median for point in one.points]
-        one.levels = changes.changepoints(one.main.costs(medians))
-        for before, point in itertools.pairwise(one.points):
-            effect = comparison.effect_of(before.group, point.group, one.main)
+    for series in traced:
+        medians = [point.median for point in series.points]
+        series.levels = changes.changepoints(series.main.costs(medians))
+        for before, point in itertools.pairwise(series.points):
+            effect = comparison.effect_of(before.group, point.group, series.main)
             point.p = effect.p()
             steps.append((point, effect.estimate - 1))
     adjusted = comparison.adjusted([point.p for point, _ in steps])

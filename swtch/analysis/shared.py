@@ -70,7 +70,7 @@ class Shared:
         """The shared effect with its interval, as a ratio."""
         here = self._at(0.0).interval()
         lowest, highest = self._range
-        found = [
+        edges = [
             lowest,
             _edge(lambda shift: self._balance(shift) > 0, lowest, highest),
             _edge(lambda shift: self._balance(shift) >= 0, lowest, highest),
@@ -78,18 +78,18 @@ class Shared:
         ]
         if self.decides:
             alpha = (1 - LEVEL) * (1 + 1e-12)
-            middle = (found[1] + found[2]) / 2
-            found[0] = _edge(lambda shift: self.p(shift) <= alpha, lowest, middle)
-            found[3] = _edge(lambda shift: self.p(shift) > alpha, middle, highest)
+            middle = (edges[1] + edges[2]) / 2
+            edges[0] = _edge(lambda shift: self.p(shift) <= alpha, lowest, middle)
+            edges[3] = _edge(lambda shift: self.p(shift) > alpha, middle, highest)
         method = "ranks" if self.decides else "too few"
         return Interval(
-            estimate=math.exp((found[1] + found[2]) / 2),
-            low=math.exp(found[0]),
-            high=math.exp(found[3]),
+            estimate=math.exp((edges[1] + edges[2]) / 2),
+            low=math.exp(edges[0]),
+            high=math.exp(edges[3]),
             level=here.level if lowest < highest else LEVEL,
             n=min(self.n),
             unit="x",
-            method="constant" if found[0] == found[3] else method,
+            method="constant" if edges[0] == edges[3] else method,
         )
 
     @cached_property

@@ -14,8 +14,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from swtch.analysis import comparison, conditions, effects
-from swtch.analysis.comparison import CALLS, Compared, Comparison
+from swtch.analysis import conditions, effects
+from swtch.analysis.comparison import CALLS, LEVEL, Compared, Comparison, compare
 from swtch.analysis.conditions import Difference, Side
 from swtch.analysis.findings import group
 from swtch.commands import output, results
@@ -49,35 +49,35 @@ class Sides:
 
     a: Run
     b: Run
-    made: Comparison
+    comparison: Comparison
 
     @cached_property
     def differences(self) -> tuple[Difference, ...]:
         """Of the places first, then of the machines."""
         a, b = self._sides
         return (
-            *conditions.of_places(a, b, self.made.pairings),
+            *conditions.of_places(a, b, self.comparison.pairings),
             *conditions.of_environments(a.environment, b.environment),
         )
 
     @cached_property
     def warning(self) -> str:
         """What a reader must know before any ratio; mostly nothing."""
-        return conditions.architectures(*self._sides, self.made.pairings)
+        return conditions.architectures(*self._sides, self.comparison.pairings)
 
     @cached_property
     def counts(self) -> dict[str, int]:
         """How many rows are called what."""
-        words = Counter(row.word for row in self.made.rows)
+        words = Counter(row.word for row in self.comparison.rows)
         return {word: words[word] for word in CALLS if words[word]}
 
     @cached_property
     def reasons(self) -> dict[str, list[str]]:
         """Why trials that both have are not compared, with their names."""
-        found: dict[str, list[str]] = {}
-        for one in self.made.apart:
-            found.setdefault(one.reason, []).append(one.name)
-        return found
+        names: dict[str, list[str]] = {}
+        for trial in self.comparison.apart:
+            names.setdefault(trial.reason, []).append(trial.name)
+        return names
 
     @cached_property
     def _sides(self) -> tuple[Side, Side]:
@@ -99,14 +99,14 @@ def show(
     EXIT_CANNOT when no comparison could say so."""
     allowed = None if fail_if_slower is None else parse_share("--fail-if-slower", fail_if_slower)
     sides = compare_runs(read(a), read(b), a_place, b_place)
-    made = sides.made
-    if not made.rows:
+    comparison = sides.comparison
+    if not comparison.rows:
         raise CannotError(_nothing(a, b, sides))
-    too_slow = () if allowed is None else made.slower(allowed)
+    too_slow = () if allowed is None else comparison.slower(allowed)
     if form == "json":
         output.print_json(as_json(sides, too_slow, allowed))
     elif form in ("csv", "md"):
-        rows = [_row(row, plain=form == "csv") for row in made.rows]
+        rows = [_row(row, plain=form == "csv") for row in comparison.rows]
         if form == "csv":
             output.print_csv(rows)
         else:
@@ -119,13 +119,13 @@ def show(
     if too_slow and allowed is not None:
         worst = max(too_slow, key=lambda row: row.ratio.estimate)
         print(
-            f"swtch: {len(too_slow)} of {len(made.rows)} comparisons are more than"
+            f"swtch: {len(too_slow)} of {len(comparison.rows)} comparisons are more than"
             f" {allowed:.3g} slower (as a share): worst is {worst.name},"
             f" {worst.ratio.estimate:.3g} times the cost.",
             file=sys.stderr,
         )
         return EXIT_WORSE
-    if allowed is not None and not sides.made.can_call_slower:
+    if allowed is not None and not sides.comparison.can_call_slower:
         print(f"swtch: --fail-if-slower decides nothing: {_undecided(sides)}", file=sys.stderr)
         return EXIT_CANNOT
     return EXIT_OK
@@ -133,9 +133,9 @@ def show(
 
 def _undecided(sides: Sides) -> str:
     """Why no row could have been called slower, and what would change that."""
-    costs = [row for row in sides.made.rows if row.better != "neither"]
+    costs = [row for row in sides.comparison.rows if row.better != "neither"]
     if not costs:
-        count = len(sides.made.rows)
+        count = len(sides.comparison.rows)
         return f"none of {count} comparisons is of a cost; compare places with a clock."
     return (
         f"none of {len(costs)} comparisons has blocks enough; measure A and B with --repeats"
@@ -153,7 +153,7 @@ def read(path: Path) -> Run:
 def compare_runs(a: Run, b: Run, a_place: str | None = None, b_place: str | None = None) -> Sides:
     """The comparison of two runs; RequestError where it is not clear at which places."""
     left, right = (group(run.manifest.trials, run.samples) for run in (a, b))
-    return Sides(a, b, comparison.compare(left, right, a_place, b_place))
+    return Sides(a, b, compare(left, right, a_place, b_place))
 
 
 def _side(run: Run) -> Side:
@@ -169,30 +169,31 @@ def _nothing(a: Path, b: Path, sides: Sides) -> str:
         )
     reason, names = max(sides.reasons.items(), key=lambda item: len(item[1]))
     return (
-        f"of {a} and {b} no trial can be compared, though {len(sides.made.apart)} are in both:"
-        f" {names[0]}: {reason}."
+        f"of {a} and {b} no trial can be compared, though {len(sides.comparison.apart)} are in"
+        f" both: {names[0]}: {reason}."
     )
 
 
 def as_json(sides: Sides, too_slow: tuple[Compared, ...], allowed: float | None) -> dict[str, Any]:
     """The comparison as one object."""
-    a, b, made = sides.a.manifest, sides.b.manifest, sides.made
+    a, b, comparison = sides.a.manifest, sides.b.manifest, sides.comparison
     return {
         "schema": 1,
         "a": {"run_id": a.run_id, "created": a.created},
         "b": {"run_id": b.run_id, "created": b.created},
-        "places": [{"a": str(one.a), "b": str(one.b)} for one in made.pairings],
+        "places": [{"a": str(pair.a), "b": str(pair.b)} for pair in comparison.pairings],
         "warning": sides.warning,
         "environment": [{"fact": d.fact, "a": d.a, "b": d.b} for d in sides.differences],
-        "level": comparison.LEVEL,
+        "level": LEVEL,
         "correction": "Benjamini-Hochberg",
-        "families": [_object(row) for row in made.families],
-        "trials": [_object(row) for row in made.trials],
+        "families": [_object(row) for row in comparison.families],
+        "trials": [_object(row) for row in comparison.trials],
         "not_comparable": [
-            {"name": one.name, "place": one.place, "reason": one.reason} for one in made.apart
+            {"name": trial.name, "place": trial.place, "reason": trial.reason}
+            for trial in comparison.apart
         ],
-        "only_a": made.only_a,
-        "only_b": made.only_b,
+        "only_a": comparison.only_a,
+        "only_b": comparison.only_b,
         "fail_if_slower": allowed,
         "too_slow": [row.name for row in too_slow],
     }
@@ -257,7 +258,7 @@ def _short(text: str) -> str:
 
 
 def _table(sides: Sides, *, every: bool) -> None:
-    a, b, made = sides.a.manifest, sides.b.manifest, sides.made
+    a, b, comparison = sides.a.manifest, sides.b.manifest, sides.comparison
     print(f"A: {a.run_id}, {a.created}   B: {b.run_id}, {b.created}")
     if sides.warning:
         print(f"\n{sides.warning}")
@@ -267,15 +268,15 @@ def _table(sides: Sides, *, every: bool) -> None:
         output.print_table(rows, {"fact": "fact", "a": "A", "b": "B"})
     else:
         print("\nThe environments are the same.")
-    shown = [row for row in made.rows if every or row.differs or row.trials > 1]
+    shown = [row for row in comparison.rows if every or row.differs or row.trials > 1]
     shown.sort(key=lambda row: (row.trials == 1, not row.differs))
     if shown:
         output.print_table([_row(row) for row in shown], COLUMNS, STYLES)
-    hidden = len(made.rows) - len(shown)
+    hidden = len(comparison.rows) - len(shown)
     counts = ", ".join(f"{count} {word}" for word, count in sides.counts.items())
     print(
-        f"{len(made.rows)} comparisons: {counts}. Of what is called different,"
-        f" {comparison.LEVEL:.0%} is expected not to be (Benjamini-Hochberg)."
+        f"{len(comparison.rows)} comparisons: {counts}. Of what is called different,"
+        f" {LEVEL:.0%} is expected not to be (Benjamini-Hochberg)."
     )
     if few := sides.counts.get("too few"):
         least = effects.least_of_two()
@@ -284,7 +285,7 @@ def _table(sides: Sides, *, every: bool) -> None:
         print(f"{hidden} trials without a difference are not listed; --all lists them.")
     for reason, names in sides.reasons.items():
         print(f"Not comparable: {names[0]}{_and_more(names)}: {reason}.")
-    for name, only in (("A", made.only_a), ("B", made.only_b)):
+    for name, only in (("A", comparison.only_a), ("B", comparison.only_b)):
         if only:
             print(f"Only in {name}: {only[0]}{_and_more(only)}.")
 

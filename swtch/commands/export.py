@@ -13,15 +13,15 @@ from swtch.errors import EXIT_OK, CannotError, RequestError, os_error_text
 
 def export(path: Path, form: str, out: Path | None) -> int:
     """Writes the run in `path` as `form` into `out`; Google Benchmark's also to a pipe."""
-    run = results.validated(path)
+    stored = results.validated(path)
     if form == "google-benchmark":
-        return _google_benchmark(data.Run(run), out)
+        return _google_benchmark(data.Run(stored), out)
     folder = out or path / "export"
-    made = data.Run(run)
+    run = data.Run(stored)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name in data.FRAMES:
-            frame = getattr(made, name)
+            frame = getattr(run, name)
             if frame.width == 0:
                 continue
             file = folder / f"{name}.{form}"
@@ -40,13 +40,13 @@ def export(path: Path, form: str, out: Path | None) -> int:
     return EXIT_OK
 
 
-def _google_benchmark(made: data.Run, out: Path | None) -> int:
+def _google_benchmark(run: data.Run, out: Path | None) -> int:
     import msgspec
 
     from swtch import google_benchmark
     from swtch.store import write_atomically
 
-    document = google_benchmark.of(made.stored)
+    document = google_benchmark.of(run.stored)
     if not document["benchmarks"]:
         raise RequestError("this run has no times; Google Benchmark's form knows nothing else.")
     if out is None:

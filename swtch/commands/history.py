@@ -38,24 +38,24 @@ def show(folder: Path, *, form: str, html: Path | None) -> int:
             f"{folder} holds {len(runs)} runs, and a history needs two; give the folder that"
             " holds run directories, such as swtch-runs."
         )
-    made = trace(runs)
-    if not made:
+    traced = trace(runs)
+    if not traced:
         raise CannotError(
             f"no two runs in {folder} have a trial of the same work in common that has a metric."
         )
     if form == "json":
-        output.print_json(as_json(runs, made))
+        output.print_json(as_json(runs, traced))
     elif form == "csv":
-        output.print_csv(_points(made))
+        output.print_csv(_points(traced))
     elif form == "md":
-        output.print_markdown(_rows(made), COLUMNS)
+        output.print_markdown(_rows(traced), COLUMNS)
     else:
         print(f"{len(runs)} runs, {_when(runs[0])} to {_when(runs[-1])}")
-        output.print_table(_rows(made), COLUMNS)
-        marked = sum(point.changed is not None for one in made for point in one.points)
-        print(f"{len(made)} trials, {marked} changes from one run to the next.")
+        output.print_table(_rows(traced), COLUMNS)
+        marked = sum(point.changed is not None for series in traced for point in series.points)
+        print(f"{len(traced)} trials, {marked} changes from one run to the next.")
     if html is not None:
-        _write(html, runs, made)
+        _write(html, runs, traced)
     sys.stdout.flush()
     return EXIT_OK
 
@@ -66,39 +66,39 @@ def runs_in(folder: Path) -> list[store.Run]:
 
     if not folder.is_dir():
         raise CorruptError(f"{folder} is not a folder of runs: there is no such folder.")
-    found = []
+    runs = []
     for path in sorted(folder.iterdir()):
         if not (path / store.MANIFEST).is_file():
             continue
         try:
-            found.append(legible.run(store.load(path)))
+            runs.append(legible.run(store.load(path)))
         except CorruptError as error:
             print(f"swtch: left out: {error}", file=sys.stderr)
-    return sorted(found, key=lambda run: run.manifest.created)
+    return sorted(runs, key=lambda run: run.manifest.created)
 
 
 def _when(run: store.Run) -> str:
     return run.manifest.created[:16].replace("T", " ")
 
 
-def _rows(made: list[Series]) -> list[dict[str, Any]]:
+def _rows(traced: list[Series]) -> list[dict[str, Any]]:
     from swtch.report.story import number
 
     rows = []
-    for one in made:
+    for series in traced:
         marks = [
             f"{point.run} ({point.changed:+.1%} cost)"
-            for point in one.points
+            for point in series.points
             if point.changed is not None
         ]
-        marks += [f"{one.points[index].run} (new level)" for index in one.levels]
-        medians = [point.median for point in one.points]
+        marks += [f"{series.points[index].run} (new level)" for index in series.levels]
+        medians = [point.median for point in series.points]
         rows.append(
             {
-                "name": one.name,
-                "place": one.place,
-                "metric": f"{one.metric}, {one.unit}",
-                "runs": len(one.points),
+                "name": series.name,
+                "place": series.place,
+                "metric": f"{series.metric}, {series.unit}",
+                "runs": len(series.points),
                 "first": number(medians[0]),
                 "last": number(medians[-1]),
                 "course": sparkline(medians),
@@ -108,41 +108,41 @@ def _rows(made: list[Series]) -> list[dict[str, Any]]:
     return rows
 
 
-def _points(made: list[Series]) -> list[dict[str, Any]]:
+def _points(traced: list[Series]) -> list[dict[str, Any]]:
     return [
         {
-            "trial": one.name,
-            "engine": one.place,
-            "metric": one.metric,
-            "unit": one.unit,
+            "trial": series.name,
+            "engine": series.place,
+            "metric": series.metric,
+            "unit": series.unit,
             "run": point.run,
             "created": point.created,
             "n": len(point.values),
             "median": point.median,
             "p_adjusted": point.p,
             "cost_change": point.changed,
-            "new_level": index in one.levels,
+            "new_level": index in series.levels,
         }
-        for one in made
-        for index, point in enumerate(one.points)
+        for series in traced
+        for index, point in enumerate(series.points)
     ]
 
 
-def as_json(runs: list[store.Run], made: list[Series]) -> dict[str, Any]:
+def as_json(runs: list[store.Run], traced: list[Series]) -> dict[str, Any]:
     """The history as one object."""
     return {
         "schema": 1,
         "runs": [{"run_id": run.manifest.run_id, "created": run.manifest.created} for run in runs],
         "level": comparison.LEVEL,
-        "points": _points(made),
+        "points": _points(traced),
     }
 
 
-def _write(html: Path, runs: list[store.Run], made: list[Series]) -> None:
+def _write(html: Path, runs: list[store.Run], traced: list[Series]) -> None:
     from swtch.errors import os_error_text
     from swtch.report import comparing
 
-    text = comparing.history(runs, made)
+    text = comparing.history(runs, traced)
     try:
         store.write_atomically(html, text.encode())
     except OSError as error:

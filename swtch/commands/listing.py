@@ -29,7 +29,7 @@ def show(form: str) -> int:
     outside = own.packages()
     for extension in outside:
         own.register(extension)
-    further = [one for extension in outside for one in extension.experiments.values()]
+    further = [experiment for extension in outside for experiment in extension.experiments.values()]
     for experiment in (*experiments.every(), *further):
         # Trials and time of a plain 'swtch run': kernel threads need a guest.
         native = tuple(model for model in experiment.models if model != "kthread")

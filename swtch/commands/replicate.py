@@ -134,7 +134,7 @@ def _finish(form: str, progress: Progress, verbose: bool) -> campaign.Finish:
         from swtch.report import story, verdicts
 
         told = story.tell(path)
-        files = results.write(path, results.REPORT_FORMATS, told=told)
+        files = results.write(path, results.REPORT_FORMATS, story=told)
         files.append(verdicts.write(path, told))
         if form == "table":
             verdicts.print_story(told, output.console(), verbose=verbose)

@@ -82,7 +82,7 @@ def emit(path: Path, form: str, *, verbose: bool = False) -> None:
 
 
 def write(
-    path: Path, formats: Sequence[str], out: Path | None = None, told: Story | None = None
+    path: Path, formats: Sequence[str], out: Path | None = None, story: Story | None = None
 ) -> list[Path]:
     """Report files of the run in `path`, there or in `out`."""
     from swtch import report
@@ -90,7 +90,7 @@ def write(
     try:
         if out is not None:
             out.mkdir(parents=True, exist_ok=True)
-        return report.write(path, tuple(formats), out, told)
+        return report.write(path, tuple(formats), out, story)
     except OSError as error:
         where = error.filename or out or path
         raise CannotError(

@@ -43,10 +43,10 @@ def page(sides: Sides) -> str:
         sides=sides,
         a=sides.a,
         b=sides.b,
-        made=sides.made,
+        made=sides.comparison,
         machines=[machine_line(run.manifest.environment) for run in (sides.a, sides.b)],
         looks=LOOKS,
-        figures=_forests(sides.made),
+        figures=_forests(sides.comparison),
         level=LEVEL,
         spread=spread,
     )
