@@ -27,7 +27,7 @@ from swtch.records import Manifest, Sample
 class Course(Protocol):
     """Asked pass by pass, in the plan's order."""
 
-    def needed(self, one: Pass, samples: Sequence[Sample]) -> frozenset[int]:
+    def needed(self, stretch: Pass, samples: Sequence[Sample]) -> frozenset[int]:
         """The invocations of `one` that are to be done, by the `samples` before it."""
 
     def ahead(self) -> frozenset[int]:
@@ -49,8 +49,8 @@ class Everything:
 
     stage = ""
 
-    def needed(self, one: Pass, samples: Sequence[Sample]) -> frozenset[int]:
-        return frozenset(invocation.seq for invocation in one.invocations)
+    def needed(self, stretch: Pass, samples: Sequence[Sample]) -> frozenset[int]:
+        return frozenset(invocation.seq for invocation in stretch.invocations)
 
     def ahead(self) -> frozenset[int]:
         return frozenset()

@@ -24,10 +24,12 @@ def announcement(manifest: Manifest) -> list[str]:
     """What is said before a run begins: a line of what its depth shortens, and a line of what
     is done instead. Empty where the run does what the studies did."""
     chosen = [experiments.get(name) for name in manifest.experiments if name in experiments.names()]
-    studied = {one.name for one in chosen if one.study != BEYOND}
+    studied = {experiment.name for experiment in chosen if experiment.study != BEYOND}
     engines = list(dict.fromkeys(trial.engine for trial in manifest.trials))
     shorter = [
-        one.name for one in chosen if any(shortened(one, manifest, engine) for engine in engines)
+        experiment.name
+        for experiment in chosen
+        if any(shortened(experiment, manifest, engine) for engine in engines)
     ]
     lines = []
     if shorter:

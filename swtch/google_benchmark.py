@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import Any
 
 from swtch.analysis import findings, gates, main_metric
-from swtch.analysis.findings import Group, group
+from swtch.analysis.findings import Group, group_samples
 from swtch.engines import TRAITS
 from swtch.records import Sample
 from swtch.store import Run
@@ -26,7 +26,7 @@ NANOSECONDS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
 def of(run: Run) -> dict[str, Any]:
     """The whole document."""
     benchmarks: list[dict[str, Any]] = []
-    groups = (g for g in group(run.manifest.trials, run.samples) if g.good)
+    groups = (g for g in group_samples(run.manifest.trials, run.samples) if g.good)
     timed = (g for g in groups if not TRAITS[g.trial.engine].counting)
     for family, trial_group in enumerate(timed):
         benchmarks += _benchmark(trial_group, family)

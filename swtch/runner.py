@@ -70,11 +70,11 @@ class Runner:
         done = self._writer.done()
         way = course.of(manifest)
         with self._signals(), self._progress.running(len(manifest.plan), done, self._expected):
-            for one in plan.passes(manifest):
-                undone = [i for i in one.invocations if i.seq not in done]
+            for stretch in plan.passes(manifest):
+                undone = [i for i in stretch.invocations if i.seq not in done]
                 if not undone:
                     continue
-                needed = way.needed(one, self._writer.samples)
+                needed = way.needed(stretch, self._writer.samples)
                 self._progress.leave_out({i.seq for i in undone} - needed | way.ahead() - done)
                 if needed:
                     self._progress.begin(way.stage, way.seconds_left(self._writer.samples))

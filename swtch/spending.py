@@ -179,7 +179,7 @@ class Spender:
     _fed: set[int] = field(default_factory=set)
     _took: dict[str, list[int]] = field(default_factory=dict)
     _alike: dict[tuple[Engine, str], list[int]] = field(default_factory=dict)
-    _found: tuple[Use, ...] = ()
+    _wanted: tuple[Use, ...] = ()
 
     def __post_init__(self) -> None:
         from swtch import plan
@@ -194,7 +194,7 @@ class Spender:
             for phase in self._spending.phases
             for block in range(phase.begin, phase.end)
         }
-        self._begins = {(one.engine, one.block): one.begin for one in self._passes}
+        self._begins = {(stretch.engine, stretch.block): stretch.begin for stretch in self._passes}
 
     @property
     def stage(self) -> str:
@@ -212,16 +212,16 @@ class Spender:
         """Nobody knows what later looks will show."""
         return frozenset()
 
-    def needed(self, one: Pass, samples: Iterable[Sample]) -> frozenset[int]:
+    def needed(self, stretch: Pass, samples: Iterable[Sample]) -> frozenset[int]:
         """The invocations of this pass that are to be done; only `samples` before it count."""
-        phase = self._by_block[one.engine, one.block]
+        phase = self._by_block[stretch.engine, stretch.block]
         if self.round is None or self.round.phase != phase:
             # As it was when the phase began, also for a run that goes on in its middle.
             before = self._begins[phase.engine, phase.begin]
-            self._found = self._candidates(phase, [s for s in samples if s.seq < before])
-        self._feed(sample for sample in samples if sample.seq < one.begin)
-        self.round = self._fit(phase, one.block)
-        return frozenset(i.seq for i in one.invocations if i.trial_id in self.round.trials)
+            self._wanted = self._candidates(phase, [s for s in samples if s.seq < before])
+        self._feed(sample for sample in samples if sample.seq < stretch.begin)
+        self.round = self._fit(phase, stretch.block)
+        return frozenset(i.seq for i in stretch.invocations if i.trial_id in self.round.trials)
 
     def _feed(self, samples: Iterable[Sample]) -> None:
         new = [sample for sample in samples if sample.seq not in self._fed]
@@ -239,8 +239,8 @@ class Spender:
         if len(took) > 2:
             return statistics.median(took)
         # The first one in a guest has waited for its boot.
-        one = self._trials[trial]
-        return min(min(took), 5 * statistics.median(self._alike[one.engine, one.experiment]))
+        own = self._trials[trial]
+        return min(min(took), 5 * statistics.median(self._alike[own.engine, own.experiment]))
 
     def _candidates(self, phase: Phase, samples: Sequence[Sample]) -> tuple[Use, ...]:
         """The claims that the phase is for."""
@@ -264,7 +264,7 @@ class Spender:
         look = max(phase.end, self._spending.looks[phase.engine][0])
         trials: set[str] = set()
         chosen, waiting = [], []
-        for use in sorted(self._found, key=lambda use: self._price(use, block)):
+        for use in sorted(self._wanted, key=lambda use: self._price(use, block)):
             more = self._with_copies(use.trials) - trials
             price = (look - block) * sum(map(self._cost, more))
             if price <= left:
@@ -297,9 +297,9 @@ class Spender:
         """What of the plan is not to be done, as far as these samples tell."""
         done = {sample.seq for sample in samples}
         out: set[int] = set()
-        for one in self._passes:
-            undone = {i.seq for i in one.invocations} - done
-            needed = self.needed(one, samples) if undone else frozenset[int]()
+        for stretch in self._passes:
+            undone = {i.seq for i in stretch.invocations} - done
+            needed = self.needed(stretch, samples) if undone else frozenset[int]()
             out |= undone - needed
             if undone & needed:
                 break  # what comes after depends on what this gives
@@ -312,7 +312,7 @@ def uses(manifest: Manifest, samples: Sequence[Sample], engine: Engine) -> tuple
     from swtch.claims.uses import uses as of_groups
 
     trials = [trial for trial in manifest.trials if trial.engine == engine]
-    return of_groups(findings.group(trials, samples), manifest.experiments, level(manifest))
+    return of_groups(findings.group_samples(trials, samples), manifest.experiments, level(manifest))
 
 
 def _copies(trials: Iterable[Trial]) -> dict[str, tuple[str, ...]]:
@@ -328,9 +328,9 @@ def _copies(trials: Iterable[Trial]) -> dict[str, tuple[str, ...]]:
         )
         alike.setdefault(key, []).append(trial)
     return {
-        one.id: tuple(copy.id for copy in own if copy.factors.get("control") == "b")
+        trial.id: tuple(copy.id for copy in own if copy.factors.get("control") == "b")
         for own in alike.values()
-        for one in own
+        for trial in own
     }
 
 
@@ -347,11 +347,11 @@ def summary(manifest: Manifest, samples: Sequence[Sample]) -> tuple[str, ...]:
     lines = [f"Of {whole} for measuring, {duration(spent / 1e9)} were spent: {each}."]
     for engine in spending.looks:
         own = [sample for sample in samples if sample.engine == engine]
-        found = [u for u in uses(manifest, own, engine) if u.verdict != "not measurable here"]
-        undecided = [use for use in found if use.verdict == "cannot tell"]
-        if not found:
+        judged = [u for u in uses(manifest, own, engine) if u.verdict != "not measurable here"]
+        undecided = [use for use in judged if use.verdict == "cannot tell"]
+        if not judged:
             continue
-        share = f"{len(found) - len(undecided)} of {len(found)} claims are decided"
+        share = f"{len(judged) - len(undecided)} of {len(judged)} claims are decided"
         line = f"{engine}: {share} at a level of {level(manifest)[engine]:.3g}"
         named = [_undecided(use, own) for use in undecided]
         line += f"; undecided: {', '.join(named)}" if named else ""
@@ -365,7 +365,7 @@ def _parts(manifest: Manifest, samples: Sequence[Sample]) -> tuple[dict[str, int
 
     assert manifest.spending is not None
     looks = manifest.spending.looks
-    block = {i.seq: one.block for one in plan.passes(manifest) for i in one.invocations}
+    block = {i.seq: stretch.block for stretch in plan.passes(manifest) for i in stretch.invocations}
     parts: dict[str, int] = {}
     clock = Clock()
     for sample in sorted(samples, key=lambda s: s.seq):
@@ -394,6 +394,6 @@ def _undecided(use: Use, samples: Sequence[Sample]) -> str:
     return f"{use.claim} ({more} blocks more, {duration(max(1, seconds))})"
 
 
-def _names(found: Sequence[Use]) -> str:
-    names = [use.claim for use in found]
+def _names(undecided: Sequence[Use]) -> str:
+    names = [use.claim for use in undecided]
     return ", ".join(names[:NAMES] + (["..."] if len(names) > NAMES else []))

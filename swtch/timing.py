@@ -58,7 +58,7 @@ class Expected:
 
     def total(self, plan: Iterable[Invocation]) -> float:
         """Of a plan, with the boots of its guests."""
-        return self.boots * BOOT_S + sum(self.seconds[one.trial_id] for one in plan)
+        return self.boots * BOOT_S + sum(self.seconds[invocation.trial_id] for invocation in plan)
 
     @property
     def source(self) -> str:

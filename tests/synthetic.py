@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from swtch import claims, store
-from swtch.analysis.findings import Group, group
+from swtch.analysis.findings import Group, group_samples
 from swtch.engines.exact import in_instructions
 from swtch.engines.protocol import Result
 from swtch.experiments import Setting, get
@@ -350,7 +350,7 @@ class Scene:
         return self.add(one, [gantt_sample(one, **given) for _ in range(n)])
 
     def groups(self) -> tuple[Group, ...]:
-        return group(self.trials, self.samples)
+        return group_samples(self.trials, self.samples)
 
     def experiments(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(one.experiment for one in self.trials))

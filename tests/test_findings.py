@@ -17,7 +17,7 @@ from swtch.analysis.findings import (
     UNITS,
     Place,
     finding_of,
-    group,
+    group_samples,
     metrics,
     own_metrics,
     ratio_interval,
@@ -112,7 +112,7 @@ def test_groups_keep_the_order_of_trials_and_those_without_samples() -> None:
 
 def test_groups_are_in_plan_order_whatever_the_files_order() -> None:
     scene = Scene().scenario("A", "pthread", [90.0, 100.0, 110.0])
-    (one,) = group(scene.trials, list(reversed(scene.samples)))
+    (one,) = group_samples(scene.trials, list(reversed(scene.samples)))
     assert [sample.seq for sample in one.good] == [0, 1, 2]
     assert one.speeds() == pytest.approx([90, 100, 110])
 

@@ -13,7 +13,7 @@ import synthetic
 from synthetic import scenario, scenario_sample
 
 from swtch.analysis import gates
-from swtch.analysis.findings import finding_of, group
+from swtch.analysis.findings import finding_of, group_samples
 from swtch.records import Engine, Model, Sample, Trial
 
 MODELS: tuple[Model, ...] = ("pthread", "kthread", "uthread", "coroutine", "ucontext")
@@ -309,7 +309,7 @@ def test_marks_are_counted_and_delete_nothing() -> None:
     trial = scenario("B2", "pthread")
     made = [scenario_sample(trial), lost(trial), change(lost(trial), values={"majflt": 2})]
     numbered = [change(one, seq=seq, block=seq) for seq, one in enumerate(made)]
-    (only,) = group([trial], numbered)
+    (only,) = group_samples([trial], numbered)
     finding = finding_of(only)
     assert finding.n == 3
     assert finding.gates == {"counter": 2, "faults": 1}

@@ -279,7 +279,7 @@ def test_several_looks_find_nothing_in_noise_more_often_than_one() -> None:
 
 def test_verdicts_are_judged_at_that_level() -> None:
     made = manifest()
-    groups = findings.group(made.trials, measured(made))
+    groups = findings.group_samples(made.trials, measured(made))
     found = {v.claim: v for v in claims.judge(groups, made.experiments, spending.level(made))}
     assert found["easy"].verdict == "holds"
     assert found["easy"].here is not None
@@ -299,7 +299,7 @@ def test_a_run_that_was_cut_goes_on_as_it_would_have() -> None:
 def test_the_same_seed_and_data_give_the_same_verdicts() -> None:
     one, other = (measured(manifest()) for _ in range(2))
     verdicts = [
-        claims.judge(findings.group(manifest().trials, found), ("scenarios",), 0.99)
+        claims.judge(findings.group_samples(manifest().trials, found), ("scenarios",), 0.99)
         for found in (one, other)
     ]
     assert one == other
@@ -341,7 +341,7 @@ def test_the_clock_is_that_of_the_samples() -> None:
 
 def test_a_claim_uses_what_it_reads_not_what_it_could_have() -> None:
     made = manifest()
-    groups = findings.group(made.trials, measured(made))
+    groups = findings.group_samples(made.trials, measured(made))
     found = {use.claim: use for use in uses(groups, made.experiments, 0.99)}
     assert found["easy"].trials == {"scenarios/A/uthread", "scenarios/A/pthread"}
     assert found["easy"].verdict == "holds"
@@ -350,7 +350,7 @@ def test_a_claim_uses_what_it_reads_not_what_it_could_have() -> None:
 
 def test_uses_and_verdicts_agree() -> None:
     made = manifest(own=both())
-    groups = findings.group(made.trials, measured(made))
+    groups = findings.group_samples(made.trials, measured(made))
     level = spending.level(made)
     verdicts = {(v.claim, v.engine): v.verdict for v in claims.judge(groups, ["scenarios"], level)}
     for use in uses(groups, ["scenarios"], level):

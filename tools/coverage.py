@@ -129,7 +129,7 @@ def keep(folder: Path) -> str:
     """The values of the run in `folder`: of each kind its blocks, each pair after pair."""
     run = store.load(folder)
     kinds: dict[str, list[dict[int, float]]] = {}
-    for group in findings.group(run.manifest.trials, run.samples):
+    for group in findings.group_samples(run.manifest.trials, run.samples):
         kind = group.trial.id.rpartition("/")[0]
         kinds.setdefault(kind, []).append(group.by_block(KINDS[kind][0]))
     whole = [

@@ -153,9 +153,9 @@ def _cpu_ns(sample: Sample) -> int | None:
     """CPU time of the threads together, or of what carried them; the exact engine has none."""
     if TRAITS[sample.engine].counting:
         return None
-    counts = [one.cpu_ns for one in sample.threads] or [None]
+    counts = [thread.cpu_ns for thread in sample.threads] or [None]
     if any(count is None for count in counts):
-        counts = [one.cpu_ns for one in sample.carriers]
+        counts = [thread.cpu_ns for thread in sample.carriers]
     known = [count for count in counts if count is not None]
     return sum(known) if known and len(known) == len(counts) else None
 
@@ -164,7 +164,7 @@ def sample_has_kernel_counts(sample: Sample) -> bool:
     return gates.total(sample, "nvcsw") is not None
 
 
-def group(trials: Iterable[Trial], samples: Sequence[Sample]) -> tuple[Group, ...]:
+def group_samples(trials: Iterable[Trial], samples: Sequence[Sample]) -> tuple[Group, ...]:
     """Samples by trial, in the trials' order; trials without samples are kept."""
     by_trial: dict[str, list[Sample]] = {}
     for sample in sorted(samples, key=lambda s: s.seq):

@@ -21,7 +21,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from swtch.analysis import changes, comparison, main_metric
-from swtch.analysis.findings import Group, group
+from swtch.analysis.findings import Group, group_samples
 from swtch.analysis.main_metric import MainMetric
 
 if TYPE_CHECKING:
@@ -73,13 +73,13 @@ def trace(runs: Sequence[Run]) -> list[Series]:
 
     by_trial: dict[tuple[str, str, str], Series] = {}
     for run in runs:
-        for own in group(run.manifest.trials, run.samples):
-            metric = main_metric.usable(own) if _shown(own) else None
+        for group in group_samples(run.manifest.trials, run.samples):
+            metric = main_metric.usable(group) if _shown(group) else None
             if metric is None:
                 continue
-            key = (own.trial.id, str(own.place), key_of(own.trial))
-            series = by_trial.setdefault(key, Series(own.trial.id, str(own.place), metric))
-            series.points.append(Point(run.manifest.run_id, run.manifest.created, own, metric))
+            key = (group.trial.id, str(group.place), key_of(group.trial))
+            series = by_trial.setdefault(key, Series(group.trial.id, str(group.place), metric))
+            series.points.append(Point(run.manifest.run_id, run.manifest.created, group, metric))
     traced = [series for series in by_trial.values() if len(series.points) > 1]
     _mark(traced)
     return traced

@@ -125,8 +125,8 @@ def make(terms: Terms, engine: Engine, shares: Sequence[choice.Share]) -> Planne
     boots = 0
     for share in shares:
         name = share.engine.name
-        made = plan.make_trials(share.experiments, _setting(share, terms))
-        mine = choice.spread(share.engine, plan.with_control(made))
+        own_trials = plan.make_trials(share.experiments, _setting(share, terms))
+        mine = choice.spread(share.engine, plan.with_control(own_trials))
         trials += mine
         boots += (
             len({trial.factors["guest"] for trial in mine})
@@ -227,7 +227,9 @@ def resume(path: Path, progress: Progress, finish: Finish | None, command: str) 
         way = course.of(manifest)
         not_needed = way.left_out(writer.samples)
         most = way.seconds_left(writer.samples)
-        left = [one for one in manifest.plan if one.seq not in done | not_needed]
+        left = [
+            invocation for invocation in manifest.plan if invocation.seq not in done | not_needed
+        ]
         if not left:
             progress.say("nothing is left to do: every invocation has its sample")
         elif most is not None:
@@ -258,7 +260,9 @@ def carry_out(
     """Measures what is left, then lets `finish` tell it; gives the exit code."""
     manifest = writer.manifest
     choice.keep_logs(engine, writer.path / LOGS)
-    seconds = {one.seq: expected.seconds[one.trial_id] for one in manifest.plan}
+    seconds = {
+        invocation.seq: expected.seconds[invocation.trial_id] for invocation in manifest.plan
+    }
     try:
         ending = Runner(writer, engine, progress, seconds).run()
     finally:

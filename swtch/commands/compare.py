@@ -17,7 +17,7 @@ from typing import Any
 from swtch.analysis import conditions, effects
 from swtch.analysis.comparison import CALLS, LEVEL, Compared, Comparison, compare
 from swtch.analysis.conditions import Difference, Side
-from swtch.analysis.findings import group
+from swtch.analysis.findings import group_samples
 from swtch.commands import output, results
 from swtch.commands.output import parse_share
 from swtch.errors import EXIT_CANNOT, EXIT_OK, EXIT_WORSE, CannotError, os_error_text
@@ -152,12 +152,12 @@ def read(path: Path) -> Run:
 
 def compare_runs(a: Run, b: Run, a_place: str | None = None, b_place: str | None = None) -> Sides:
     """The comparison of two runs; RequestError where it is not clear at which places."""
-    left, right = (group(run.manifest.trials, run.samples) for run in (a, b))
+    left, right = (group_samples(run.manifest.trials, run.samples) for run in (a, b))
     return Sides(a, b, compare(left, right, a_place, b_place))
 
 
 def _side(run: Run) -> Side:
-    return Side(run.manifest.environment, group(run.manifest.trials, run.samples))
+    return Side(run.manifest.environment, group_samples(run.manifest.trials, run.samples))
 
 
 def _nothing(a: Path, b: Path, sides: Sides) -> str:

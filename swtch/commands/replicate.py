@@ -80,13 +80,13 @@ def further_guests(chosen: tuple[Experiment, ...]) -> dict[str, frozenset[str]]:
     from swtch.vm import guests
 
     default = guests.default()
-    found: dict[str, set[str]] = {}
+    by_guest: dict[str, set[str]] = {}
     for experiment in chosen:
         for series in experiment.series:
             name = f"{series}-{default.arch.name}"
             if name != default.name and name in guests.GUESTS:
-                found.setdefault(name, set()).add(experiment.name)
-    return {name: frozenset(names) for name, names in found.items()}
+                by_guest.setdefault(name, set()).add(experiment.name)
+    return {name: frozenset(names) for name, names in by_guest.items()}
 
 
 def shares_of(
@@ -96,15 +96,15 @@ def shares_of(
     members = choice.members(engine)
     exact = [member for member in members if TRAITS[member.name].counting]
     others = [member for member in members if not TRAITS[member.name].counting]
-    made: list[choice.Share] = []
+    shares: list[choice.Share] = []
     if others:
         rest = others[0] if len(others) == 1 else SeveralEngines(others)
-        made += choice.shares(rest, None, plan.MODEL_NAMES, chosen)
+        shares += choice.shares(rest, None, plan.MODEL_NAMES, chosen)
     for member in exact:
         # Named by the user as the only one, it counts everything.
         mine = tuple(e for e in chosen if depth in e.exact_at or not others)
-        made += choice.shares(member, None, plan.MODEL_NAMES, mine) if mine else ()
-    return tuple(made)
+        shares += choice.shares(member, None, plan.MODEL_NAMES, mine) if mine else ()
+    return tuple(shares)
 
 
 def _open(request: Request, chosen: tuple[Experiment, ...], progress: Progress) -> Engine:
@@ -133,21 +133,21 @@ def _finish(form: str, progress: Progress, verbose: bool) -> campaign.Finish:
     def finish(path: Path) -> None:
         from swtch.report import story, verdicts
 
-        told = story.tell(path)
-        files = results.write(path, results.REPORT_FORMATS, story=told)
-        files.append(verdicts.write(path, told))
+        replicated = story.tell(path)
+        files = results.write(path, results.REPORT_FORMATS, story=replicated)
+        files.append(verdicts.write(path, replicated))
         if form == "table":
-            verdicts.print_story(told, output.console(), verbose=verbose)
+            verdicts.print_story(replicated, output.console(), verbose=verbose)
         else:
-            found = verdicts.rows(told.verdicts)
+            rows = verdicts.rows(replicated.verdicts)
             emit = {
-                "json": lambda: output.print_json({"schema": 1, "verdicts": told.verdicts}),
-                "csv": lambda: output.print_csv(found),
-                "md": lambda: output.print_markdown(found, {c: c for c in verdicts.COLUMNS}),
+                "json": lambda: output.print_json({"schema": 1, "verdicts": replicated.verdicts}),
+                "csv": lambda: output.print_csv(rows),
+                "md": lambda: output.print_markdown(rows, {c: c for c in verdicts.COLUMNS}),
             }
             emit[form]()
         sys.stdout.flush()
-        for line in spending.summary(told.run.manifest, told.run.samples):
+        for line in spending.summary(replicated.run.manifest, replicated.run.samples):
             progress.say(line)
         for file in files:
             progress.say(f"report: {file}")

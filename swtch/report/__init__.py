@@ -39,22 +39,22 @@ def write(
     run_dir: Path,
     formats: Sequence[str] = ("html", "md", "json"),
     out: Path | None = None,
-    told: Story | None = None,
+    story: Story | None = None,
 ) -> list[Path]:
     """Writes the report of the run in `run_dir` there, or into `out`; returns the files.
 
     All forms are made before the first is written, and each replaces an old one at once.
-    ``told`` is the story of the run, where it has been told already.
+    ``story`` is that of the run, where it has been told already.
     """
     from swtch.report.story import tell
 
-    story = told or tell(run_dir)
+    story = story or tell(run_dir)
     folder = out or run_dir
     makers = {"html": _html, "md": _markdown, "json": _json}
-    made = {folder / NAMES[form]: makers[form](story, run_dir) for form in formats}
-    for file, text in made.items():
+    texts = {folder / NAMES[form]: makers[form](story, run_dir) for form in formats}
+    for file, text in texts.items():
         write_atomically(file, text.encode())
-    return list(made)
+    return list(texts)
 
 
 def write_figures(run_dir: Path, form: str, folder: Path) -> list[Path]:
@@ -125,16 +125,18 @@ def _as_json(story: Story) -> dict[str, Any]:
         "verdicts": msgspec.to_builtins(story.verdicts),
         "contradictions": [
             {
-                "about": one.about,
-                "because": one.because,
-                "left": [v.claim for v in one.left],
-                "right": [v.claim for v in one.right],
+                "about": shown.about,
+                "because": shown.because,
+                "left": [v.claim for v in shown.left],
+                "right": [v.claim for v in shown.right],
             }
-            for one in judged(story.verdicts)
+            for shown in judged(story.verdicts)
         ],
         "findings": msgspec.to_builtins(story.findings),
         "said": {
-            one.name: made for one in story.experiments if (made := sentences(story, one.name))
+            experiment.name: lines
+            for experiment in story.experiments
+            if (lines := sentences(story, experiment.name))
         },
         "controls": [
             {
@@ -252,12 +254,12 @@ def _lines_by_experiment(data: bytes) -> dict[str, bytes]:
     class Named(msgspec.Struct):
         experiment: str
 
-    found: dict[str, list[bytes]] = {}
+    by_experiment: dict[str, list[bytes]] = {}
     for line in data.splitlines(keepends=True):
         if line.endswith(b"\n"):
             name = msgspec.json.decode(line, type=Named).experiment
-            found.setdefault(name, []).append(line)
-    return {name: b"".join(lines) for name, lines in found.items()}
+            by_experiment.setdefault(name, []).append(line)
+    return {name: b"".join(lines) for name, lines in by_experiment.items()}
 
 
 def _markdown(story: Story, _: Path) -> str:
@@ -286,12 +288,12 @@ def _markdown(story: Story, _: Path) -> str:
         lines += _md_verdicts(story, findings)
     if checks:
         lines += ["", "### Checks", "", *_md_verdicts(story, checks)]
-    found = judged(story.verdicts)
-    if found:
+    contradictions = judged(story.verdicts)
+    if contradictions:
         lines += ["", "## Where the studies contradict each other", ""]
         rows = [
-            (f"{one.about} {one.because}", *(_sides(part) for part in (one.left, one.right)))
-            for one in found
+            (f"{shown.about} {shown.because}", *map(_sides, (shown.left, shown.right)))
+            for shown in contradictions
         ]
         lines += _md_table(("The question", "One says", "Another says"), rows)
     for experiment in story.experiments:

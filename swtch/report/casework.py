@@ -54,10 +54,10 @@ def switches_for(things: str) -> Cell:
     """Switches the kernel counted, or the runtime, for each of what `things` counts."""
 
     def cell(finding: Finding, _: Place) -> str:
-        made = finding.intervals
-        kernel = [made[name].estimate for name in ("nvcsw", "nivcsw") if name in made]
-        runtime = made.get("user_switches")
-        of = made.get(things)
+        intervals = finding.intervals
+        kernel = [intervals[name].estimate for name in ("nvcsw", "nivcsw") if name in intervals]
+        runtime = intervals.get("user_switches")
+        of = intervals.get(things)
         if of is None or not of.estimate or not (kernel or runtime):
             return "–"
         total = sum(kernel) if kernel else runtime.estimate if runtime else 0.0

@@ -81,11 +81,11 @@ def render(chart: alt.TopLevelMixin, name: str, title: str, description: str) ->
     return svg[:inside] + labels + svg[inside:]
 
 
-def as_file(made: Figure, form: str) -> bytes:
+def as_file(picture: Figure, form: str) -> bytes:
     """The figure for a paper: black on white, as svg, png (300 dpi) or pdf."""
     import vl_convert
 
-    svg = made.svg.replace("currentColor", "#000")
+    svg = picture.svg.replace("currentColor", "#000")
     # In a file of its own it has a size, and a ground.
     box = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', svg)
     if box:
@@ -166,8 +166,8 @@ def place_suffix(place: Place) -> str:
         return ""
 
     # A guest's name comes from the run; in an id it must be neither markup nor ambiguous.
-    def plain(found: re.Match[str]) -> str:
-        return {" ": "-", ".": "_"}.get(found[0], f"_{ord(found[0]):x}_")
+    def plain(match: re.Match[str]) -> str:
+        return {" ": "-", ".": "_"}.get(match[0], f"_{ord(match[0]):x}_")
 
     return "-" + re.sub(r"[^A-Za-z0-9-]", plain, str(place))
 

@@ -43,7 +43,7 @@ def page(sides: Sides) -> str:
         sides=sides,
         a=sides.a,
         b=sides.b,
-        made=sides.comparison,
+        comparison=sides.comparison,
         machines=[machine_line(run.manifest.environment) for run in (sides.a, sides.b)],
         looks=LOOKS,
         figures=_forests(sides.comparison),
@@ -79,9 +79,10 @@ def _measure(metric: str, unit: str) -> str:
     return f"{name}, {unit}" if unit else name
 
 
-def _forests(made: Comparison) -> list[Figure]:
+def _forests(comparison: Comparison) -> list[Figure]:
     """One picture a place: the families, and the trials that are called different."""
-    rows = [*made.families, *(row for row in made.trials if row.differs or not made.families)]
+    families = comparison.families
+    rows = [*families, *(row for row in comparison.trials if row.differs or not families)]
     places: dict[Pairing, list[Compared]] = {}
     for row in rows:
         places.setdefault(row.place, []).append(row)
@@ -108,19 +109,25 @@ def _forests(made: Comparison) -> list[Figure]:
     return figures
 
 
-def history(runs: Sequence[Run], made: Sequence[Series]) -> str:
+def history(runs: Sequence[Run], traced: Sequence[Series]) -> str:
     """The page of `swtch history`."""
-    marked = [one for one in made if one.levels or any(p.changed is not None for p in one.points)]
+    marked = [
+        series
+        for series in traced
+        if series.levels or any(point.changed is not None for point in series.points)
+    ]
     return render(
         "history.html.j2",
         runs=runs,
-        made=made,
-        figures=[_course(one, index) for index, one in enumerate((marked or made)[:MOST_SERIES])],
-        changes=sum(point.changed is not None for one in made for point in one.points),
+        traced=traced,
+        figures=[
+            _course(series, index) for index, series in enumerate((marked or traced)[:MOST_SERIES])
+        ],
+        changes=sum(point.changed is not None for series in traced for point in series.points),
     )
 
 
-def _course(one: Series, index: int) -> Figure:
+def _course(series: Series, index: int) -> Figure:
     """One series over its runs: medians with the range of the invocations, changes marked."""
     import altair as alt
 
@@ -134,14 +141,14 @@ def _course(one: Series, index: int) -> Figure:
             "high": max(point.values),
             "changed": point.changed is not None,
         }
-        for number_, point in enumerate(one.points, start=1)
+        for number_, point in enumerate(series.points, start=1)
     ]
     order = [str(row["run"]) for row in rows]
     angle = 0 if len(order) <= MOST_LEVEL else -40
     x = alt.X("run:N", title=None, sort=order, axis=alt.Axis(labelAngle=angle))
-    y = alt.Y("value:Q", title=one.unit, scale=alt.Scale(zero=False))
+    y = alt.Y("value:Q", title=series.unit, scale=alt.Scale(zero=False))
     here = alt.Chart(data(rows))
-    low = alt.Y("low:Q", title=one.unit, scale=alt.Scale(zero=False))
+    low = alt.Y("low:Q", title=series.unit, scale=alt.Scale(zero=False))
     marks = [row for row in rows if row["changed"]]
     layers = [
         here.mark_rule(strokeWidth=3, opacity=0.35, color="#0072B2").encode(
@@ -159,8 +166,8 @@ def _course(one: Series, index: int) -> Figure:
     return figure(
         alt.layer(*layers).properties(width=WIDTH, height=180),
         f"fig-history-{index}",
-        f"{one.name}, engine {one.place}",
-        f"{_measure(one.metric, one.unit)}, of each run.",
-        f"Medians of {_measure(one.metric, one.unit)}, with the range of the invocations."
+        f"{series.name}, engine {series.place}",
+        f"{_measure(series.metric, series.unit)}, of each run.",
+        f"Medians of {_measure(series.metric, series.unit)}, with the range of the invocations."
         + (" A diamond differs from the run before it." if marks else ""),
     )

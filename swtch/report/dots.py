@@ -29,7 +29,7 @@ LEAST = 16  # columns, for the marks; a narrower terminal gets no chart
 @dataclass(frozen=True)
 class Line:
     label: str
-    made: Interval
+    interval: Interval
 
 
 @dataclass(frozen=True)
@@ -55,16 +55,16 @@ ASCII = Signs("o", "-", "|", "|")
 
 def charts(story: Story, experiment: str) -> list[Chart]:
     """The charts of `experiment`, in the plan's order; none of fewer than two trials."""
-    found: dict[tuple[Place, str, str], list[Line]] = {}
-    made = {(Place.of(f.trial), f.trial.id): f for f in story.findings_of(experiment)}
+    by_metric: dict[tuple[Place, str, str], list[Line]] = {}
+    findings = {(Place.of(f.trial), f.trial.id): f for f in story.findings_of(experiment)}
     for group in story.groups_of(experiment):
         metric = main_metric.within(group)
-        finding = made.get((group.place, group.trial.id))
+        finding = findings.get((group.place, group.trial.id))
         interval = finding.intervals.get(metric.name) if finding and metric else None
         if metric and interval and _drawable(interval):
             label = group.trial.id.removeprefix(f"{experiment}/")
             label = label.removesuffix(f"@{group.place.guest}")
-            found.setdefault((group.place, metric.name, metric.unit), []).append(
+            by_metric.setdefault((group.place, metric.name, metric.unit), []).append(
                 Line(label, interval)
             )
     return [
@@ -73,26 +73,26 @@ def charts(story: Story, experiment: str) -> list[Chart]:
             tuple(lines[:MOST]),
             max(0, len(lines) - MOST),
         )
-        for (place, metric, unit), lines in found.items()
+        for (place, metric, unit), lines in by_metric.items()
         if len(lines) > 1
     ]
 
 
 def draw(chart: Chart, width: int, signs: Signs = DRAWN) -> list[str]:
     """The chart's lines of text, none longer than `width`; [] where there is no room."""
-    values = [number(line.made.estimate) for line in chart.lines]
+    values = [number(line.interval.estimate) for line in chart.lines]
     label = min(LABEL_MOST, max(len(line.label) for line in chart.lines))
     value = max(map(len, values))
     room = width - label - value - 4
-    low = min(line.made.low for line in chart.lines)
-    high = max(line.made.high for line in chart.lines)
+    low = min(line.interval.low for line in chart.lines)
+    high = max(line.interval.high for line in chart.lines)
     left, right = f"{number(low)}{' (log)' if _log(low, high) else ''}", number(high)
     if room < max(LEAST, len(left) + 1 + len(right)):
         return []
     place = _scale(low, high, room)
     drawn = [chart.title]
     for line, text in zip(chart.lines, values, strict=True):
-        marks = _marks(line.made, place, room, signs)
+        marks = _marks(line.interval, place, room, signs)
         drawn.append(f"{_short(line.label, label):<{label}}  {text:>{value}}  {marks}".rstrip())
     pad = " " * (label + value + 4)
     drawn.append(f"{pad}{left}{right:>{room - len(left)}}")
@@ -101,8 +101,8 @@ def draw(chart: Chart, width: int, signs: Signs = DRAWN) -> list[str]:
     return drawn
 
 
-def _drawable(made: Interval) -> bool:
-    return all(map(math.isfinite, (made.low, made.estimate, made.high)))
+def _drawable(interval: Interval) -> bool:
+    return all(map(math.isfinite, (interval.low, interval.estimate, interval.high)))
 
 
 def _words(metric: str, unit: str) -> str:
@@ -121,8 +121,8 @@ def _scale(low: float, high: float, room: int) -> Callable[[float], int]:
     return lambda value: round((by(value) - start) / span * (room - 1)) if span else room // 2
 
 
-def _marks(made: Interval, place: Callable[[float], int], room: int, signs: Signs) -> str:
-    low, dot, high = place(made.low), place(made.estimate), place(made.high)
+def _marks(interval: Interval, place: Callable[[float], int], room: int, signs: Signs) -> str:
+    low, dot, high = place(interval.low), place(interval.estimate), place(interval.high)
     row = [" "] * room
     row[low : high + 1] = signs.rule * (high + 1 - low)
     row[low], row[high], row[dot] = signs.left, signs.right, signs.dot

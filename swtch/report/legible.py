@@ -31,8 +31,8 @@ _BAD_IN_JSON = re.compile(rf"\\[bfnrt]|\\u00[01]|[{_UNSEEN}]")
 def text(line: str, keep: str = "") -> str:
     """`line` with controls as pictures (ESC is ␛) and line ends as spaces, but for `keep`."""
 
-    def picture(found: re.Match[str]) -> str:
-        char = found[0]
+    def picture(match: re.Match[str]) -> str:
+        char = match[0]
         if char in keep:
             return char
         if char in _LINE_ENDS:
@@ -44,11 +44,11 @@ def text(line: str, keep: str = "") -> str:
     return _BAD.sub(picture, line)
 
 
-def run(one: Run) -> Run:
+def run(stored: Run) -> Run:
     """`one` with all its text legible; the environment keeps its line ends."""
-    manifest = one.manifest
+    manifest = stored.manifest
     return msgspec.structs.replace(
-        one,
+        stored,
         manifest=msgspec.structs.replace(
             manifest,
             run_id=text(manifest.run_id),
@@ -58,14 +58,14 @@ def run(one: Run) -> Run:
             trials=tuple(map(_struct, manifest.trials)),
             environment=_value(manifest.environment, "\t\n"),
         ),
-        samples=tuple(map(_struct, one.samples)),
+        samples=tuple(map(_struct, stored.samples)),
     )
 
 
-def _struct(one: T) -> T:
-    if not _BAD_IN_JSON.search(msgspec.json.encode(one).decode()):
-        return one
-    return msgspec.convert(_value(msgspec.to_builtins(one)), type(one))
+def _struct(struct: T) -> T:
+    if not _BAD_IN_JSON.search(msgspec.json.encode(struct).decode()):
+        return struct
+    return msgspec.convert(_value(msgspec.to_builtins(struct)), type(struct))
 
 
 def _value(value: Any, keep: str = "") -> Any:

@@ -62,7 +62,7 @@ def run_html(story: Story) -> str:
     return _whole(parts)
 
 
-def comparison_html(a: Run, b: Run, made: Comparison) -> str:
+def comparison_html(a: Run, b: Run, comparison: Comparison) -> str:
     """B's cost over A's, families first."""
     rows = [
         (
@@ -73,7 +73,7 @@ def comparison_html(a: Run, b: Run, made: Comparison) -> str:
             spread(row.ratio),
             (row.word, _COLOURS.get(row.word, "")),
         )
-        for row in made.rows
+        for row in comparison.rows
     ]
     parts = [_line(f"{b.manifest.run_id} (B) against {a.manifest.run_id} (A)", strong=True)]
     heads = ("what", "metric", "A", "B", "B's cost over A's", "called")
@@ -88,10 +88,10 @@ def _findings(story: Story) -> str:
     rows: list[tuple[Cell, ...]] = []
     for experiment in story.experiments:
         for finding in story.findings_of(experiment.name):
-            for index, (metric, made) in enumerate(finding.intervals.items()):
+            for index, (metric, interval) in enumerate(finding.intervals.items()):
                 marks = gate_marks(finding) if index == 0 else ""
                 name = finding.trial.id if index == 0 else ""
-                rows.append((name, metric, spread(made), made.unit, str(made.n), marks))
+                rows.append((name, metric, spread(interval), interval.unit, str(interval.n), marks))
     left = len(rows) - ROWS_MOST
     heads = ("trial", "metric", "median", "unit", "n", "gates")
     table = _table(heads, rows[:ROWS_MOST], 2)
@@ -104,10 +104,10 @@ def _figures(story: Story) -> list[str]:
     from swtch.report.chapters import figures
 
     return [
-        f'<figure style="margin:8px 0">{one.svg}'
-        f"<figcaption>{_text(one.caption)}</figcaption></figure>"
+        f'<figure style="margin:8px 0">{picture.svg}'
+        f"<figcaption>{_text(picture.caption)}</figcaption></figure>"
         for experiment in story.experiments
-        for one in figures(story, experiment.name)
+        for picture in figures(story, experiment.name)
     ]
 
 

@@ -38,10 +38,10 @@ PALETTE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#8C7AE6")
 TOO_FEW = "Hollow, with a dotted bar: too few invocations for an interval; the range of them."
 
 
-def of_interval(made: Interval, **more: Any) -> dict[str, Any]:
+def of_interval(interval: Interval, **more: Any) -> dict[str, Any]:
     """A row with an estimate and its interval; ``few`` where that is only what was seen."""
-    row = {"value": made.estimate, "low": made.low, "high": made.high, **more}
-    return row | {"few": True} if made.method == "too few" else row
+    row = {"value": interval.estimate, "low": interval.low, "high": interval.high, **more}
+    return row | {"few": True} if interval.method == "too few" else row
 
 
 def colours(rows: Rows, known: Mapping[str, str] = COLOURS) -> Any:
@@ -73,21 +73,21 @@ def log_ticks(low: float, high: float) -> list[float]:
     Vega labels every whole multiple of a power of ten and drops what has no room, so that
     an axis reads 300, 500, 700, 900, 2000.
     """
-    found: list[float] = []
+    ticks: list[float] = []
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     for leading in _LEADING:
         every = (float(f"{figure}e{power}") for power in powers for figure in leading)
-        found = [one for one in every if low <= one <= high]
-        if len(found) >= LEAST_TICKS:
+        ticks = [tick for tick in every if low <= tick <= high]
+        if len(ticks) >= LEAST_TICKS:
             break
     else:
         step = 10 ** math.floor(math.log10((high - low) / 2))
         step *= next(by for by in (5, 2, 1) if (high - low) / (by * step) >= 2 or by == 1)
         first = math.ceil(low / step)
         digits = max(0, -math.floor(math.log10(step)))
-        found = [round(n * step, digits) for n in range(first, math.floor(high / step) + 1)]
+        ticks = [round(n * step, digits) for n in range(first, math.floor(high / step) + 1)]
     # Ten powers of ten or more: every second or third is enough.
-    return found[:: -(-len(found) // MOST_TICKS)]
+    return ticks[:: -(-len(ticks) // MOST_TICKS)]
 
 
 def apart(ticks: Sequence[float], values: Sequence[float]) -> list[float]:
@@ -341,8 +341,8 @@ def pooled(quantiles: Sequence[Sequence[Sequence[float]]], scale: float) -> Rows
     import statistics
 
     by_share: dict[float, list[float]] = {}
-    for one in quantiles:
-        for share, value in one:
+    for curve in quantiles:
+        for share, value in curve:
             by_share.setdefault(share, []).append(value * scale)
     return [{"share": s, "x": statistics.median(v)} for s, v in sorted(by_share.items())]
 
@@ -353,16 +353,18 @@ def terminal(tables: Sequence[Table]) -> list[RenderableType]:
     from rich.text import Text
 
     shown: list[RenderableType] = []
-    for made in tables:
-        if not made.rows:
+    for table in tables:
+        if not table.rows:
             continue
-        table = RichTable(title=made.caption, title_justify="left", show_edge=False, pad_edge=False)
-        for index, column in enumerate(made.columns):
-            label = index < made.labels
-            table.add_column(column, justify="left" if label else "right", no_wrap=label)
-        for index, row in enumerate(made.rows):
+        rich_table = RichTable(
+            title=table.caption, title_justify="left", show_edge=False, pad_edge=False
+        )
+        for index, column in enumerate(table.columns):
+            label = index < table.labels
+            rich_table.add_column(column, justify="left" if label else "right", no_wrap=label)
+        for index, row in enumerate(table.rows):
             if row.first and index:
-                table.add_section()
-            table.add_row(*map(Text, row.cells))
-        shown.append(table)
+                rich_table.add_section()
+            rich_table.add_row(*map(Text, row.cells))
+        shown.append(rich_table)
     return shown

@@ -175,7 +175,7 @@ def grid(verdicts: Sequence[Verdict]) -> tuple[Row, ...]:
 
 def anchor(claim: str) -> str:
     """The id of a claim's row in the page: neither markup nor that of another claim."""
-    return "claim-" + re.sub(r"[^A-Za-z0-9-]", lambda found: f"_{ord(found[0]):x}_", claim)
+    return "claim-" + re.sub(r"[^A-Za-z0-9-]", lambda match: f"_{ord(match[0]):x}_", claim)
 
 
 def _cells(verdicts: Sequence[Verdict], study: str) -> tuple[Cell, ...]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from swtch import claims, fidelity, spending, store
 from swtch.analysis import adaptive, changes, effects, gates, main_metric
 from swtch.analysis.control import Control, Rate, controls, rate
-from swtch.analysis.findings import Group, Place, finding_of, group, ratio_interval
+from swtch.analysis.findings import Group, Place, finding_of, group_samples, ratio_interval
 from swtch.claims.contradictions import judged
 from swtch.experiments import Experiment, get
 from swtch.records import Engine, Finding, Interval, Trial, Verdict
@@ -86,24 +86,26 @@ class Story:
     def _uses(self) -> Mapping[tuple[str, Place], Use]:
         from swtch.claims.uses import uses
 
-        found = uses(self.groups, self.run.manifest.experiments, self.levels)
-        return {(use.claim, use.place): use for use in found}
+        every_use = uses(self.groups, self.run.manifest.experiments, self.levels)
+        return {(use.claim, use.place): use for use in every_use}
 
     def to_decide(self, verdict: Verdict) -> str:
         """What would decide it, in a sentence; empty where it is decided or nobody knows."""
         use = self._uses.get((verdict.claim, Place(verdict.engine, verdict.guest)))
         if use is None:
             return ""
-        done = [len(one.good) for one in self.groups if one.trial.id in use.trials]
+        done = [len(group.good) for group in self.groups if group.trial.id in use.trials]
         return standing.to_decide(verdict, use.blocks, max(done, default=0))
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
         """What was done instead of what the study did, once for each experiment."""
         notes: dict[tuple[str, str], list[str]] = {}
-        for one in self.groups:
-            if one.trial.note and _shown(one.trial):
-                notes.setdefault((one.trial.experiment, one.trial.note), []).append(one.trial.id)
+        for group in self.groups:
+            if group.trial.note and _shown(group.trial):
+                notes.setdefault((group.trial.experiment, group.trial.note), []).append(
+                    group.trial.id
+                )
         return tuple(f"{_some(ids)}: {note}." for (_, note), ids in notes.items())
 
     def shortened(self, experiment: Experiment) -> list[str]:
@@ -205,9 +207,9 @@ class Story:
         )
         false = self.false_positives
         if not false.of:
-            least = min(one.effect.least(one.level) for one in self.controls)
+            least = min(control.effect.least(control.level) for control in self.controls)
             return f"{twice} {least} blocks of both are needed to call any different."
-        called = [one.a.trial.id for one in self.controls if one.differs]
+        called = [control.a.trial.id for control in self.controls if control.differs]
         named = f": {_some(called)}" if called else ""
         return (
             f"{twice} {false} {'is' if false.called == 1 else 'are'} called different by the rule"
@@ -218,19 +220,19 @@ class Story:
     @cached_property
     def courses(self) -> str:
         """Whether trials held their level over the blocks, in a sentence; empty if too short."""
-        found: dict[str, list[str]] = {}
-        for one in self.groups:
-            metric = main_metric.within(one)
-            if metric is None or not _shown(one.trial):
+        by_course: dict[str, list[str]] = {}
+        for group in self.groups:
+            metric = main_metric.within(group)
+            if metric is None or not _shown(group.trial):
                 continue
-            course = changes.course(metric.costs(one.values(metric.name)))
-            found.setdefault(course, []).append(one.trial.id)
-        told = {name: ids for name, ids in found.items() if name != "too short to tell"}
-        if not told:
+            course = changes.course(metric.costs(group.values(metric.name)))
+            by_course.setdefault(course, []).append(group.trial.id)
+        shown = {name: ids for name, ids in by_course.items() if name != "too short to tell"}
+        if not shown:
             return ""
         parts = [
             f"{len(ids)} {name}" + ("" if name == "steady" else f" ({', '.join(ids)})")
-            for name, ids in told.items()
+            for name, ids in shown.items()
         ]
         return f"Over the blocks of the run, by changepoints: {'; '.join(parts)}."
 
@@ -253,11 +255,11 @@ class Story:
 def tell(path: Path) -> Story:
     """Reads and analyses the run in `path`."""
     run = legible.run(store.load(path))
-    groups = group(run.manifest.trials, run.samples)
+    groups = group_samples(run.manifest.trials, run.samples)
     return Story(
         run=run,
         groups=groups,
-        findings=tuple(finding_of(one) for one in groups),
+        findings=tuple(finding_of(group) for group in groups),
         controls=controls(groups, spending.level(run.manifest)),
         verdicts=claims.judge(groups, run.manifest.experiments, spending.level(run.manifest)),
     )
@@ -336,10 +338,10 @@ def machine_line(environment: dict[str, Any]) -> str:
 def _flat(value: Any, prefix: str = "") -> dict[str, Any]:
     if not isinstance(value, dict):
         return {prefix: value}
-    found: dict[str, Any] = {}
+    flat: dict[str, Any] = {}
     for key, inner in value.items():
-        found |= _flat(inner, f"{prefix}.{key}" if prefix else str(key))
-    return found
+        flat |= _flat(inner, f"{prefix}.{key}" if prefix else str(key))
+    return flat
 
 
 def _some(ids: Sequence[str]) -> str:
@@ -353,16 +355,16 @@ def _some(ids: Sequence[str]) -> str:
 
 
 def _scenario(groups: Sequence[Group], model: str, case: str) -> Group | None:
-    for one in groups:
-        factors = one.trial.factors
+    for group in groups:
+        factors = group.trial.factors
         if (
-            one.trial.experiment == "scenarios"
-            and one.trial.model == model
+            group.trial.experiment == "scenarios"
+            and group.trial.model == model
             and factors.get("scenario") == case
             and factors.get("control") != "b"
-            and one.good
+            and group.good
         ):
-            return one
+            return group
     return None
 
 
@@ -385,11 +387,11 @@ def _ratio_sentence(groups: Sequence[Group]) -> list[str]:
     used = base.trial.factors.get("cpus_used")
     if ratio is None or used == 1:
         return []
-    said = (
+    sentence = (
         f"Four pthreads on one shared counter get through {_times(ratio)} on one CPU"
         f" as on {used} ({_range(ratio)}; the study saw 2.87 x against four)."
     )
-    return [said]
+    return [sentence]
 
 
 def _fastest_sentence(groups: Sequence[Group]) -> list[str]:
@@ -400,11 +402,11 @@ def _fastest_sentence(groups: Sequence[Group]) -> list[str]:
     ratio = ratio_interval(uthread, pthread)
     if ratio is None:
         return []
-    said = (
+    sentence = (
         "With a yield every 10 000 increments on one CPU (B2), uthreads get through"
         f" {_times(ratio)} as pthreads ({_range(ratio)})."
     )
-    return [said]
+    return [sentence]
 
 
 def _kthread_sentence(groups: Sequence[Group]) -> list[str]:
@@ -414,12 +416,12 @@ def _kthread_sentence(groups: Sequence[Group]) -> list[str]:
         kthread, pthread = _scenario(own, "kthread", "B2"), _scenario(own, "pthread", "B2")
         ratio = ratio_interval(kthread, pthread) if kthread and pthread else None
         if ratio is not None:
-            said = (
+            sentence = (
                 "Kernel threads that yield on one CPU (B2) get through"
                 f" {_times(ratio)} as pthreads on {place} ({_range(ratio)};"
                 " the study saw 1.40 x)."
             )
-            return [said]
+            return [sentence]
     return []
 
 
@@ -442,18 +444,18 @@ def _cost_sentence(groups: Sequence[Group]) -> list[str]:
 
     Not ucontext: it switches in user space and asks the kernel for signal masks only."""
     medians: dict[str, tuple[float, str]] = {}
-    for one in groups:
-        factors = one.trial.factors
-        if one.trial.experiment != "ping" or factors.get("place") != "same":
+    for group in groups:
+        factors = group.trial.factors
+        if group.trial.experiment != "ping" or factors.get("place") != "same":
             continue
-        if one.trial.model == "ucontext":
+        if group.trial.model == "ucontext":
             continue
-        values = one.values("each_ns")
+        values = group.values("each_ns")
         if values:
-            mechanism = f"{one.trial.model}s by {factors.get('by')}"
-            kind = "user" if one.trial.model in ("uthread", "coroutine") else "kernel"
-            found = (sorted(values)[len(values) // 2], mechanism)
-            medians[kind] = min(medians.get(kind, found), found)
+            mechanism = f"{group.trial.model}s by {factors.get('by')}"
+            kind = "user" if group.trial.model in ("uthread", "coroutine") else "kernel"
+            middle = (sorted(values)[len(values) // 2], mechanism)
+            medians[kind] = min(medians.get(kind, middle), middle)
     if set(medians) != {"user", "kernel"}:
         return []
     (kernel, by), (user, how) = medians["kernel"], medians["user"]
@@ -485,14 +487,14 @@ def _surprise_sentence(verdicts: Sequence[Verdict]) -> list[str]:
 
 def _contradiction_sentence(verdicts: Sequence[Verdict]) -> list[str]:
     """The first contradiction between studies that this machine decides."""
-    for one in judged(verdicts):
-        left, right = one.left[0], one.right[0]
+    for shown in judged(verdicts):
+        left, right = shown.left[0], shown.right[0]
         if {left.verdict, right.verdict} == {"holds", "differs"}:
             holds = left if left.verdict == "holds" else right
             other = right if holds is left else left
             return [
                 (
-                    f"{one.about} Here claim {holds.claim} holds (“{holds.text}”) and claim"
+                    f"{shown.about} Here claim {holds.claim} holds (“{holds.text}”) and claim"
                     f" {other.claim} does not (“{other.text}”)."
                 )
             ]

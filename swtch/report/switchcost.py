@@ -180,15 +180,15 @@ def figures(story: Story) -> list[Figure]:
     from altair.utils.schemapi import debug_mode
 
     for place in sorted(story.places, key=lambda place: not place.home):
-        if found := costs(story, place):
+        if all_costs := costs(story, place):
             with debug_mode(False):
-                pictures = [_figure(story, place, found, narrow) for narrow in (False, True)]
+                pictures = [_figure(story, place, all_costs, narrow) for narrow in (False, True)]
             return [picture for picture in pictures if picture is not None]
     return []
 
 
-def _figure(story: Story, place: Place, found: tuple[Cost, ...], narrow: bool) -> Figure | None:
-    drawn = [cost for cost in found if cost.interval.low > 0]
+def _figure(story: Story, place: Place, all_costs: tuple[Cost, ...], narrow: bool) -> Figure | None:
+    drawn = [cost for cost in all_costs if cost.interval.low > 0]
     if not drawn:
         return None
     rows: list[dict[str, Any]] = [
@@ -218,29 +218,29 @@ def _figure(story: Story, place: Place, found: tuple[Cost, ...], narrow: bool) -
         f"From {in_words(least.interval.estimate)} ({least.model}: {least.mechanism}) to"
         f" {in_words(most.interval.estimate)} ({most.model}: {most.mechanism});"
         f" {len(drawn)} mechanisms, the cheapest first.",
-        _caption(story, place, found, drawn),
+        _caption(story, place, all_costs, drawn),
     )
 
 
-def _caption(story: Story, place: Place, found: tuple[Cost, ...], drawn: list[Cost]) -> str:
+def _caption(story: Story, place: Place, all_costs: tuple[Cost, ...], drawn: list[Cost]) -> str:
     caption = (
         "One hand-over to another thread with the calls that ask for it; dot: median over"
         " invocations, bar: its 95 % interval."
     )
     if any(cost.interval.method == "too few" for cost in drawn):
         caption += f" {shapes.TOO_FEW}"
-    lost = [f"{cost.model}: {cost.mechanism}" for cost in found if cost not in drawn]
+    lost = [f"{cost.model}: {cost.mechanism}" for cost in all_costs if cost not in drawn]
     if lost:
         caption += f" Not drawn, because it reaches zero: {', '.join(lost)}."
-    elsewhere = _elsewhere(story, place, found)
+    elsewhere = _elsewhere(story, place, all_costs)
     if elsewhere:
         caption += f" Not drawn, because only another place measured it: {elsewhere}."
     return caption
 
 
-def _elsewhere(story: Story, place: Place, found: tuple[Cost, ...]) -> str:
+def _elsewhere(story: Story, place: Place, all_costs: tuple[Cost, ...]) -> str:
     """Models whose switch only another place measured, and where."""
-    here = {cost.model for cost in found}
+    here = {cost.model for cost in all_costs}
     places: dict[str, list[str]] = {}
     for source in SOURCES:
         for group in story.groups_of(source.experiment):

@@ -31,5 +31,5 @@ def gate_marks(finding: Finding) -> str:
 
 def count(finding: Finding, metric: str) -> str:
     """The median of a count; a dash where it is not known."""
-    made = finding.intervals.get(metric)
-    return number(made.estimate) if made else "–"
+    interval = finding.intervals.get(metric)
+    return number(interval.estimate) if interval else "–"

@@ -292,11 +292,11 @@ def side(verdicts: Sequence[Verdict]) -> str:
     )
 
 
-def _contradictions(found: Sequence[SideBySide], console: Console) -> None:
+def _contradictions(contradictions: Sequence[SideBySide], console: Console) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    if not found:
+    if not contradictions:
         return
     table = Table(
         title="Where the studies contradict each other",
@@ -307,7 +307,7 @@ def _contradictions(found: Sequence[SideBySide], console: Console) -> None:
     )
     for heading, ratio in (("the question", 3), ("one says", 4), ("another says", 4)):
         table.add_column(heading, ratio=ratio)
-    for one in found:
-        question = Text.assemble(one.about, "\n", (one.because, "dim"))
-        table.add_row(question, Text(side(one.left)), Text(side(one.right)))
+    for contradiction in contradictions:
+        question = Text.assemble(contradiction.about, "\n", (contradiction.because, "dim"))
+        table.add_row(question, Text(side(contradiction.left)), Text(side(contradiction.right)))
     console.print(table)
