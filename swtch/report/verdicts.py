@@ -25,7 +25,7 @@ from swtch.report.standing import (
     marked,
     turns_on_gates,
 )
-from swtch.report.story import Story, number, spread, tell, where
+from swtch.report.story import Story, number, spread, where
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -93,11 +93,6 @@ def write(run_dir: Path, story: Story) -> Path:
     file = run_dir / NAME
     write_atomically(file, text.getvalue().encode())
     return file
-
-
-def print_table(run_dir: Path, console: Console) -> None:
-    """Prints the table of the run in `run_dir`."""
-    print_story(tell(run_dir), console, verbose=True)
 
 
 def print_story(story: Story, console: Console, *, verbose: bool = False) -> None:
