@@ -29,7 +29,7 @@ TICK_NS: Final = 1_000_000
 HOLD_NS: Final = 3_000_000
 CPUS: Final = 2
 ROUNDS: Final = 40
-ROUNDS_QUICK: Final = 20
+ROUNDS_QUICK: Final = 10
 BYSTANDERS: Final = 4
 CONTENDERS: Final = 4
 TIMES: Final = 20_000
@@ -72,7 +72,7 @@ CASES: Final = (
 )
 
 # The study has no figures of its locks, so no number of rounds is too small for it.
-QUICK: Final = "half the rounds, and a quarter of the turns of contenders"
+QUICK: Final = "a quarter of the rounds, and a quarter of the turns of contenders"
 ONE_CPU_NOTE: Final = "on one CPU: no more are allowed here, so nobody waits on another"
 
 

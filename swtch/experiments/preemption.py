@@ -59,7 +59,7 @@ GUEST_CHAIN: Final = Way("ticks", "process", "default", "loop")
 # Work of one part, and how often there is a quiet and a disturbed one.
 PART_NS: Final = 20_000_000
 ROUNDS: Final = 20
-ROUNDS_QUICK: Final = 6
+ROUNDS_QUICK: Final = 4
 TICKS_OF_A_PART: Final = 10
 
 QUICK: Final = "ticks of 100 µs and 1 ms only, fewer rounds, and the other sources at 1 ms"

@@ -127,7 +127,8 @@ def trials(setting: Setting) -> tuple[Trial, ...]:
         for workers in size.workers:
             if workers > len(setting.cpus):
                 continue
-            for kind in ("pthread", "uthread", "alone"):
+            # Uthreads first: of the first there is a copy, and pthreads are dearer.
+            for kind in ("uthread", "pthread", "alone"):
                 model: Model = "uthread" if kind == "uthread" else "pthread"
                 if model not in setting.models or (kind == "pthread" and not size.pthreads):
                     continue
