@@ -48,7 +48,7 @@ def test_a_good_invocation_is_a_sample(probe_dir: Path) -> None:
     assert (sample.status, sample.error) == ("ok", "")
     assert sample.values["counter"] == sample.values["expected"] == 4_000_000
     assert sample.values["wall_ns"] == 40_012_345  # the invocation's seed reached the probe
-    assert sample.detail == {"policy": "batch"}
+    assert sample.detail == {"policy": "other"}
     assert [thread.nvcsw for thread in sample.threads] == [7, 7, 7, 7]
     assert sample.elapsed_ns > 0
     assert sample.interrupts is None or sample.interrupts >= 0
