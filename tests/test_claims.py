@@ -12,7 +12,7 @@ import synthetic
 from synthetic import Scene, scenario, scenario_sample, spread
 
 from swtch import claims
-from swtch.claims import study_000
+from swtch.claims import rules, study_000
 from swtch.records import Model, VerdictName
 
 Where = Mapping[str, Any]
@@ -191,8 +191,9 @@ VERDICTS: list[tuple[str, VerdictName, str, Make]] = [
     ("4", "holds", "", lambda w: pair(w, ("B2", "pthread", 250), ("A", "pthread", 87))),
     ("4", "differs", "", lambda w: pair(w, ("B2", "pthread", 87), ("A", "pthread", 250))),
     ("4", "differs", "kthread", lambda w: with_kthread(w, 250, 87, 87, 250)),
-    ("4", "cannot tell", "kthread", lambda w: with_kthread(w, 250, 87, 100, 100)),
-    ("4", "cannot tell", "", lambda w: pair(w, ("B2", "pthread", 100), ("A", "pthread", 100))),
+    ("4", "cannot tell", "kthread", lambda w: with_kthread(w, 250, 87, 105, 100)),
+    ("4", "cannot tell", "", lambda w: pair(w, ("B2", "pthread", 105), ("A", "pthread", 100))),
+    ("4", "differs", "equal", lambda w: pair(w, ("B2", "pthread", 100), ("A", "pthread", 100))),
     (
         "4",
         "cannot tell",
@@ -204,13 +205,14 @@ VERDICTS: list[tuple[str, VerdictName, str, Make]] = [
     ("4", "not measurable here", "failed", only_failed("scenarios", "pthread")),
     ("5", "holds", "", lambda w: kthreads(w, {"A": 1.25})),
     ("5", "differs", "", lambda w: kthreads(w, {"A": 0.8})),
-    ("5", "cannot tell", "", lambda w: kthreads(w, {"A": 1.0})),
+    ("5", "cannot tell", "", lambda w: kthreads(w, {"A": 1.05})),
+    ("5", "differs", "equal", lambda w: kthreads(w, {"A": 1.0})),
     ("5", "cannot tell", "too few", lambda w: kthreads(w, {"A": 1.25}, n=4)),
     ("5", "not measurable here", "", pthreads),
     ("5", "not measurable here", "other case", lambda w: kthreads(w, {"B2": 1.25})),
     ("6", "holds", "", lambda w: kthreads(w, {"B1": 1.8, "B2": 1.4, "C1": 1.3})),
     ("6", "differs", "", lambda w: kthreads(w, {"B1": 1.8, "B2": 0.9, "C1": 1.3})),
-    ("6", "cannot tell", "", lambda w: kthreads(w, {"B1": 1.8, "B2": 1.0, "C1": 1.3})),
+    ("6", "cannot tell", "", lambda w: kthreads(w, {"B1": 1.8, "B2": 1.05, "C1": 1.3})),
     (
         "6",
         "cannot tell",
@@ -305,8 +307,8 @@ def test_verdict(row: tuple[str, VerdictName, str, Make], where: Where) -> None:
         assert verdict.here is None
     here, threshold = verdict.here, verdict.threshold
     if here is not None and number in ("4", "5", "6") and expected != "cannot tell":
-        assert threshold == 1
-        assert here.low > 1 if expected == "holds" else here.high < 1
+        assert threshold == rules.MORE
+        assert here.low > threshold if expected == "holds" else here.high < threshold
 
 
 def test_every_claim_has_its_verdicts_here() -> None:
@@ -432,7 +434,7 @@ def test_each_place_has_its_own_verdict() -> None:
     slower = pair(PLACES["vm"], ("B2", "pthread", 50), ("A", "pthread", 100))
     faster = pair({}, ("B2", "pthread", 250), ("A", "pthread", 100))
     other = {"engine": "vm", "guest": "6.12-amd64"}
-    like = pair(other, ("B2", "pthread", 100), ("A", "pthread", 100))
+    like = pair(other, ("B2", "pthread", 105), ("A", "pthread", 100))
     verdicts = everywhere(faster, slower, like).verdicts("000.4")
     assert [(v.engine, v.guest, v.verdict) for v in verdicts] == [
         ("native", "", "holds"),

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import pytest
@@ -59,6 +60,19 @@ def test_within(low: float, high: float, n: int, verdict: str) -> None:
 def test_a_point_on_the_bound_is_not_above_it() -> None:
     assert EVIDENCE.above(between(1.0, 1.0), 1.0).verdict == "differs"
     assert EVIDENCE.within(between(1.0, 1.0), 1.0, 2.0).verdict == "holds"
+
+
+def test_more_and_less_are_by_a_twentieth_so_that_equal_is_neither() -> None:
+    def ratio(low: float, high: float) -> Effect:
+        values = tuple(math.log(low + (high - low) * i / 5) for i in range(6))
+        return Effect(values, "x", logarithmic=True)
+
+    assert EVIDENCE.more(ratio(1.06, 1.2)).verdict == "holds"
+    assert EVIDENCE.more(ratio(1.04, 1.2)).verdict == "cannot tell"
+    assert EVIDENCE.more(ratio(0.98, 1.02)).verdict == "differs"
+    assert EVIDENCE.less(ratio(0.8, 0.94)).verdict == "holds"
+    assert EVIDENCE.less(ratio(0.8, 0.96)).verdict == "cannot tell"
+    assert EVIDENCE.less(ratio(0.98, 1.02)).verdict == "differs"
 
 
 def test_several_looks_need_more_blocks() -> None:

@@ -91,6 +91,14 @@ class Evidence:
         """Holds when the whole interval is below the threshold."""
         return rules.ask(Question(effect, high=threshold), self.level, why)
 
+    def more(self, effect: Effect, why: str = "") -> Ruling:
+        """Holds when a ratio is above 1 by what counts as more; `rules.MORE` says why."""
+        return self.above(effect, rules.MORE, why)
+
+    def less(self, effect: Effect, why: str = "") -> Ruling:
+        """Holds when a ratio is as far below 1."""
+        return self.below(effect, 1 / rules.MORE, why)
+
     def within(self, effect: Effect, low: float, high: float, why: str = "") -> Ruling:
         """Holds when the whole interval lies in [low, high]; `high` may be infinite."""
         return rules.ask(Question(effect, low, high, closed=True), self.level, why)

@@ -31,6 +31,12 @@ from swtch.records import Interval, VerdictName
 ORDER: tuple[VerdictName, ...] = ("differs", "cannot tell", "holds")
 
 
+# "More" is by a twentieth at least, and so is "less". Against 1 itself no number of blocks
+# tells an effect that is none from one that is small, so the claim could never be denied;
+# all that the studies call more is more by far than this.
+MORE = 1.05
+
+
 @dataclass(frozen=True)
 class Question:
     """Whether an effect lies within the bounds, in its unit; an equal bound is inside

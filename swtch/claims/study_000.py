@@ -123,7 +123,7 @@ def _one_cpu_beats_four(evidence: Evidence) -> Ruling:
             continue
         here = effect(single, base)
         if here is not None:
-            rulings[model] = evidence.above(here, 1.0)
+            rulings[model] = evidence.more(here)
             contended[f"A of {model}s"] = base
     if alone and not rulings:
         return missing("A needs at least two CPUs, one is allowed", "allow more, or --engine vm")
@@ -151,9 +151,7 @@ def _kthread_wins(evidence: Evidence, cases: str) -> Ruling:
     counted = evidence.place.clock == "instructions"
     wanted = [case for case in cases.split() if not (counted and case[0] == "C")]
     ratios = {case: _kthread_over_pthread(evidence, case) for case in wanted}
-    rulings = {
-        case: evidence.above(ratio, 1.0) for case, ratio in ratios.items() if ratio is not None
-    }
+    rulings = {case: evidence.more(ratio) for case, ratio in ratios.items() if ratio is not None}
     if not rulings:
         return missing(NO_KTHREAD, HOW_KTHREAD)
     return evidence.all_of(rulings, "throughput of kthread over pthread")
@@ -239,7 +237,7 @@ def _one_cpu_yields_more(evidence: Evidence) -> Ruling:
     here = effect(crowded, apart, "nivcsw") if crowded and apart else None
     if crowded is None or apart is None or here is None:
         return missing("switches of pthreads in B1 and B2 are needed")
-    ruling = evidence.above(here, 1.0, "involuntary switches of pthreads, B2 over B1")
+    ruling = evidence.more(here, "involuntary switches of pthreads, B2 over B1")
     k_crowded, k_apart = (_scenario(evidence, "kthread", case) for case in ("B2", "B1"))
     beside = effect(k_crowded, k_apart, "nivcsw") if k_crowded and k_apart else None
     if beside is not None:

@@ -235,7 +235,7 @@ def _oftener_is_less(evidence: Evidence) -> Ruling:
         for oftener, seldom in itertools.pairwise(known):
             here = _ratio_effect(groups[seldom], groups[oftener], metric)
             if here is not None:
-                rulings[f"{what}, {seldom} over {oftener}"] = evidence.above(here, 1.0)
+                rulings[f"{what}, {seldom} over {oftener}"] = evidence.more(here)
     if not rulings:
         return missing(NO_KTHREAD if not groups else "two intervals are needed", HOW_KTHREAD)
     return evidence.all_of(rulings, "kernel threads that sleep at every yield")
@@ -259,7 +259,7 @@ def _more_cpus(evidence: Evidence) -> Ruling:
         here = _ratio_effect(group, base)
         if here is not None:
             case = f"kernel threads on {more} CPUs over {fewer}, to fall"
-            rulings[case] = evidence.below(here, 1.0)
+            rulings[case] = evidence.less(here)
     rulings |= _steady(evidence, "normal", PTHREAD, "pthreads")
     return _bound_ruling(evidence, rulings, "normal")
 
@@ -346,7 +346,7 @@ def _coroutines_fastest(evidence: Evidence) -> Ruling:
         for base in (PTHREAD, KTHREAD):
             here = _on_one_cpu(arms[COROUTINE_OWN], arms[base])
             if here is not None and not _asleep(evidence, arms[base]):
-                rulings[f"{mode}, over {base.model}"] = evidence.above(here, 1.0)
+                rulings[f"{mode}, over {base.model}"] = evidence.more(here)
                 pairs.append((arms[COROUTINE_OWN], arms[base]))
         here = _on_one_cpu(arms[COROUTINE], arms[PTHREAD])
         if here is not None:

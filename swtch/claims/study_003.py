@@ -107,7 +107,7 @@ def _lead_grows(evidence: Evidence) -> Ruling:
             [more[block] for block in blocks], [single[block] for block in blocks]
         )
         if here is not None:
-            rulings[f"{threads} threads"] = evidence.above(here, 1.0)
+            rulings[f"{threads} threads"] = evidence.more(here)
     if not rulings:
         return missing("pthreads and uthreads on one and on two CPUs are needed")
     return evidence.all_of(
@@ -129,7 +129,7 @@ def _less_to_manage(evidence: Evidence) -> Ruling:
         metric = _wall(kinds["pthread"]) if evidence.place.counting else "cpu_ms"
         here = effect(kinds["pthread"], kinds["uthread"], metric)
         if here is not None:
-            rulings[f"{_name(threads, workers)}, {additions} additions"] = evidence.above(here, 1.0)
+            rulings[f"{_name(threads, workers)}, {additions} additions"] = evidence.more(here)
     if not rulings:
         return missing("as many pthreads as uthreads are needed, with the same work")
     return evidence.all_of(rulings, "pthread's CPU time over uthread's")

@@ -79,7 +79,7 @@ def _slower_in_user_space(evidence: Evidence) -> Ruling:
             "; the study's library switches by swapcontext, which asks the kernel twice: that"
             f" alone makes a coroutine's switch {plain(ratio.estimate)} times as dear here"
         )
-    return evidence.above(here, 1.0, why)
+    return evidence.more(here, why)
 
 
 # ---- working-set ----
