@@ -5,7 +5,8 @@ Every trial is measured in a first few blocks, so that every table has figures a
 seen which trials the claims read (claims.uses). Only those go on until claims can be
 judged at all; and after that only the trials of claims that are undecided, from look to
 look, those first that a decision is expected to cost least. What no claim reads stays
-at its first blocks.
+at its first blocks, but that the trials of the report's first picture go on until they
+have intervals.
 
 The first engine of the run gets what the others leave: its later blocks are planned
 after them. Guests boot once, have a share of the budget that is kept for them, and one
@@ -42,6 +43,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from swtch.analysis import effects
 from swtch.errors import RequestError
 from swtch.records import Depth, Engine, Manifest, Phase, Sample, Spending, Trial
 
@@ -67,6 +69,7 @@ SHARE = 0.3
 REPORT_S = 12.0
 # A longer gap between two samples is an interruption and costs nothing.
 GAP_NS = 30_000_000_000
+NOT_HERE = "not measurable here"
 # Claims that a line of progress names.
 NAMES = 8
 LONGEST_S = 30 * 86_400.0
@@ -188,6 +191,9 @@ class Spender:
         self._spending = self.manifest.spending
         self._trials = {trial.id: trial for trial in self.manifest.trials}
         self._copies = _copies(self.manifest.trials)
+        self._lead = self._spending.phases[0].engine
+        pictured = {name for name in self.manifest.experiments if _in_picture(name)}
+        self._pictured = frozenset(t.id for t in self.manifest.trials if t.experiment in pictured)
         self._passes = plan.passes(self.manifest)
         self._by_block = {
             (phase.engine, block): phase
@@ -251,7 +257,8 @@ class Spender:
             use
             for use in uses(self.manifest, own, phase.engine)
             if use.verdict == "cannot tell"
-            or (phase.of != "undecided" and use.verdict != "not measurable here")
+            # A check that holds of every invocation so far asks for no more of them.
+            or (phase.of != "undecided" and use.kind == "finding" and use.verdict != NOT_HERE)
         )
 
     def _fit(self, phase: Phase, block: int) -> Round:
@@ -273,15 +280,24 @@ class Spender:
                 chosen.append(use)
             else:
                 waiting.append(use)
-        if phase.of == "all":
-            # What claims need may become dearer than it was.
-            left -= MARGIN * (phase.until_ns - self._clock.spent_ns - left)
-            for name in sorted(mine - trials, key=lambda name: (self._cost(name), name)):
-                price = (phase.end - block) * self._cost(name)
-                if price <= left:
-                    left -= price
-                    trials.add(name)
+        # What claims need may become dearer than it was.
+        left -= MARGIN * (phase.until_ns - self._clock.spent_ns - left)
+        rest, end = self._unread(phase, block)
+        for name in sorted((mine & rest) - trials, key=lambda name: (self._cost(name), name)):
+            price = (end - block) * self._cost(name)
+            if price <= left:
+                left -= price
+                trials.add(name)
         return Round(phase, frozenset(trials), tuple(chosen), tuple(waiting))
+
+    def _unread(self, phase: Phase, block: int) -> tuple[frozenset[str], int]:
+        """What goes on though no claim reads it, and to which block: everything in the first
+        blocks, and what the first picture shows until it has intervals."""
+        if phase.of == "all":
+            return frozenset(self._trials), phase.end
+        if phase.engine == self._lead and block < effects.LEAST:
+            return self._pictured, min(phase.end, effects.LEAST)
+        return frozenset(), phase.end
 
     def _price(self, use: Use, done: int) -> tuple[bool, float, str]:
         """Of a decision, as is expected; what the last look will not decide comes last."""
@@ -313,6 +329,12 @@ def uses(manifest: Manifest, samples: Sequence[Sample], engine: Engine) -> tuple
 
     trials = [trial for trial in manifest.trials if trial.engine == engine]
     return of_groups(findings.group_samples(trials, samples), manifest.experiments, level(manifest))
+
+
+def _in_picture(experiment: str) -> bool:
+    from swtch import experiments
+
+    return experiment in experiments.names() and experiments.get(experiment).pictured
 
 
 def _copies(trials: Iterable[Trial]) -> dict[str, tuple[str, ...]]:
@@ -347,7 +369,7 @@ def summary(manifest: Manifest, samples: Sequence[Sample]) -> tuple[str, ...]:
     lines = [f"Of {whole} for measuring, {duration(spent / 1e9)} were spent: {each}."]
     for engine in spending.looks:
         own = [sample for sample in samples if sample.engine == engine]
-        judged = [u for u in uses(manifest, own, engine) if u.verdict != "not measurable here"]
+        judged = [u for u in uses(manifest, own, engine) if u.verdict != NOT_HERE]
         undecided = [use for use in judged if use.verdict == "cannot tell"]
         if not judged:
             continue

@@ -89,6 +89,11 @@ def test_every_source_is_a_metric_of_its_experiment_and_a_time() -> None:
         assert metric.unit in switchcost.NS, source
 
 
+def test_what_the_picture_shows_is_measured_until_it_has_intervals() -> None:
+    shown = {source.experiment for source in switchcost.SOURCES}
+    assert {name for name in experiments.names() if experiments.get(name).pictured} == shown
+
+
 def test_costs_are_ns_from_the_cheapest_to_the_dearest(tmp_path: Path) -> None:
     found = switchcost.costs(story_of(handing_over(), tmp_path), Place("native"))
     estimates = [cost.interval.estimate for cost in found]

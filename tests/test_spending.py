@@ -128,6 +128,27 @@ def test_a_trial_that_no_claim_reads_stays_at_the_first_blocks() -> None:
     assert of_case(found, "C1") == {spending.FIRST}
 
 
+def test_what_the_first_picture_shows_goes_on_until_it_has_intervals(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(spending, "_in_picture", lambda name: name == "scenarios")
+    found = counts(measured(manifest()))
+    assert of_case(found, "C1") == {effects.LEAST}
+    assert of_case(found, "A") == {spending.LOOKS[0]}
+
+
+def test_a_check_that_holds_asks_for_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    def check(evidence: Evidence) -> Ruling:
+        groups = evidence.of("scenarios", scenario="A")
+        return Ruling("holds", f"{sum(len(group.good) for group in groups)} invocations")
+
+    made = (claim("exact", check, about="counts", kind="check"), *claims.every()[1:])
+    monkeypatch.setattr(claims, "every", lambda: made)
+    found = counts(measured(manifest()))
+    assert of_case(found, "A") == of_case(found, "C1") == {spending.FIRST}
+    assert of_case(found, "B2") == {spending.LOOKS[0]}
+
+
 def test_decided_claims_cost_no_more_than_the_first_look() -> None:
     found = counts(measured(manifest()))
     assert of_case(found, "A") == of_case(found, "B2") == {spending.LOOKS[0]}

@@ -26,7 +26,7 @@ from swtch.analysis import effects
 from swtch.analysis.effects import Effect
 from swtch.analysis.findings import Group, Place
 from swtch.claims.rules import Question, Ruling
-from swtch.records import Engine, Model, VerdictName
+from swtch.records import Engine, Kind, Model, VerdictName
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,7 @@ class Use:
     verdict: VerdictName
     trials: frozenset[str]
     blocks: float | None = None
+    kind: Kind = "finding"
 
 
 @dataclass(frozen=True)
@@ -96,8 +97,10 @@ def uses(
             # Without the marked samples a check reads no other trials.
             ruling = claims.ruling(claim, noting, replace(unmarked))
             blocks = blocks_needed(noting.asked, evidence.level)
-            use = Use(claim.id, evidence.place, ruling.verdict, frozenset(noting.notes), blocks)
-            claim_uses.append(use)
+            read = frozenset(noting.notes)
+            claim_uses.append(
+                Use(claim.id, evidence.place, ruling.verdict, read, blocks, claim.kind)
+            )
     return tuple(claim_uses)
 
 

@@ -193,7 +193,9 @@ class Experiment:
     says nothing where that is nothing. ``main`` is what its trials are compared by
     (``main_of``): one for all, or where they measure different things a function of the
     trial. It is fixed before anything is measured. ``program`` is a probe program of its
-    own, with arguments, in place of swtch-probe (swtch.own).
+    own, with arguments, in place of swtch-probe (swtch.own). Of ``pictured`` ones the
+    report's first picture shows the trials, so a budget measures them until they have
+    intervals, whether a claim reads them or not.
     """
 
     name: str
@@ -212,6 +214,7 @@ class Experiment:
     shortened: Callable[[Setting], str] = lambda _: ""
     main: Mains | Callable[[Trial], Mains] = field(default_factory=dict)
     program: tuple[str, ...] = ()
+    pictured: bool = False
 
     def main_of(self, trial: Trial, clock: Clock) -> Main | None:
         """What the trial is compared by; None where that clock has no answer."""

@@ -72,6 +72,7 @@ def trials(setting: Setting) -> tuple[Trial, ...]:
 
 
 EXPERIMENT = Experiment(
+    pictured=True,
     name=NAME,
     title="Rings of more processes than the processor has marks for",
     study=BEYOND,

@@ -133,6 +133,7 @@ def trials(setting: Setting) -> tuple[Trial, ...]:
 
 
 EXPERIMENT = Experiment(
+    pictured=True,
     name=NAME,
     title="What a switch costs beyond the calls that ask for it",
     study="004",

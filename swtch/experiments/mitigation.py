@@ -71,6 +71,7 @@ def trials(setting: Setting) -> tuple[Trial, ...]:
 
 
 EXPERIMENT = Experiment(
+    pictured=True,
     name=NAME,
     title="A branch barrier, asked for by one task",
     study=BEYOND,

@@ -67,6 +67,7 @@ def trials(setting: Setting) -> tuple[Trial, ...]:
 
 
 EXPERIMENT = Experiment(
+    pictured=True,
     name=NAME,
     title="The same hand-over in other runtimes",
     study=BEYOND,

@@ -197,6 +197,7 @@ def trials(setting: Setting) -> tuple[Trial, ...]:
 
 
 EXPERIMENT = Experiment(
+    pictured=True,
     name=NAME,
     title="A hand-over, by every model and mechanism",
     study=BEYOND,

@@ -67,6 +67,7 @@ def trials(setting: Setting) -> tuple[Trial, ...]:
 
 
 EXPERIMENT = Experiment(
+    pictured=True,
     name=NAME,
     title="A signal, part by part",
     study=BEYOND,
