@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import importlib
 import io
 import json
 import os
@@ -354,6 +355,9 @@ class FakeReport(types.ModuleType):
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         super().__init__("swtch.report")
+        # What a run says is worked out all the same, whichever test imports it first.
+        self.story = importlib.import_module("swtch.report.story")
+        self.verdicts = importlib.import_module("swtch.report.verdicts")
         self.calls: list[tuple[str, ...]] = []
         monkeypatch.setitem(sys.modules, "swtch.report", self)
         monkeypatch.setattr(swtch_package, "report", self, raising=False)
@@ -373,7 +377,7 @@ class FakeReport(types.ModuleType):
     def as_json(self, path: Path) -> dict[str, int]:
         return {"samples": len(store.load(path).samples)}
 
-    def print_run(self, path: Path, console: Any) -> None:
+    def print_run(self, path: Path, console: Any, verbose: bool = False) -> None:
         console.print(f"the table of {path.name}")
 
 

@@ -223,7 +223,7 @@ def test_a_wrong_trial(probe: Path, given: Record, where: str, what: str) -> Non
 @pytest.mark.parametrize("name", ["direct-cost", "working-set", "counters"])
 def test_the_definitions_ask_for_what_the_probe_knows(probe: Path, name: str) -> None:
     """One trial of each model, with little work."""
-    setting = Setting(cpus=tuple(CPUS), models=get(name).models, depth="quick")
+    setting = Setting(cpus=tuple(CPUS), models=get(name).models, depth="normal")
     seen = set()
     for one in get(name).trials(setting):
         if (one.model, one.factors["way"]) in seen:
