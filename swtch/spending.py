@@ -280,8 +280,9 @@ class Spender:
                 chosen.append(use)
             else:
                 waiting.append(use)
-        # What claims need may become dearer than it was.
-        left -= MARGIN * (phase.until_ns - self._clock.spent_ns - left)
+        if phase.of == "all":
+            # What claims need may become dearer than it was.
+            left -= MARGIN * (phase.until_ns - self._clock.spent_ns - left)
         rest, end = self._unread(phase, block)
         for name in sorted((mine & rest) - trials, key=lambda name: (self._cost(name), name)):
             price = (end - block) * self._cost(name)
