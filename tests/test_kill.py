@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import random
 import signal
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from swtch import plan, spending, store
+from swtch import claims, plan, spending, store
 
 KILLS = 20
 # With pauses of this length in all, kills fall into starting, probing and writing alike.
@@ -100,17 +101,23 @@ def test_a_half_written_line_is_measured_again(probe_dir: Path, tmp_path: Path) 
         assert [s.seq for s in run.samples] == [i.seq for i in run.manifest.plan]
 
 
-# `swtch replicate` of the one experiment that the fake probe does in a wink.
+# `swtch replicate` of the one experiment that the fake probe does in a wink. Its claims
+# are checks, for which nothing is measured again: here they are findings.
 REPLICATE = """
+import dataclasses
 import sys
-from swtch import cli, experiments
+from swtch import claims, cli, experiments
 chosen = (experiments.get("coroutine-gantt"),)
 experiments.every = lambda: chosen
+findings = tuple(dataclasses.replace(claim, kind="finding") for claim in claims.every())
+claims.every = lambda: findings
 sys.exit(cli.main(["replicate", *sys.argv[1:]]))
 """
 
 
-def test_a_budget_survives_kills(probe_dir: Path, tmp_path: Path) -> None:
+def test_a_budget_survives_kills(
+    probe_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nothing is lost or doubled, and what is left out is what one go would leave out."""
     rng = random.Random(20261122)
     folder = tmp_path / "run"
@@ -140,6 +147,8 @@ def test_a_budget_survives_kills(probe_dir: Path, tmp_path: Path) -> None:
     assert run.complete
     assert {s.status for s in run.samples} == {"ok"}
     assert [s.seq for s in run.samples] == sorted({s.seq for s in run.samples})
+    findings = tuple(dataclasses.replace(claim, kind="finding") for claim in claims.every())
+    monkeypatch.setattr(claims, "every", lambda: findings)
     whole = spending.Spender(run.manifest)
     needed = [whole.needed(one, run.samples) for one in plan.passes(run.manifest)]
     assert {s.seq for s in run.samples} == frozenset().union(*needed)
