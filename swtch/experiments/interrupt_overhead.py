@@ -24,6 +24,7 @@ from swtch.experiments.pair_overhead import (
     faithful,
     in_both_units,
     in_cycles,
+    less_work,
     measuring,
     note_of,
     numbers,
@@ -102,12 +103,9 @@ def shortened(setting: Setting) -> str:
         )
     if faithful(setting):
         return ""
-    less = "a thirtieth of the study's work (in cycles), "
-    less += "no caches to evict" if setting.guest else "caches evicted up to 16 MiB"
     if not setting.quick:
-        return f"9, 24 and 49 interrupts, {less}"
-    only = "; in the guest kernel threads only" if setting.guest else ""
-    return f"two of the study's four tasks, 9 and 49 interrupts, {less}{only}"
+        return f"9, 24 and 49 interrupts, {less_work(setting)}"
+    return f"two of the study's four tasks, 9 and 49 interrupts, {less_work(setting)}"
 
 
 def models(setting: Setting) -> tuple[Model, ...]:
