@@ -6,10 +6,11 @@
 # Given on the command line only: a stray ARGS in the environment is not meant.
 PREFIX = /usr/local
 ARGS =
+MINUTES = 10
 
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
-.PHONY: help run test test-kernel soak fresh bench lint fmt install uninstall lock clean distclean
+.PHONY: help run test test-kernel soak soak-io fresh bench lint fmt install uninstall lock clean distclean
 
 help: ## show this list
 	@echo "usage: make TARGET"
@@ -26,6 +27,9 @@ test-kernel: ## test the module in every guest, libuthread in arm64's (an hour)
 
 soak: ## storms of uthreads under fast ticks (10 minutes); ARGS="[SECONDS] [STORM...]"
 	@tools/soak.sh $(ARGS)
+
+soak-io: ## the example server under wrk, resets and hogs, MINUTES=10
+	@MINUTES="$(MINUTES)" tools/soak_io.sh
 
 fresh: ## both commands on a bootstrapped Debian 12, as root; ARGS="[--keep] [run] [test]"
 	@tools/fresh.sh $(ARGS)

@@ -10,7 +10,9 @@ shift 5
 
 # The names between "global:" and "local:", one a line; they may have a *.
 sed -n '/^global:/,/^local:/s/^\t\([^;]*\);$/\1/p' "$map" >"$out.names"
-"$@" -r -nostdlib -o "$out.o" -Wl,--whole-archive "$in"
+# Without groups: that of the personality's address, local here, would be dropped for
+# the program's own by its name, and what refers to it would refer to nothing.
+"$@" -r -nostdlib -Wl,--force-group-allocation -o "$out.o" -Wl,--whole-archive "$in"
 "$objcopy" --localize-hidden --wildcard --keep-global-symbols="$out.names" "$out.o"
 rm -f "$out"
 "$ar" rcsD "$out" "$out.o"

@@ -31,7 +31,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from bench_cases import BOOST, CASES, GROUPS, PTHREAD, TARGETS, UTHREAD, Case
+from bench_cases import BOOST, CASES, GO, GROUPS, PTHREAD, TARGETS, UTHREAD, Case
 from bench_stats import Estimate, Row, Verdict, estimate, judge, paired
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -43,6 +43,7 @@ PARK_TIMEOUT_S = 180.0
 PACKAGES = {
     UTHREAD: "run make bench",
     PTHREAD: "run make bench",
+    GO: "it needs Go",
     BOOST: "it needs Boost.Fiber: libboost-fiber1.81-dev, libboost-context1.81-dev",
 }
 

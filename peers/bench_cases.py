@@ -41,6 +41,7 @@ class Target:
 
 
 UTHREAD, PTHREAD, BOOST = "uthread-bench", "pthread-bench", "boost-bench"
+GO = "go-bench"
 
 
 def _cases() -> tuple[Case, ...]:
@@ -116,12 +117,55 @@ def _cases() -> tuple[Case, ...]:
                 versus="mutex-pthread",
             ),
             Case(
+                f"contend-{mode}",
+                f"uthread mutex, 8 uthreads, {mode} TLS, all CPUs",
+                UTHREAD,
+                ("contend", mode),
+                "sync",
+                one_cpu=False,
+                versus="contend-pthread",
+            ),
+            Case(
                 f"sem-{mode}",
                 f"uthread semaphores, round trip, {mode} TLS",
                 UTHREAD,
                 ("sem", mode),
                 "sync",
                 versus="sem-pthread",
+            ),
+            Case(
+                f"chan-{mode}",
+                f"uthread channels, round trip, {mode} TLS",
+                UTHREAD,
+                ("chan", mode, "1"),
+                "channel",
+                versus="chan-go",
+            ),
+            Case(
+                f"chan-{mode}-2w",
+                f"uthread channels, round trip, {mode} TLS, 2 workers",
+                UTHREAD,
+                ("chan", mode, "2"),
+                "channel",
+                one_cpu=False,
+                versus="chan-go-2w",
+            ),
+            Case(
+                f"chan-{mode}-apart",
+                f"uthread channels, round trip, {mode} TLS, each bound to its worker",
+                UTHREAD,
+                ("chan-apart", mode),
+                "channel",
+                one_cpu=False,
+                versus="chan-go-apart",
+            ),
+            Case(
+                f"select-{mode}",
+                f"uthread_select of two channels, round trip, {mode} TLS",
+                UTHREAD,
+                ("select", mode, "1"),
+                "channel",
+                versus="select-go",
             ),
         ]
     rows += [
@@ -154,15 +198,52 @@ def _cases() -> tuple[Case, ...]:
         ),
         Case("mutex-boost", "Boost.Fiber mutex, lock + unlock", BOOST, ("mutex",), "sync"),
         Case("mutex-pthread", "pthread mutex, lock + unlock", PTHREAD, ("mutex",), "sync"),
+        Case(
+            "contend-pthread",
+            "pthread mutex, 8 pthreads, all CPUs",
+            PTHREAD,
+            ("contend",),
+            "sync",
+            one_cpu=False,
+        ),
+        Case(
+            "contend-go",
+            "Go sync.Mutex, 8 goroutines, all CPUs",
+            GO,
+            ("contend",),
+            "sync",
+            one_cpu=False,
+            versus="contend-pthread",
+        ),
         Case("sem-boost", "Boost.Fiber condition variables, round trip", BOOST, ("sem",), "sync"),
         Case("sem-pthread", "POSIX semaphores, round trip, one CPU", PTHREAD, ("sem",), "sync"),
     ]
-    order = ("switch", "yield", "create", "sync")
+    rows += [
+        Case("chan-go", "Go channels, round trip", GO, ("chan", "1"), "channel"),
+        Case(
+            "chan-go-2w",
+            "Go channels, round trip, 2 processors",
+            GO,
+            ("chan", "2"),
+            "channel",
+            one_cpu=False,
+        ),
+        Case(
+            "chan-go-apart",
+            "Go channels, round trip, each locked to its thread",
+            GO,
+            ("chan-apart",),
+            "channel",
+            one_cpu=False,
+        ),
+        Case("select-go", "Go select of two channels, round trip", GO, ("select", "1"), "channel"),
+    ]
+    order = ("switch", "yield", "create", "sync", "channel")
     return tuple(sorted(rows, key=lambda case: order.index(case.group)))
 
 
 CASES = _cases()
-GROUPS = ("switch", "yield", "create", "sync", "park", "help")
+GROUPS = ("switch", "yield", "create", "sync", "channel", "park", "help")
 
 
 def _targets() -> tuple[Target, ...]:
@@ -201,9 +282,38 @@ def _targets() -> tuple[Target, ...]:
         for suffix, count in (("", "1 worker"), ("-2w", "2 workers"))
     ]
     result += [
+        Target(
+            f"mutex, {mode} TLS, nobody else: <= pthread's",
+            (Check(f"mutex-{mode}", 1.0, versus="mutex-pthread"),),
+        )
+        for mode in ("own", "shared")
+    ]
+    result += [
+        Target(
+            f"mutex, {mode} TLS, 8 threads: {words} takes >= 1 x as long",
+            (Check(f"contend-{peer}", 1.0, versus=f"contend-{mode}", at_least=True),),
+        )
+        for mode in ("own", "shared")
+        for peer, words in (("pthread", "pthread's"), ("go", "Go's"))
+    ]
+    result += [
         Target(f"parked, {mode} TLS: <= {kb} KB each", (Check(f"park-{mode}", kb * KB),))
         for mode, kb in (("own", 9.0), ("shared", 4.5))
     ]
+    for mode in ("own", "shared"):
+        result += [
+            Target(
+                f"channel round trip, {mode} TLS: <= 80 ns, or <= 2 x two yields",
+                (
+                    Check(f"chan-{mode}", 80.0),
+                    Check(f"chan-{mode}", 4.0, versus=f"yield-{mode}"),
+                ),
+            ),
+            Target(
+                f"channel round trip, {mode} TLS, 2 workers: no slower than Go's",
+                (Check(f"chan-{mode}-2w", 1.0, versus="chan-go-2w"),),
+            ),
+        ]
     result.append(Target("swtch --help: <= 0.25 s", (Check("help", 0.25),)))
     return tuple(result)
 

@@ -7,6 +7,7 @@
  *	swapcontext  per switch
  *	create     pthread_create + pthread_join
  *	mutex      lock + unlock that nobody else wants
+ *	contend    eight threads on one mutex (bench_contend.h)
  *	sem        round trip between two pthreads
  */
 #include <pthread.h>
@@ -14,7 +15,7 @@
 #include <sys/resource.h>
 #include <ucontext.h>
 
-#include "bench.h"
+#include "bench_contend.h"
 
 static void start(pthread_t *t, void *(*fn)(void *), void *arg)
 {
@@ -189,6 +190,29 @@ static void bench_served(const char *name, bench_fn *fn, uint64_t n)
 	bench_result(name, (double)r.ns / (double)r.n, r.n, "%s", "");
 }
 
+static void contend_lock(void)
+{
+	pthread_mutex_lock(&mutex);
+}
+
+static void contend_unlock(void)
+{
+	pthread_mutex_unlock(&mutex);
+}
+
+static void bench_contend(void)
+{
+	struct contend *all = contend_begin();
+	pthread_t t[CONTENDERS];
+	int i;
+
+	for (i = 0; i < CONTENDERS; i++)
+		start(&t[i], contender, &all->of[i]);
+	for (i = 0; i < CONTENDERS; i++)
+		pthread_join(t[i], NULL);
+	contend_end(all);
+}
+
 int main(int argc, char **argv)
 {
 	struct bench_run r;
@@ -204,6 +228,8 @@ int main(int argc, char **argv)
 			     "");
 	} else if (!strcmp(argv[0], "mutex")) {
 		bench_served("mutex", mutex_batch, 10000);
+	} else if (!strcmp(argv[0], "contend")) {
+		bench_contend();
 	} else if (!strcmp(argv[0], "sem")) {
 		bench_served("sem", sem_batch, 1000);
 	} else {

@@ -8,12 +8,21 @@
  *	yield MODE THREADS [off]   per counted switch, one worker
  *	create MODE WORKERS   create + join of a pooled thread that does nothing
  *	mutex MODE            lock + unlock that nobody else wants
+ *	contend MODE          eight uthreads on one mutex, a worker for each CPU
+ *	                      (bench_contend.h)
  *	sem MODE              round trip between two uthreads
+ *	chan MODE WORKERS     the same by channels without room
+ *	chan-apart MODE       the same between uthreads bound to two workers
+ *	select MODE WORKERS   the same, each of both waiting at two channels
  *	park MODE THREADS     memory and time of parked threads (uthread_park.c)
+ *	sleep MODE THREADS    lateness of as many sleepers (uthread_sleep.c)
  *
  * MODE is own or shared: the TLS mode. Ticks are on, as they are by default;
  * `off` turns them off.
  */
+#include <unistd.h>
+
+#include "bench_contend.h"
 #include "uthread_bench.h"
 
 enum uthread_tls bench_mode(const char *word)
@@ -260,13 +269,135 @@ static void *sem_driver(void *arg)
 	return NULL;
 }
 
+/* ---- channels ---- */
+
+static struct {
+	uthread_chan_t there, back, quiet;
+	int apart, selects;
+} by;
+
+static void *chan_server(void *arg)
+{
+	uint64_t v = 1;
+
+	while (v) {
+		uthread_chan_recv(by.there, &v);
+		uthread_chan_send(by.back, &v);
+	}
+	return arg;
+}
+
+static void chan_batch(void *arg, uint64_t n)
+{
+	uint64_t v = 1;
+
+	(void)arg;
+	for (; n; n--) {
+		uthread_chan_send(by.there, &v);
+		uthread_chan_recv(by.back, &v);
+	}
+}
+
+static void select_recv(uthread_chan_t from, uint64_t *v)
+{
+	struct uthread_case cases[] = { UTHREAD_RECV_FROM(from, v),
+					UTHREAD_RECV_FROM(by.quiet, v) };
+
+	uthread_select(cases, 2, NULL, NULL);
+}
+
+static void *select_server(void *arg)
+{
+	uint64_t v = 1;
+
+	while (v) {
+		select_recv(by.there, &v);
+		uthread_chan_send(by.back, &v);
+	}
+	return arg;
+}
+
+static void select_batch(void *arg, uint64_t n)
+{
+	uint64_t v = 1;
+
+	(void)arg;
+	for (; n; n--) {
+		uthread_chan_send(by.there, &v);
+		select_recv(by.back, &v);
+	}
+}
+
+static void *chan_driver(void *arg)
+{
+	uthread_attr_t attr;
+	enum uthread_tls mode;
+	uint64_t v = 0;
+	uthread_t t;
+
+	check(uthread_gettls(uthread_self(), &mode), "uthread_gettls");
+	check(uthread_chan_create(&by.there, 8, 0), "uthread_chan_create");
+	check(uthread_chan_create(&by.back, 8, 0), "uthread_chan_create");
+	check(uthread_chan_create(&by.quiet, 8, 0), "uthread_chan_create");
+	attr_of(&attr, mode);
+	if (by.apart)
+		check(uthread_attr_setworker(&attr, 1 - uthread_worker()),
+		      "uthread_attr_setworker");
+	check(uthread_create(&t, &attr,
+			     by.selects ? select_server : chan_server, NULL),
+	      "uthread_create");
+	*(struct bench_run *)arg =
+		bench_grow(by.selects ? select_batch : chan_batch, NULL, 5000);
+	uthread_chan_send(by.there, &v);
+	uthread_chan_recv(by.back, &v);
+	check(uthread_join(t, NULL), "uthread_join");
+	check(uthread_chan_destroy(by.there), "uthread_chan_destroy");
+	check(uthread_chan_destroy(by.back), "uthread_chan_destroy");
+	check(uthread_chan_destroy(by.quiet), "uthread_chan_destroy");
+	return NULL;
+}
+
 static void bench_simple(const char *name, enum uthread_tls mode,
 			 void *(*driver)(void *))
 {
 	struct bench_run r;
+	uthread_attr_t attr;
+	uthread_t t;
 
-	bench_inside(mode, driver, &r);
+	attr_of(&attr, mode);
+	if (by.apart)
+		check(uthread_attr_setworker(&attr, 0),
+		      "uthread_attr_setworker");
+	check(uthread_create(&t, &attr, driver, &r), "uthread_create");
+	check(uthread_join(t, NULL), "uthread_join");
 	bench_result(name, (double)r.ns / (double)r.n, r.n, "%s", "");
+}
+
+static void contend_lock(void)
+{
+	uthread_mutex_lock(&mutex);
+}
+
+static void contend_unlock(void)
+{
+	uthread_mutex_unlock(&mutex);
+}
+
+static void *contend_driver(void *arg)
+{
+	struct contend *all = contend_begin();
+	uthread_t t[CONTENDERS];
+	uthread_attr_t attr;
+	int i;
+
+	attr_of(&attr, *(enum uthread_tls *)arg);
+	for (i = 0; i < CONTENDERS; i++)
+		check(uthread_create(&t[i], &attr, contender, &all->of[i]),
+		      "uthread_create");
+	for (i = 0; i < CONTENDERS; i++)
+		uthread_join(t[i], NULL);
+	contend_end(all);
+	return NULL;
 }
 
 int main(int argc, char **argv)
@@ -290,8 +421,16 @@ int main(int argc, char **argv)
 		bench_bare(mode);
 		return 0;
 	}
-	if (!strcmp(what, "create") && number > 1)
+	by.apart = !strcmp(what, "chan-apart");
+	by.selects = !strcmp(what, "select");
+	if (by.apart)
+		number = 2;
+	if ((!strcmp(what, "create") || !strcmp(what, "chan") || by.apart ||
+	     by.selects) &&
+	    number > 1)
 		workers = (int)number;
+	if ((!strcmp(what, "sleep") || !strcmp(what, "contend")) && cpu < 0)
+		workers = (int)sysconf(_SC_NPROCESSORS_ONLN);
 	if (argc > 3) {
 		if (strcmp(argv[3], "off"))
 			bench_die("'%s' is not off", argv[3]);
@@ -304,10 +443,16 @@ int main(int argc, char **argv)
 		bench_create(mode);
 	else if (!strcmp(what, "mutex"))
 		bench_simple("mutex", mode, mutex_driver);
+	else if (!strcmp(what, "contend"))
+		bench_inside(mode, contend_driver, &mode);
 	else if (!strcmp(what, "sem"))
 		bench_simple("sem", mode, sem_driver);
+	else if (!strcmp(what, "chan") || by.apart || by.selects)
+		bench_simple(what, mode, chan_driver);
 	else if (!strcmp(what, "park"))
 		bench_park(mode, number ? number : 1000000, cpu);
+	else if (!strcmp(what, "sleep"))
+		bench_sleep(mode, number ? number : 1000000);
 	else
 		bench_die("'%s' is no subcommand; see uthread_bench.c", what);
 	return 0;

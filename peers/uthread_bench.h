@@ -21,4 +21,7 @@ void bench_tlsbase(void);
 /* uthread_park.c */
 void bench_park(enum uthread_tls mode, uint64_t n, int cpu);
 
+/* uthread_sleep.c */
+void bench_sleep(enum uthread_tls mode, uint64_t n);
+
 #endif

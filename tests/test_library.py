@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from built import INCLUDE, LIBRARY, declared
 
-HEADERS = sorted(path.name for path in INCLUDE.glob("*.h"))
+HEADERS = sorted(str(path.relative_to(INCLUDE)) for path in INCLUDE.rglob("*.h"))
 C = ("c99", "c11", "c17", "gnu11", "c2x")
 CXX = ("c++11", "c++14", "c++17", "c++20", "c++23")
 
@@ -45,9 +45,11 @@ def test_header_stands_alone(header: str, standard: str) -> None:
 
 
 def test_static_initialisers_are_constant_in_both_languages() -> None:
-    found = re.findall(
-        r"#define (UTHREAD_\w+_INITIALIZER)(\()?", (INCLUDE / "uthread.h").read_text()
-    )
+    found = [
+        match
+        for header in INCLUDE.rglob("*.h")
+        for match in re.findall(r"#define (UTHREAD_\w+_INITIALIZER)(\()?", header.read_text())
+    ]
     assert len(found) >= 4
     source = "#include <uthread.h>\n"
     for name, arguments in found:
@@ -105,4 +107,45 @@ int main(void)
     program = tmp_path / "names"
     static = [str(libuthread_build / "libuthread.a"), "-pthread", "-ldl"]
     run([*compiler("c"), "-I", str(INCLUDE), "-o", str(program), str(source), *static])
+    run([str(program)])
+
+
+CLEANUP = r"""
+#include <fcntl.h>
+#include <uthread.h>
+static int cleaned, file;
+static void clean(void *arg) { *(int *)arg = 1; }
+static void *reads(void *arg)
+{
+	char buf[1];
+
+	uthread_cleanup_push(clean, &cleaned);
+	while (uthread_read(file, buf, 1) >= 0)
+		;
+	uthread_cleanup_pop(0);
+	return arg;
+}
+int main(void)
+{
+	uthread_t t;
+	void *value;
+
+	file = open("/proc/self/exe", O_RDONLY);
+	if (uthread_create(&t, NULL, reads, NULL) || uthread_cancel(t) || uthread_join(t, &value))
+		return 1;
+	return value != UTHREAD_CANCELED || !cleaned;
+}
+"""
+
+
+@pytest.mark.parametrize("language", ["c", "c++"])
+def test_static_library_unwinds_beside_handlers_of_the_program(
+    libuthread_build: Path, tmp_path: Path, language: str
+) -> None:
+    """Both have a personality routine, and each must find it."""
+    program = tmp_path / "program"
+    archive = libuthread_build / "libuthread.a"
+    command = [*compiler(language), "-fexceptions", "-I", str(INCLUDE), "-x", language, "-"]
+    links = ["-x", "none", str(archive), "-pthread", "-ldl", "-o", str(program)]
+    run([*command, *links], source=CLEANUP)
     run([str(program)])

@@ -42,7 +42,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from swtch import __version__, environment, experiments, plan, store
+from swtch import __version__, environment, experiments, plan, spending, store
 from swtch.analysis import effects, findings, stats
 from swtch.engines.native import NativeEngine
 from swtch.errors import LabError
@@ -337,7 +337,7 @@ def pairs(noise: Noise, n: int, level: float = effects.LEVEL) -> dict[str, tuple
     return counts
 
 
-LOOKS = (8, 12, 18, 27, 40)
+BEFORE = (8, 12, 18, 27, 40)
 
 
 def looks(noise: Noise, at: Sequence[int], level: float, draws: int, seed: int) -> float:
@@ -393,9 +393,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             each = ", ".join(f"{name} {count[0]}" for name, count in counts.items())
             print(f"{n} blocks: {called} of {of} ({called / of:.1%}): {each}", flush=True)
     else:
-        for at, level in (((40,), 0.95), (LOOKS, 0.95), (LOOKS, 0.99)):
-            share = looks(noise, at, level, asked.draws, asked.seed)
-            print(f"{len(at)} looks at n = {at}, each at {level}: {share:.1%} miss", flush=True)
+        for at in (spending.LOOKS[-1:], spending.LOOKS, BEFORE):
+            for level in dict.fromkeys((effects.LEVEL, 1 - spending.ERROR / len(at))):
+                share = looks(noise, at, level, asked.draws, asked.seed)
+                print(
+                    f"{len(at)} looks at n = {at}, each at {level:.3f}: {share:.1%} miss",
+                    flush=True,
+                )
     return 0
 
 

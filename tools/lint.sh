@@ -32,7 +32,7 @@ ours() {
 			-prune -o -type f \( "$@" \) -print0 | LC_ALL=C sort -z
 }
 
-C_FOLDERS=(libuthread probes workloads peers kthread_perf)
+C_FOLDERS=(libuthread examples probes workloads peers kthread_perf)
 mapfile -d '' -t c_files < <(ours "${C_FOLDERS[@]}" -- -name '*.[ch]' \
 	-o -name '*.cc' -o -name '*.cpp' -o -name '*.hpp')
 mapfile -d '' -t shell_files < <(ours tools .ci -- -name '*.sh' -o -path '.ci/*')

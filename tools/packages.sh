@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # packages.sh NEED...: make sure the machine has what a target needs from the
-# system. NEED is build, guests, test, bench, peers, man or fresh.
+# system. NEED is build, guests, test, soak, bench, peers, man or fresh.
 #
 # What counts is that the thing is there (a compiler that finds its headers),
 # not that a package is: a machine set up in another way passes. Only when
@@ -64,8 +64,13 @@ missing() {
 		fi
 		[ -x /usr/bin/chromium ] || echo chromium
 		compiles "${CC:-gcc}" c zlib.h || echo zlib1g-dev
+		compiles "${CC:-gcc}" c sqlite3.h || echo libsqlite3-dev
+		has curl || echo curl
 		has scdoc || echo scdoc
 		has cpio || echo cpio
+		;;
+	soak)
+		has wrk || echo wrk
 		;;
 	peers)
 		has go || echo golang-go

@@ -54,8 +54,10 @@ TREES = (
             ("preempt",),
             ("signals",),
             ("sync",),
+            ("io",),
             ("process",),
             ("thread",),
+            ("chan",),
             ("coroutine",),
         ),
         declared={
@@ -64,6 +66,8 @@ TREES = (
             ("process/main_thread.c", "pthread_getattr_np"): "libc's: main is no uthread yet",
             ("base/panic.c", "write"): "libc's, before which preempt/calls_socket.c stands",
             ("stack/stack.c", "write"): "libc's, before which preempt/calls_socket.c stands",
+            ("stack/stack.c", "close"): "libc's, before which io/close.c stands",
+            ("preempt/monitor.c", "close"): "libc's, before which io/close.c stands",
         },
     ),
     Tree(
@@ -72,7 +76,7 @@ TREES = (
             ("base",),
             ("measure",),
             ("models", "plugin"),
-            ("running", "switching", "waiting"),
+            ("io", "running", "switching", "waiting"),
             ("main",),
         ),
         apart=("guest", "tests"),

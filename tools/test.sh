@@ -35,13 +35,18 @@ part_sanitize() {
 		-Db_lundef=false -Dassertions=true
 }
 
-# Its own program, and the storms that shared TLS allows; the other tests may
-# look inside, without the locks.
+# Its own program, tests of what many do at once, and the storms that shared TLS
+# allows. Of the others some need ticks, or threads in the child of a fork, which it
+# has not, and some look inside without the locks.
 part_thread() {
+	local rooms=(cancel chan chan-home hpp io io-backend io-faults io-sockets
+		io-uring io-sockets-uring kill robust select select-fd waitgroup)
+
 	tools/compile.sh build-tsan -Db_sanitize=thread -Db_lundef=false \
 		-Dprobes=false || return
 	PATH="$VENV/bin:$PATH" meson test -C build-tsan --setup=thread \
-		--print-errorlogs uthread-tsan soak-sync soak-malloc soak-qsort
+		--print-errorlogs uthread-tsan "${rooms[@]/#/uthread-}" \
+		soak-sync soak-chan soak-malloc soak-qsort
 }
 
 # The lab measures on the machine itself, so its probes are not cross-built.

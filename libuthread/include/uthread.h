@@ -14,7 +14,8 @@
  * holds in a way that cannot be reported) ends the process with one line.
  *
  * Times are CLOCK_MONOTONIC: deadlines are absolute `struct timespec`,
- * durations are nanoseconds.
+ * durations are nanoseconds. uthread/sync.h, which comes with this header, has
+ * calls for CLOCK_REALTIME, and the rest of the locks.
  *
  * Each uthread has its own libc TLS block by default (errno, malloc caches,
  * C++ exception state, thread_local). UTHREAD_TLS_SHARED is the light mode:
@@ -32,10 +33,11 @@
  *   UTHREAD_PREEMPT=call|frame   how a uthread is stopped
  *   UTHREAD_SIGNAL=N         the tick's signal, default SIGURG
  *   UTHREAD_SPARES=N         workers more for those that sleep in the kernel,
- *                            0..256, default 16
+ *                            0..4096, default 512
  *   UTHREAD_MAIN=0|1         0: main stays a plain pthread, 1: a uthread even
  *                            without ticks
  *   UTHREAD_PIN=1            worker i runs only on the i-th allowed CPU
+ *   UTHREAD_IO=epoll|uring   who tells of descriptors, default epoll
  *   UTHREAD_GUARD=auto|madvise|mprotect   how stacks are guarded
  * A value that makes no sense is reported in one line and the default used.
  */
@@ -53,6 +55,10 @@ struct timespec; /* <time.h> leaves it out in strict C99 */
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* In uthread/sync.h. */
+struct uthread_condattr;
+struct uthread_barrierattr;
 
 /* ---- threads ---------------------------------------------------------- */
 
@@ -232,6 +238,13 @@ enum uthread_main {
 #define UTHREAD_TICK_MAX 1000000000u
 #define UTHREAD_TICK_OFF UINT64_MAX /* as tick_ns: cooperative */
 
+/* Who tells of descriptors. */
+enum uthread_io {
+	UTHREAD_IO_EPOLL = 1,
+	UTHREAD_IO_URING = 2, /* where the kernel allows it; else the other, and
+			       * one line says so */
+};
+
 struct uthread_config {
 	size_t size; /* sizeof(struct uthread_config), for growth */
 	int workers; /* 0: default */
@@ -247,6 +260,7 @@ struct uthread_config {
 	int spares; /* 0: default; -1: none */
 	const struct uthread_policy *policy; /* NULL: default. Not copied */
 	enum uthread_main main;
+	enum uthread_io io; /* 0: default */
 };
 
 /* Optional. Start the workers with this configuration (NULL: environment
@@ -323,11 +337,47 @@ struct uthread_stats {
 	uint64_t tick_ns; /* 0: no preemption */
 	uint32_t tick_source; /* enum uthread_tick */
 	uint32_t preempt; /* enum uthread_preempt */
+	uint32_t blocked_id; /* the last one's uthread, 0: none */
+	uint32_t spares_limit; /* spares there may be at a time */
+	uint32_t spares_most; /* spares at work at a time, so far */
+	uint64_t blocked_refused; /* times no spare was left for a worker */
+	uint32_t io; /* enum uthread_io, 0: nobody has waited for a descriptor */
+	uint32_t reserved2;
+	/* Of calls of uthread/io.h by uthreads: those that did not wait, and those
+	 * that do or did, for a descriptor, the kernel or a helper. */
+	uint64_t io_at_once;
+	uint64_t io_waits;
+	uint64_t io_retries; /* times one was told of something, and it was gone */
+	uint64_t io_expired; /* calls that their deadline ended, */
+	uint64_t io_cancelled; /* that their uthread's cancellation did, */
+	uint64_t io_closed; /* that waited for a descriptor somebody closed */
+	uint64_t io_polls; /* times a worker asked epoll or the ring for events, */
+	uint64_t io_events; /* and got so many, without wake-ups of its own */
+	uint64_t io_enters; /* calls of io_uring_enter() by workers, */
+	uint64_t io_requests; /* and requests that these gave to the kernel */
+	uint64_t io_jobs; /* calls that uthreads gave to helper threads */
+	uint32_t helpers; /* that there are */
+	uint32_t helpers_most; /* that there were at a time */
+};
+
+/* A system call in which workers slept while others waited for them. */
+struct uthread_blocked {
+	int64_t call; /* its number, -1: unknown */
+	uint64_t count; /* times a spare stood in */
+	uint64_t ns; /* for so long, together */
+	uint64_t refused; /* times no spare was left */
+	char name[32]; /* "futex()", "system call 999" */
 };
 
 /* size: sizeof(struct uthread_stats) of the caller. Approximate while
  * threads run. */
 int uthread_stats(struct uthread_stats *stats, size_t size);
+/*
+ * Up to n of them, each `size` bytes (sizeof(struct uthread_blocked) of the
+ * caller), the most frequent first; at most 32. Returns how many there are.
+ * list may be NULL if n is 0.
+ */
+int uthread_blocked_calls(struct uthread_blocked *list, size_t size, int n);
 /*
  * For debugging: a line for each worker and each uthread on that descriptor:
  * what it does, what it waits for, where. From anywhere, a signal handler too;
@@ -361,7 +411,7 @@ typedef struct uthread_mutexattr {
 
 typedef struct uthread_mutex {
 	uint32_t _state; /* 0 free, 1 held, 2 held and somebody may wait;
-			  * 3 see _owner: it inherits */
+			  * others: see _owner */
 	uint32_t _kind;
 	uint32_t _lock;
 	uint32_t _depth;
@@ -424,7 +474,7 @@ int uthread_spin_unlock(uthread_spin_t *lock);
 
 typedef struct uthread_cond {
 	uint32_t _lock;
-	uint32_t _reserved0;
+	uint32_t _realtime; /* the clock of timedwait */
 	void *_head;
 	void *_tail;
 	void *_reserved;
@@ -432,7 +482,9 @@ typedef struct uthread_cond {
 
 #define UTHREAD_COND_INITIALIZER { 0, 0, 0, 0, 0 }
 
-int uthread_cond_init(uthread_cond_t *cond, const void *attr);
+/* attr may be NULL; uthread/sync.h has more. */
+int uthread_cond_init(uthread_cond_t *cond,
+		      const struct uthread_condattr *attr);
 /* EBUSY while somebody waits. Right after a broadcast nobody does. */
 int uthread_cond_destroy(uthread_cond_t *cond);
 /* The caller holds the mutex; it holds it again on return. EPERM as
@@ -457,8 +509,9 @@ typedef struct uthread_barrier {
 	void *_reserved;
 } uthread_barrier_t;
 
-/* EINVAL: count is 0. */
-int uthread_barrier_init(uthread_barrier_t *barrier, const void *attr,
+/* attr may be NULL. EINVAL: count is 0. */
+int uthread_barrier_init(uthread_barrier_t *barrier,
+			 const struct uthread_barrierattr *attr,
 			 unsigned count);
 /* EBUSY while somebody waits. */
 int uthread_barrier_destroy(uthread_barrier_t *barrier);
@@ -524,4 +577,11 @@ void *uthread_getspecific(uthread_key_t key);
 #ifdef __cplusplus
 }
 #endif
+
+#include "uthread/cancel.h"
+#include "uthread/control.h"
+#include "uthread/sync.h"
+#include "uthread/io.h"
+#include "uthread/channel.h"
+
 #endif /* UTHREAD_H */

@@ -10,19 +10,26 @@
  * `prog` runs all, `prog NAME...` those whose name contains NAME. Exit 0 all
  * passed, 1 some failed, 77 all skipped. TEST_DIES passes when the child is
  * ended by that signal (0: by a non-zero exit status) and its standard error
- * contains the text. SKIP("why") ends a test as skipped.
+ * contains the text. SKIP("why") ends a test as skipped. With UTHREAD_IO=uring
+ * in the environment all are, where the kernel has none that will do. With
+ * TEST_REFUSE_MEMBARRIER there each runs on a kernel without membarrier(2).
  */
 #ifndef UTHREAD_TEST_HARNESS_H
 #define UTHREAD_TEST_HARNESS_H
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <poll.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -56,7 +63,8 @@ struct test {
 	struct test *next;
 };
 
-static struct test *harness_first, **harness_last = &harness_first;
+static struct test *harness_first;
+__attribute__((unused)) static struct test **harness_last = &harness_first;
 
 #define HARNESS_ADD(n, sig, txt)                                            \
 	static void test_##n(void);                                         \
@@ -104,6 +112,24 @@ static inline double harness_now(void)
 	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
+/* The kernel refuses this call from now on (EPERM), all threads of the process and
+ * its children. False: there is no seccomp; qemu-user has none. */
+static inline int refuse_call(long number)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+			 offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)number, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog filter = { sizeof(code) / sizeof(code[0]), code };
+
+	return !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) &&
+	       !syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
+			SECCOMP_FILTER_FLAG_TSYNC, &filter);
+}
+
 /* Run one test; returns 0 passed, 1 failed, HARNESS_SKIP skipped. */
 static inline int harness_run(struct test *t)
 {
@@ -119,9 +145,14 @@ static inline int harness_run(struct test *t)
 	pid = fork();
 	if (pid == 0) {
 		setpgid(0, 0);
+		/* Whoever ends the program, by Ctrl-C or a time limit, ends this. */
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		dup2(p[1], 2);
 		close(p[0]);
 		close(p[1]);
+		if (getenv("TEST_REFUSE_MEMBARRIER") &&
+		    !refuse_call(SYS_membarrier))
+			SKIP("no seccomp");
 		t->fn();
 		fflush(NULL);
 		_exit(0);
@@ -184,10 +215,33 @@ static inline int harness_run(struct test *t)
 	return verdict;
 }
 
+#define HARNESS_RING_NEEDS (1u << 11) /* IORING_FEAT_CQE_SKIP, of 5.17 */
+
+/* It was asked for what this machine does not have. */
+static inline int harness_lacks(void)
+{
+	const char *io = getenv("UTHREAD_IO");
+	unsigned params[30] = { 0 }; /* struct io_uring_params */
+	long fd;
+
+	if (!io || strcmp(io, "uring"))
+		return 0;
+	fd = syscall(425 /* io_uring_setup */, 1, params);
+	if (fd >= 0)
+		close((int)fd);
+	if (fd >= 0 && params[5] & HARNESS_RING_NEEDS)
+		return 0;
+	printf("all skipped: no io_uring: %s\n",
+	       fd < 0 ? strerror(errno) : "this kernel's is too old");
+	return 1;
+}
+
 #define TEST_MAIN()                                                       \
 	int main(int argc, char **argv)                                   \
 	{                                                                 \
 		int ran = 0, failed = 0, skipped = 0, i;                  \
+		if (harness_lacks())                                      \
+			return HARNESS_SKIP;                              \
 		for (struct test *t = harness_first; t; t = t->next) {    \
 			int want = argc < 2, v;                           \
 			for (i = 1; i < argc; i++)                        \

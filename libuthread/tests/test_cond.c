@@ -1,22 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * test_cond.c - condition variables: who is woken and who is not, what
- * happens to the mutex, deadlines, and that no signal is ever lost.
+ * happens to the mutex, and deadlines.
  */
-#include "util.h"
+#include "mutex_util.h"
 
-static uthread_mutex_t m = UTHREAD_MUTEX_INITIALIZER;
 static uthread_cond_t c = UTHREAD_COND_INITIALIZER;
-
-static void lock(void)
-{
-	CHECK_EQ(uthread_mutex_lock(&m), 0);
-}
-
-static void unlock(void)
-{
-	CHECK_EQ(uthread_mutex_unlock(&m), 0);
-}
 
 static void make_mutex(int kind)
 {
@@ -33,7 +22,7 @@ static int waiting, woken, order[64];
 static void *wait_once(void *arg)
 {
 	lock();
-	waiting++;
+	add(&waiting, 1);
 	CHECK_EQ(uthread_cond_wait(&c, &m), 0);
 	order[woken++] = (int)(intptr_t)arg;
 	unlock();
@@ -164,7 +153,7 @@ static void *wait_errorcheck(void *arg)
 	CHECK_EQ(uthread_cond_wait(&c, &m), EPERM);
 	CHECK_EQ(uthread_cond_timedwait(&c, &m, &d), EPERM);
 	lock();
-	waiting++;
+	add(&waiting, 1);
 	CHECK_EQ(uthread_cond_wait(&c, &m), 0);
 	/* We hold it again. */
 	CHECK_EQ(uthread_mutex_lock(&m), EDEADLK);
@@ -240,7 +229,7 @@ static void *wait_recursive(void *arg)
 {
 	for (int i = 0; i < 5; i++)
 		lock();
-	waiting++;
+	add(&waiting, 1);
 	CHECK_EQ(uthread_cond_wait(&c, &m), 0);
 	for (int i = 0; i < 5; i++)
 		unlock();
@@ -260,14 +249,168 @@ TEST(recursive_mutex_is_released_and_taken_back_whole)
 	joined(w);
 }
 
+/* ---- broadcast: all to the mutex's queue ---- */
+
+static int again[8], turns;
+
+static void *waits_and_yields(void *arg)
+{
+	lock();
+	add(&waiting, 1);
+	CHECK_EQ(uthread_cond_wait(&c, &m), 0);
+	again[(intptr_t)arg] = ++turns;
+	/* Those who are woken at once would find it held, and wait again. */
+	for (int i = 0; i < 20; i++)
+		uthread_yield();
+	woken++;
+	unlock();
+	return arg;
+}
+
+static void *broadcasts(void *arg)
+{
+	uthread_t t[8];
+	uint64_t then;
+
+	waiting = woken = turns = 0;
+	for (intptr_t i = 0; i < 8; i++)
+		t[i] = spawn(waits_and_yields, (void *)i);
+	while (waiting < 8)
+		uthread_yield();
+	lock();
+	if (!arg)
+		unlock();
+	then = parks();
+	CHECK_EQ(uthread_cond_broadcast(&c), 0);
+	CHECK_EQ(uthread_cond_destroy(&c), 0);
+	if (arg)
+		unlock();
+	while (load(&woken) < 8)
+		uthread_yield();
+	CHECK_EQ(parks(), then);
+	for (int i = 0; i < 8; i++) {
+		CHECK_EQ(again[i], i + 1);
+		joined(t[i]);
+	}
+	return arg;
+}
+
+TEST(a_broadcast_is_no_stampede)
+{
+	start_workers(1);
+	for (int kind = 0; kind < 3; kind++) {
+		make_mutex(kind);
+		in_uthread(broadcasts, NULL);
+		in_uthread(broadcasts, &m);
+	}
+}
+
+static int seconds, late, timed_out;
+static uint64_t first_end;
+
+static void *has_little_time(void *arg)
+{
+	struct timespec t;
+	int err;
+
+	lock();
+	if (add(&waiting, 1) == 1)
+		first_end = test_now() + (uint64_t)seconds * 1000 * MS;
+	clock_gettime(CLOCK_REALTIME, &t);
+	t.tv_sec += seconds;
+	/* Its time is up while it waits for the mutex. */
+	err = uthread_cond_clockwait(&c, &m, CLOCK_REALTIME, &t);
+	if (err)
+		CHECK_EQ(err, ETIMEDOUT);
+	else
+		CHECK_EQ(load(&late), 1);
+	timed_out += err != 0;
+	CHECK_EQ(uthread_mutex_trylock(&m), EBUSY);
+	unlock();
+	return arg;
+}
+
+/* 0: this machine took so long that some may have been late before. */
+static int all_are_woken(void)
+{
+	uthread_t t[3];
+	int in_time;
+	pthread_t p;
+
+	waiting = late = timed_out = 0;
+	for (int i = 0; i < 3; i++)
+		t[i] = spawn(has_little_time, NULL);
+	CHECK(!pthread_create(&p, NULL, has_little_time, NULL));
+	while (load(&waiting) < 4)
+		usleep(1000);
+	lock();
+	CHECK_EQ(uthread_cond_broadcast(&c), 0);
+	in_time = test_now() < first_end;
+	CHECK_EQ(uthread_cancel(t[0]), 0); /* and it is too late for that */
+	sleep((unsigned)seconds + 1);
+	store(&late, 1);
+	unlock();
+	for (int i = 0; i < 3; i++)
+		joined(t[i]);
+	CHECK(!pthread_join(p, NULL));
+	if (in_time)
+		CHECK_EQ(timed_out, 0);
+	return in_time;
+}
+
+TEST(who_was_woken_is_not_late_for_the_mutex)
+{
+	start_workers(2);
+	for (seconds = 1; !all_are_woken(); seconds *= 2)
+		CHECK(seconds < 16);
+}
+
 /* ---- errors ---- */
 
-TEST(init_with_an_attribute_is_EINVAL)
+TEST(attributes)
 {
-	int attr = 0;
+	uthread_condattr_t a;
+	clockid_t clock;
+	int shared;
 
-	CHECK_EQ(uthread_cond_init(&c, &attr), EINVAL);
-	CHECK_EQ(uthread_cond_init(&c, NULL), 0);
+	CHECK_EQ(uthread_condattr_init(&a), 0);
+	CHECK_EQ(uthread_condattr_getclock(&a, &clock), 0);
+	CHECK_EQ(clock, CLOCK_MONOTONIC);
+	CHECK_EQ(uthread_condattr_setclock(&a, CLOCK_BOOTTIME), EINVAL);
+	CHECK_EQ(uthread_condattr_setclock(&a, CLOCK_REALTIME), 0);
+	CHECK_EQ(uthread_condattr_getclock(&a, &clock), 0);
+	CHECK_EQ(clock, CLOCK_REALTIME);
+	CHECK_EQ(uthread_condattr_setpshared(&a, UTHREAD_PROCESS_SHARED),
+		 ENOTSUP);
+	CHECK_EQ(uthread_condattr_setpshared(&a, 2), EINVAL);
+	CHECK_EQ(uthread_condattr_setpshared(&a, UTHREAD_PROCESS_PRIVATE), 0);
+	CHECK_EQ(uthread_condattr_getpshared(&a, &shared), 0);
+	CHECK_EQ(shared, UTHREAD_PROCESS_PRIVATE);
+	CHECK_EQ(uthread_cond_init(&c, &a), 0);
+	CHECK_EQ(uthread_condattr_destroy(&a), 0);
+}
+
+/* Now is long past on the clock that it is not. */
+static void *by_its_clock(void *arg)
+{
+	uthread_condattr_t a;
+	struct timespec t;
+
+	CHECK_EQ(uthread_condattr_init(&a), 0);
+	CHECK_EQ(uthread_condattr_setclock(&a, CLOCK_REALTIME), 0);
+	CHECK_EQ(uthread_cond_init(&c, &a), 0);
+	clock_gettime(CLOCK_REALTIME, &t);
+	lock();
+	CHECK_EQ(uthread_cond_timedwait(&c, &m, &t), ETIMEDOUT);
+	unlock();
+	return arg;
+}
+
+TEST(a_condition_has_a_clock)
+{
+	start_workers(1);
+	in_uthread(by_its_clock, NULL);
+	in_pthread(by_its_clock, NULL);
 }
 
 TEST(destroy_while_somebody_waits_is_EBUSY)
@@ -337,7 +480,7 @@ static void *first_waiter(void *arg)
 	struct timespec d;
 
 	lock();
-	waiting++;
+	add(&waiting, 1);
 	d = test_in((uint64_t)(uintptr_t)arg);
 	first_result = uthread_cond_timedwait(&c, &m, &d);
 	unlock();
@@ -377,121 +520,6 @@ TEST(signal_and_deadline_race_for_a_waiter)
 {
 	start_workers(2);
 	in_uthread(race_deadline, NULL);
-}
-
-/* ---- nothing is lost ---- */
-
-#define ROOM 7
-
-static struct {
-	uthread_cond_t not_empty, not_full;
-	int ring[ROOM];
-	unsigned in, out;
-	int role; /* atomic: who comes takes the next */
-	uint64_t sum_in, sum_out; /* atomic */
-	int n;
-} q = { UTHREAD_COND_INITIALIZER,
-	UTHREAD_COND_INITIALIZER,
-	{ 0 },
-	0,
-	0,
-	0,
-	0,
-	0,
-	0 };
-
-static void wait_some(uthread_cond_t *cond, uint64_t *seed)
-{
-	struct timespec d = test_in(test_random(seed) % MS);
-	int err = test_random(seed) % 4 ? uthread_cond_wait(cond, &m) :
-					  uthread_cond_timedwait(cond, &m, &d);
-
-	CHECK(!err || err == ETIMEDOUT);
-}
-
-static void produce(uint64_t seed)
-{
-	for (int i = 1; i <= q.n; i++) {
-		lock();
-		while (q.in - q.out == ROOM)
-			wait_some(&q.not_full, &seed);
-		q.ring[q.in++ % ROOM] = i;
-		CHECK_EQ(uthread_cond_signal(&q.not_empty), 0);
-		unlock();
-		add(&q.sum_in, i);
-	}
-}
-
-static void consume(uint64_t seed)
-{
-	for (int i = 1; i <= q.n; i++) {
-		int got;
-
-		lock();
-		while (q.in == q.out)
-			wait_some(&q.not_empty, &seed);
-		got = q.ring[q.out++ % ROOM];
-		unlock();
-		CHECK_EQ(uthread_cond_signal(&q.not_full), 0);
-		add(&q.sum_out, got);
-	}
-}
-
-static void *produce_or_consume(void *arg)
-{
-	int role = add(&q.role, 1);
-
-	if (role % 2)
-		produce((uint64_t)role * 7919);
-	else
-		consume((uint64_t)role * 7919);
-	return arg;
-}
-
-TEST(producers_and_consumers_lose_nothing)
-{
-	start_workers(4);
-	q.n = SCALE(5000);
-	crowd(12, 4, produce_or_consume, NULL);
-	CHECK_EQ(q.in, q.out);
-	CHECK_EQ(q.sum_in, 8ull * (unsigned)q.n * ((unsigned)q.n + 1) / 2);
-	CHECK_EQ(q.sum_out, q.sum_in);
-}
-
-/* Everybody waits for the round to change; the last to come changes it. */
-static struct {
-	int here, round;
-} tide;
-
-static void *rounds(void *arg)
-{
-	int n = *(int *)arg;
-
-	for (int i = 0; i < SCALE(1000); i++) {
-		int round;
-
-		lock();
-		round = tide.round;
-		CHECK_EQ(round, i);
-		if (++tide.here == n) {
-			tide.here = 0;
-			tide.round++;
-			CHECK_EQ(uthread_cond_broadcast(&c), 0);
-		} else {
-			while (tide.round == round)
-				CHECK_EQ(uthread_cond_wait(&c, &m), 0);
-		}
-		unlock();
-	}
-	return arg;
-}
-
-TEST(broadcasts_reach_everybody_every_time)
-{
-	int n = 16;
-
-	start_workers(4);
-	crowd(12, 4, rounds, &n);
 }
 
 TEST_MAIN()

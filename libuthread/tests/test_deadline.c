@@ -149,7 +149,7 @@ TEST(deadlines_while_others_wait_for_locks)
 		joined(t[i]);
 }
 
-/* What a worker is about to run itself is nobody's reason to wake up. */
+/* A worker sees to its own queue by itself, once it knows whom it runs. */
 TEST(ones_own_loot_is_not_to_steal)
 {
 	static struct worker w; /* aligned */
@@ -163,7 +163,9 @@ TEST(ones_own_loot_is_not_to_steal)
 	CHECK(anything_to_steal(NULL));
 	CHECK(!anything_to_steal(&w));
 	w.count = 2;
-	CHECK(anything_to_steal(&w));
+	CHECK(!anything_to_steal(&w));
+	w.count = w.bound_count = 1;
+	CHECK(!anything_to_steal(NULL));
 	rt.workers = kept;
 	rt.existing = existing;
 }

@@ -8,6 +8,10 @@
  */
 #include "util.h"
 
+#if !TEST_ASAN && !TEST_TSAN
+#include "preempt/calls.h"
+#endif
+
 #include <aio.h>
 #include <dlfcn.h>
 #include <poll.h>
@@ -41,7 +45,9 @@ static void *busy(void *arg)
 /* The call, in its own words: 0 when it ended as it should. */
 static int (*call)(void);
 
-static void *calls(void *arg)
+static int callers_left; /* of several callers, those that are not through */
+
+static void *calls(void *several)
 {
 	long before = load(&turns);
 	uint64_t begin;
@@ -55,8 +61,15 @@ static void *calls(void *arg)
 		CHECK(errno != EINTR);
 		CHECK(test_now() - begin >= (WAIT_MS - EARLY_MS) * MS);
 	}
+	if (several && add(&callers_left, -1))
+		return NULL;
+	/* With shared TLS each one's call gives way to the others that a tick has
+	 * stopped, who are bound to the worker. To the last one nobody is: a spare
+	 * stands in. */
+	while (several && !stats().blocked)
+		CHECK_EQ(call(), 0);
 	store(&stop, 1);
-	return arg;
+	return NULL;
 }
 
 /* `callers` of them at once. Without a spare each tick ends the call. */
@@ -77,8 +90,9 @@ static void through(int (*fn)(void), enum uthread_tick source,
 	c.main = UTHREAD_MAIN_PTHREAD; /* it would wait for worker 0, too */
 	CHECK_EQ(uthread_init(&c), 0);
 	call = fn;
+	store(&callers_left, callers);
 	for (i = 0; i < callers; i++)
-		t[i] = spawn(calls, NULL);
+		t[i] = spawn(calls, callers > 1 ? &callers_left : NULL);
 	/* With shared TLS, once stopped, it would be bound to that worker. */
 	t[i] = spawn_tls(*uthread_tls_reason() ? UTHREAD_TLS_DEFAULT :
 						 UTHREAD_TLS_OWN,
@@ -517,100 +531,47 @@ TEST(several_wait_for_a_spare_shared_tls)
 	through(by_poll, UTHREAD_TICK_WORKER, UTHREAD_TLS_SHARED, 3, 0);
 }
 
-/* ---- what is interrupted all the same ---- */
+/* ---- before it sleeps ---- */
 
-static int handled;
+#if !TEST_ASAN && !TEST_TSAN
+static __typeof__(poll) *libc_poll;
+static int looks;
 
-static void on_usr1(int sig)
+/* The kernel ends a poll() that only looks, too, when a tick is there; the handler
+ * then says so. */
+static int ticked_poll(struct pollfd *fds, nfds_t n, int ms)
 {
-	(void)sig;
-	add(&handled, 1);
+	if (ms || add(&looks, 1) > 1)
+		return libc_poll(fds, n, ms);
+	uthread_self()->call->ticked = true;
+	errno = EINTR;
+	return -1;
 }
 
-static sigset_t without_usr1;
-
-/* The call: it ends when there was a signal, but not whenever there was. */
-static void *waits_for_a_signal(void *arg)
+static void *looks_before_it_sleeps(void *arg)
 {
-	struct sigaction sa = { .sa_handler = on_usr1 };
+	uthread_t t;
 
-	CHECK(!sigaction(SIGUSR1, &sa, NULL));
-	CHECK(!pthread_sigmask(SIG_SETMASK, NULL, &without_usr1));
-	sigdelset(&without_usr1, SIGUSR1);
-	store((int *)arg, uthread_worker_tid(uthread_worker()));
-	while (!load(&handled)) {
-		CHECK_EQ(call(), -1);
-		CHECK_EQ(errno, EINTR);
+	while (!load(&looks)) {
+		t = spawn(nothing, NULL); /* waits for this worker */
+		errno = 0;
+		CHECK_EQ(poll(NULL, 0, 1), 0);
+		CHECK_EQ(errno, 0);
+		joined(t);
 	}
-	store(&stop, 1);
 	return arg;
 }
 
-static void interrupted(int (*fn)(void))
+TEST(a_tick_while_it_looks_is_not_noticed)
 {
-	static int tid;
-	uthread_t t[2];
-
-	if (TEST_EMULATED)
-		SKIP("signals to threads of a guest");
-	call = fn;
 	start_workers(1);
-	t[0] = spawn(waits_for_a_signal, &tid);
-	t[1] = spawn(TEST_ASAN ? waits_for_a_signal : busy, &tid);
-	while (!load(&tid))
-		usleep(1000);
-	while (!load(&stop)) {
-		syscall(SYS_tgkill, getpid(), tid, SIGUSR1);
-		usleep(10000);
-	}
-	joined(t[0]);
-	joined(t[1]);
+	if (!stats().tick_ns)
+		SKIP("no ticks");
+	libc_poll = calls_libc.poll;
+	calls_libc.poll = ticked_poll;
+	in_uthread(looks_before_it_sleeps, NULL);
+	CHECK(load(&looks) > 1);
 }
-
-/* A call with a signal mask waits for signals as much as for descriptors. */
-static int for_ever_by_ppoll(void)
-{
-	return ppoll(NULL, 0, NULL, &without_usr1);
-}
-
-TEST(ppoll_with_a_mask_ends_with_EINTR)
-{
-	interrupted(for_ever_by_ppoll);
-}
-
-/* By the program's own handler, however many ticks there were before. */
-static int for_ever_by_poll(void)
-{
-	sigset_t old;
-	int got;
-
-	CHECK(!pthread_sigmask(SIG_SETMASK, &without_usr1, &old));
-	got = poll(NULL, 0, -1);
-	CHECK(!pthread_sigmask(SIG_SETMASK, &old, NULL));
-	return got;
-}
-
-TEST(poll_ends_with_EINTR_after_a_handler)
-{
-	interrupted(for_ever_by_poll);
-}
-
-static int for_long_by_nanosleep(void)
-{
-	struct timespec t = { 60, 0 }, rest = { 0, 0 };
-	sigset_t old;
-	int got;
-
-	CHECK(!pthread_sigmask(SIG_SETMASK, &without_usr1, &old));
-	got = nanosleep(&t, &rest);
-	CHECK(!pthread_sigmask(SIG_SETMASK, &old, NULL));
-	CHECK(rest.tv_sec > 0 && rest.tv_sec <= 60);
-	return got;
-}
-
-TEST(nanosleep_says_what_is_left_after_a_handler)
-{
-	interrupted(for_long_by_nanosleep);
-}
+#endif
 
 TEST_MAIN()

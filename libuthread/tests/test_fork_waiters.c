@@ -23,6 +23,7 @@ static struct {
 	uthread_sem_t sem;
 	uthread_barrier_t barrier;
 	uthread_once_t once;
+	uthread_rwlock_t rwlock;
 	int waiting, ghosts, once_runs, release;
 } o;
 
@@ -82,6 +83,24 @@ static void *waits_once(void *arg)
 	return arg;
 }
 
+static void *waits_read(void *arg)
+{
+	comes();
+	CHECK_EQ(uthread_rwlock_rdlock(&o.rwlock), 0);
+	add(&o.ghosts, 1);
+	CHECK_EQ(uthread_rwlock_unlock(&o.rwlock), 0);
+	return arg;
+}
+
+static void *waits_write(void *arg)
+{
+	comes();
+	CHECK_EQ(uthread_rwlock_wrlock(&o.rwlock), 0);
+	add(&o.ghosts, 1);
+	CHECK_EQ(uthread_rwlock_unlock(&o.rwlock), 0);
+	return arg;
+}
+
 static void *waits_join(void *arg)
 {
 	comes();
@@ -90,7 +109,7 @@ static void *waits_join(void *arg)
 	return arg;
 }
 
-/* The child, which holds `mutex` and `inheriting`. */
+/* The child, which holds `mutex`, `inheriting` and `rwlock`. */
 static void use_all(void)
 {
 	int value;
@@ -105,6 +124,15 @@ static void use_all(void)
 	}
 	CHECK_EQ(uthread_mutex_unlock(&o.mutex), 0);
 	CHECK_EQ(uthread_mutex_destroy(&o.mutex), 0);
+	CHECK_EQ(uthread_rwlock_unlock(&o.rwlock), 0);
+	let_run();
+	CHECK_EQ(uthread_rwlock_tryrdlock(&o.rwlock), 0);
+	CHECK_EQ(uthread_rwlock_trywrlock(&o.rwlock), EBUSY);
+	CHECK_EQ(uthread_rwlock_unlock(&o.rwlock), 0);
+	CHECK_EQ(uthread_rwlock_trywrlock(&o.rwlock), 0);
+	CHECK_EQ(uthread_rwlock_unlock(&o.rwlock), 0);
+	let_run();
+	CHECK_EQ(uthread_rwlock_destroy(&o.rwlock), 0);
 	CHECK_EQ(uthread_cond_signal(&o.cond), 0);
 	let_run();
 	CHECK_EQ(uthread_cond_broadcast(&o.cond), 0);
@@ -130,13 +158,15 @@ static void *forks_among_waiters(void *arg)
 
 	CHECK_EQ(uthread_mutex_lock(&o.mutex), 0);
 	CHECK_EQ(uthread_mutex_lock(&o.inheriting), 0);
+	CHECK_EQ(uthread_rwlock_wrlock(&o.rwlock), 0);
 	comes();
 	while (!load(&o.release)) {
-		if (load(&o.waiting) < *(int *)arg) {
+		/* In the child it is the second who runs once_fn(). */
+		if (load(&o.waiting) < *(int *)arg || !load(&o.once_runs)) {
 			uthread_sleep(MS);
 			continue;
 		}
-		uthread_sleep(20 * MS); /* the last is on its way */
+		uthread_sleep(20 * MS); /* time for the last, most likely */
 		pid = fork();
 		if (!pid) {
 			use_all();
@@ -148,6 +178,7 @@ static void *forks_among_waiters(void *arg)
 	CHECK_EQ(o.ghosts, 0);
 	CHECK_EQ(uthread_mutex_unlock(&o.mutex), 0);
 	CHECK_EQ(uthread_mutex_unlock(&o.inheriting), 0);
+	CHECK_EQ(uthread_rwlock_unlock(&o.rwlock), 0);
 	return arg;
 }
 
@@ -161,6 +192,7 @@ static void set_up(void)
 	CHECK_EQ(uthread_mutex_init(&o.outer, NULL), 0);
 	CHECK_EQ(uthread_mutex_init(&o.inheriting, &a), 0);
 	CHECK_EQ(uthread_cond_init(&o.cond, NULL), 0);
+	CHECK_EQ(uthread_rwlock_init(&o.rwlock, NULL), 0);
 	CHECK_EQ(uthread_sem_init(&o.sem, 0), 0);
 	CHECK_EQ(uthread_barrier_init(&o.barrier, NULL, 20), 0);
 }
@@ -177,15 +209,15 @@ static void release_all(int waiters)
 /* Two of a kind: the queue has a head and a tail. */
 TEST(waiters_of_the_parent_are_gone)
 {
-	int want = 15;
-	uthread_t t[14], f;
+	int want = 17;
+	uthread_t t[16], f;
 
 	start(2);
 	set_up();
 	f = spawn(forks_among_waiters, &want);
 	while (!load(&o.waiting))
 		usleep(1000);
-	for (int i = 0; i < 14; i += 7) {
+	for (int i = 0; i < 16; i += 8) {
 		t[i] = spawn(waits_mutex, &o.mutex);
 		t[i + 1] = spawn(waits_mutex, &o.inheriting);
 		t[i + 2] = spawn(waits_cond, NULL);
@@ -193,12 +225,13 @@ TEST(waiters_of_the_parent_are_gone)
 		t[i + 4] = spawn(waits_barrier, NULL);
 		t[i + 5] = spawn(waits_once, NULL);
 		t[i + 6] = i ? spawn(nothing, NULL) : spawn(waits_join, &f);
+		t[i + 7] = spawn(i ? waits_write : waits_read, NULL);
 		if (i)
 			comes(); /* one may join */
 	}
 	release_all(2);
-	for (int i = 0; i < 14; i++)
-		if (i != 4 && i != 11) /* the barrier is never full */
+	for (int i = 0; i < 16; i++)
+		if (i != 4 && i != 12) /* the barrier is never full */
 			joined(t[i]);
 }
 
@@ -209,10 +242,11 @@ static void *pthread_waits(void *arg)
 
 TEST(waiting_pthreads_of_the_parent_are_gone)
 {
-	void *(*const what[])(void *) = { waits_mutex, waits_cond, waits_sem,
-					  waits_barrier, waits_once };
-	int want = 11;
-	pthread_t t[10];
+	void *(*const what[])(void *) = { waits_mutex,	 waits_cond, waits_sem,
+					  waits_barrier, waits_once, waits_read,
+					  waits_write };
+	int want = 15;
+	pthread_t t[14];
 	uthread_t f;
 
 	start(2);
@@ -220,13 +254,13 @@ TEST(waiting_pthreads_of_the_parent_are_gone)
 	f = spawn(forks_among_waiters, &want);
 	while (!load(&o.waiting))
 		usleep(1000);
-	for (int i = 0; i < 10; i++)
+	for (int i = 0; i < 14; i++)
 		CHECK(!pthread_create(&t[i], NULL, pthread_waits,
-				      (void *)what[i % 5]));
+				      (void *)what[i % 7]));
 	release_all(2);
 	joined(f);
-	for (int i = 0; i < 10; i++)
-		if (i % 5 != 3)
+	for (int i = 0; i < 14; i++)
+		if (i % 7 != 3)
 			CHECK(!pthread_join(t[i], NULL));
 }
 

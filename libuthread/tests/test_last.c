@@ -6,17 +6,6 @@
  */
 #include "util.h"
 
-#if defined(__SANITIZE_THREAD__)
-#define ALONE_OR_SKIP() SKIP("ThreadSanitizer has a thread that never ends")
-#else
-#define ALONE_OR_SKIP()                                                      \
-	do {                                                                 \
-		if (TEST_EMULATED)                                           \
-			SKIP("qemu-user ends the process with main, and has" \
-			     " a thread of its own");                        \
-	} while (0)
-#endif
-
 static char out[4096];
 
 static void (*program)(void);
@@ -38,7 +27,7 @@ static void ends_with(void (*fn)(void), const char *text)
 {
 	int status;
 
-	ALONE_OR_SKIP();
+	need_no_other_threads();
 	program = fn;
 	status = in_child_fd(1, run_program, out, sizeof(out));
 	if (status || strcmp(out, text))
@@ -373,7 +362,7 @@ static void forks_in(uthread_t (*create)(void *(*)(void *), void *))
 {
 	int status = -1;
 
-	ALONE_OR_SKIP();
+	need_no_other_threads();
 	create(forks, &status);
 	while (load(&status) == -1)
 		usleep(1000);

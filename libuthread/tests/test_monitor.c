@@ -12,8 +12,8 @@ static void start(int workers, int spares)
 				    .tick_ns = UTHREAD_TICK_MIN * 10,
 				    .spares = spares };
 
-	if (TEST_ASAN)
-		SKIP("no preemption under AddressSanitizer");
+	if (TEST_ASAN || TEST_TSAN)
+		SKIP("no preemption under a sanitizer");
 	CHECK_EQ(uthread_init(&c), 0);
 }
 

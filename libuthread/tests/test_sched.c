@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_sched.c - who runs when and where: order, fairness, sleep, stealing. */
 #include <pthread.h>
+#include <sched.h>
 
 #include "util.h"
 
@@ -201,6 +202,70 @@ static void *spin_until_stop(void *arg)
 	while (!load(&stop))
 		;
 	return arg;
+}
+
+/*
+ * One of two sleepers is woken for whoever is first, and finds in its inbox one
+ * that computes until that other one has run: it must wake the second. On one
+ * CPU, where who is woken does not take it at once (SCHED_BATCH), both are there
+ * before it looks, most times.
+ */
+static void on_one_cpu(void)
+{
+	const struct sched_param usual = { 0 };
+	cpu_set_t set, one;
+	int cpu = 0;
+
+	CHECK(!sched_getaffinity(0, sizeof(set), &set));
+	while (!CPU_ISSET(cpu, &set))
+		cpu++;
+	CPU_ZERO(&one);
+	CPU_SET(cpu, &one);
+	CHECK(!sched_setaffinity(0, sizeof(one), &one));
+	sched_setscheduler(0, SCHED_BATCH, &usual); /* or it tells less */
+}
+
+TEST(who_is_woken_for_one_and_runs_another_wakes_the_next)
+{
+	uthread_t first, busy;
+
+	on_one_cpu();
+	start_workers(2);
+	for (int i = 0; i < SCALE(400); i++) {
+		/* Sometimes both asleep, sometimes still looking. */
+		if (i % 4 > 1)
+			usleep(200);
+		store(&stop, 0);
+		first = spawn(set_stop, NULL);
+		busy = spawn_on(i % 2, spin_until_stop, NULL);
+		joined(busy);
+		joined(first);
+	}
+}
+
+/* As above, where the first waits in the queue of one that computes as long. */
+static void *spawn_two_and_spin(void *arg)
+{
+	uthread_t first, busy;
+
+	for (int i = 0; i < SCALE(400); i++) {
+		if (i % 4 > 1)
+			usleep(200);
+		store(&stop, 0);
+		first = spawn(set_stop, NULL);
+		busy = spawn_on(1 + i % 2, spin_until_stop, NULL);
+		spin_until_stop(NULL);
+		joined(busy);
+		joined(first);
+	}
+	return arg;
+}
+
+TEST(who_is_woken_for_a_queue_and_runs_another_wakes_the_next)
+{
+	on_one_cpu();
+	start_workers(3);
+	joined(spawn_on(0, spawn_two_and_spin, NULL));
 }
 
 /*

@@ -3,6 +3,7 @@
  * test_signal_handler.c - the program's handlers in uthreads: they wait, move
  * to other workers, are left by a jump, and post semaphores wherever they come.
  */
+#include <sched.h>
 #include <setjmp.h>
 #include <sys/time.h>
 
@@ -82,6 +83,31 @@ TEST(the_ticks_signal_can_be_the_programs_too)
 	joined(b);
 	CHECK(!kill(getpid(), SIGURG));
 	CHECK_EQ(load(&came), 2);
+}
+
+#define RAISES SCALE(50000)
+
+static void *raises_the_ticks_signal(void *arg)
+{
+	CHECK(signal(SIGURG, simple) == SIG_DFL);
+	for (int i = 1; i <= RAISES; i++) {
+		CHECK(!raise(SIGURG));
+		CHECK_EQ(load(&came), i);
+	}
+	store(&stop, 1);
+	return arg;
+}
+
+/* Also when a tick is pending just then. */
+TEST(each_that_is_raised_comes_beside_ticks)
+{
+	uthread_t a, b;
+
+	start(1);
+	a = spawn(empty_loop, NULL);
+	b = spawn(raises_the_ticks_signal, NULL);
+	joined(b);
+	joined(a);
 }
 
 /* ---- handlers that wait ---- */
@@ -389,6 +415,46 @@ TEST(a_handler_posts_in_uthreads)
 TEST(a_handler_posts_in_both)
 {
 	post_in_handlers(4, 3);
+}
+
+static int took;
+
+static void *takes_posts(void *arg)
+{
+	for (int i = 0; i < *(int *)arg; i++) {
+		CHECK_EQ(uthread_sem_wait(&sem), 0);
+		add(&took, 1);
+	}
+	return arg;
+}
+
+/* Nobody else posts, and no other signal comes that would end its sleep. */
+static void post_by_who_waits(int flags)
+{
+	int rounds = SCALE(1000);
+	pthread_t p;
+
+	handle(SIGUSR1, posts, flags);
+	CHECK(!pthread_create(&p, NULL, takes_posts, &rounds));
+	for (int i = 1; i <= rounds; i++) {
+		if (i % 8 == 0)
+			usleep(200); /* else it may not sleep yet */
+		CHECK(!pthread_kill(p, SIGUSR1));
+		while (load(&took) < i)
+			sched_yield();
+	}
+	CHECK(!pthread_join(p, NULL));
+	CHECK_EQ(wrong, 0);
+}
+
+TEST(a_handler_posts_what_its_pthread_waits_for)
+{
+	post_by_who_waits(0);
+}
+
+TEST(a_handler_posts_what_its_pthread_waits_for_and_sleeps_on)
+{
+	post_by_who_waits(SA_RESTART);
 }
 
 /* ---- nobody runs ---- */

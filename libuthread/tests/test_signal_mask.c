@@ -281,9 +281,10 @@ TEST(a_handler_elsewhere_ends_pause)
 	for (int i = 0; i < 30; i++) {
 		store(&came, 0);
 		pauser = spawn(pauses_until_it_came, NULL);
-		usleep(5000);
-		CHECK(!kill(getpid(), SIGUSR1));
-		joined(pauser);
+		do { /* one may come when it has looked, and not begun */
+			usleep(5000);
+			CHECK(!kill(getpid(), SIGUSR1));
+		} while (uthread_tryjoin(pauser, NULL) == EBUSY);
 	}
 	store(&stop, 1);
 	joined(loops);

@@ -196,6 +196,37 @@ TEST(vfork_with_a_mask)
 	in_busy_uthread(forks_for_exec);
 }
 
+/* It shares the memory, and what the kernel does with its signals is its own. */
+static void *forks_and_sets(void *arg)
+{
+	struct sigaction now;
+	static int i;
+
+	handle(SIGUSR1, on_signal, 0);
+	for (i = 1; i <= 5; i++) {
+		pid_t pid = vfork();
+
+		if (!pid) {
+			signal(SIGUSR1, SIG_DFL);
+			execl("/bin/true", "true", (char *)NULL);
+			_exit(1);
+		}
+		ended_well(pid);
+		CHECK(!sigaction(SIGUSR1, NULL, &now));
+		CHECK(now.sa_handler == on_signal);
+		CHECK(!kill(getpid(), SIGUSR1));
+		while (load(&came) < i)
+			uthread_yield();
+		CHECK_EQ(load(&came), i);
+	}
+	return arg;
+}
+
+TEST(vfork_and_actions_of_its_own)
+{
+	in_busy_uthread(forks_and_sets);
+}
+
 /* Another program's, as it says itself. */
 static uint64_t told_by(int fd)
 {
@@ -208,6 +239,57 @@ static uint64_t told_by(int fd)
 	line[n] = 0;
 	CHECK(!strncmp(line, "SigBlk:", 7));
 	return strtoull(line + 7, NULL, 16);
+}
+
+static void set_mask(uint64_t mask)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	for (int sig = 1; sig <= SIGRTMAX; sig++)
+		if (mask & BIT(sig))
+			sigaddset(&set, sig);
+	CHECK(!sigprocmask(SIG_SETMASK, &set, NULL));
+	CHECK_EQ(mask_really(), mask);
+}
+
+/* What it sets for another program is that one's. */
+static void *forks_and_masks(void *arg)
+{
+	const uint64_t mask = some_blocked();
+	sigset_t now;
+	pid_t pid;
+	int p[2];
+
+	for (int i = 0; i < 5; i++) {
+		CHECK(!pipe(p));
+		pid = vfork();
+		if (!pid) {
+			set_mask(0);
+			set_mask(mask);
+			set_mask(BIT(SIGUSR2));
+			dup2(p[1], 1);
+			execlp("grep", "grep", "SigBlk", "/proc/self/status",
+			       (char *)NULL);
+			_exit(1);
+		}
+		close(p[1]);
+		CHECK_EQ(mask_really(), mask);
+		CHECK(!sigprocmask(SIG_BLOCK, NULL, &now));
+		CHECK(sigismember(&now, SIGUSR1) == 1);
+		CHECK(!sigismember(&now, SIGUSR2));
+		CHECK_EQ(told_by(p[0]), BIT(SIGUSR2));
+		close(p[0]);
+		ended_well(pid);
+		uthread_yield();
+		CHECK_EQ(mask_really(), mask);
+	}
+	return arg;
+}
+
+TEST(vfork_and_a_mask_of_its_own)
+{
+	in_busy_uthread(forks_and_masks);
 }
 
 static void *spawns(void *arg)

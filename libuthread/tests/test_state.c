@@ -88,7 +88,7 @@ TEST(block_of_main_s_worker_is_in_a_region)
 }
 
 /* Twice in a queue: the second push is of one that is ready already. */
-TEST_DIES(uthread_made_ready_twice, SIGABRT, "not so: ut->state")
+TEST_DIES(uthread_made_ready_twice, SIGABRT, "not so: load_relaxed(&ut->state)")
 {
 	static uthread_sem_t sem = UTHREAD_SEM_INITIALIZER(0);
 	uthread_t t;
@@ -110,7 +110,8 @@ static void *spins_until(void *arg)
 }
 
 /* It would run on two workers. */
-TEST_DIES(uthread_woken_that_does_not_wait, SIGABRT, "not so: ut->state")
+TEST_DIES(uthread_woken_that_does_not_wait, SIGABRT,
+	  "not so: load_relaxed(&ut->state)")
 {
 	static int stop;
 	uthread_t t;

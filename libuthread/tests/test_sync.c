@@ -93,11 +93,21 @@ TEST(barrier_misuse)
 {
 	uint64_t then;
 	uthread_t t;
-	int attr = 0;
+	uthread_barrierattr_t attr;
+	int shared;
 
 	start_workers(1);
 	CHECK_EQ(uthread_barrier_init(&b, NULL, 0), EINVAL);
-	CHECK_EQ(uthread_barrier_init(&b, &attr, 2), EINVAL);
+	CHECK_EQ(uthread_barrierattr_init(&attr), 0);
+	CHECK_EQ(uthread_barrierattr_setpshared(&attr, UTHREAD_PROCESS_SHARED),
+		 ENOTSUP);
+	CHECK_EQ(uthread_barrierattr_setpshared(&attr, 5), EINVAL);
+	CHECK_EQ(uthread_barrierattr_getpshared(&attr, &shared), 0);
+	CHECK_EQ(shared, UTHREAD_PROCESS_PRIVATE);
+	CHECK_EQ(uthread_barrier_init(&b, &attr, 0), EINVAL);
+	CHECK_EQ(uthread_barrier_init(&b, &attr, 2), 0);
+	CHECK_EQ(uthread_barrierattr_destroy(&attr), 0);
+	CHECK_EQ(uthread_barrier_destroy(&b), 0);
 	CHECK_EQ(uthread_barrier_init(&b, NULL, 2), 0);
 	then = parks();
 	t = spawn(wait_at_barrier, NULL);

@@ -39,6 +39,14 @@
 #define store(p, v) __atomic_store_n(p, v, __ATOMIC_SEQ_CST)
 #define add(p, v) __atomic_add_fetch(p, v, __ATOMIC_SEQ_CST)
 
+/* A pointer of the runtime's that others change under a lock of its own, which is
+ * not taken here: ThreadSanitizer is not to see it. */
+static __attribute__((noinline, unused, no_sanitize("thread"))) void *
+peek(const void *p)
+{
+	return *(void *const volatile *)p;
+}
+
 static inline uint64_t test_now(void)
 {
 	struct timespec t;
@@ -74,6 +82,32 @@ static inline void start_workers(int n)
 	c.spares = n == 1 ? -1 : 0;
 	CHECK_EQ(uthread_init(&c), 0);
 	CHECK_EQ(uthread_workers(), n);
+}
+
+/* Two workers whose uthreads are preempted as often as ticks can come. */
+static inline void start_with_quick_ticks(void)
+{
+	struct uthread_config c;
+
+	if (TEST_ASAN)
+		SKIP("no preemption under AddressSanitizer");
+	memset(&c, 0, sizeof(c));
+	c.size = sizeof(c);
+	c.workers = 2;
+	c.tick_ns = UTHREAD_TICK_MIN;
+	CHECK_EQ(uthread_init(&c), 0);
+}
+
+/* Two workers whose uthreads have the worker's thread-local variables. */
+static inline void start_with_shared_tls(void)
+{
+	struct uthread_config c;
+
+	memset(&c, 0, sizeof(c));
+	c.size = sizeof(c);
+	c.workers = 2;
+	c.tls = UTHREAD_TLS_SHARED;
+	CHECK_EQ(uthread_init(&c), 0);
 }
 
 static inline uthread_t spawn_attr(uthread_attr_t *a, void *(*fn)(void *),
@@ -115,6 +149,14 @@ static inline void *joined(uthread_t t)
 
 	CHECK_EQ(uthread_join(t, &value), 0);
 	return value;
+}
+
+/* Of where the caller is now: with shared TLS its address is another one behind a
+ * wait, which the compiler does not know. */
+static __attribute__((noinline, unused)) int test_errno(void)
+{
+	__asm__ volatile("" : : : "memory");
+	return errno;
 }
 
 static inline void *nothing(void *arg)
@@ -211,11 +253,20 @@ static inline uint64_t parks(void)
 	return stats().parks;
 }
 
+/* Wait for others to do something, in a loop. Without ticks they may need this
+ * worker, which a sleep in the kernel keeps; and their worker may need the CPU. */
+static inline void let_others(void)
+{
+	if (uthread_self())
+		uthread_yield();
+	usleep(20);
+}
+
 /* Wait until so many uthreads more than then wait for something. */
 static inline void until_parked(uint64_t then, uint64_t n)
 {
 	while (parks() < then + n)
-		usleep(100);
+		let_others();
 }
 
 static inline void *test_hog(void *flag)
@@ -261,6 +312,16 @@ static inline void need_own_tls(void)
 	CHECK(uthread_workers() > 0);
 	if (*uthread_tls_reason())
 		SKIP(uthread_tls_reason());
+}
+
+/* Skip where the process has threads of which the runtime knows nothing: it does
+ * not end with the program's last one (process/last.c). */
+static inline void need_no_other_threads(void)
+{
+	if (TEST_TSAN)
+		SKIP("ThreadSanitizer has a thread that never ends");
+	if (TEST_EMULATED)
+		SKIP("qemu-user ends the process with main, and has a thread of its own");
 }
 
 /* Skip where a child of a fork cannot have workers. So it is with plain pthreads

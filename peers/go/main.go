@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The Go peer: a probe by the same protocol, for what a runtime with preemptive
-// threads of its own makes of the same trial. It knows the trials `starvation` and `ring`.
+// threads of its own makes of the same trial. It knows the trials `starvation` and `ring`, and
+// `io-server`, the server of `io-echo`.
 //
 // CPUs and GODEBUG must be set before the runtime starts, so the program reads
 // the trial, sets both, and becomes itself once more.
@@ -40,6 +41,9 @@ type Trial struct {
 	Members   int    `json:"members"`
 	Batches   int64  `json:"batches"`
 	Laps      int64  `json:"laps"`
+	Listen    int    `json:"listen"` // io-server: descriptors that it was given
+	Control   int    `json:"control"`
+	Buffer    int    `json:"buffer"`
 }
 
 func say(record map[string]any) {
@@ -65,8 +69,8 @@ func (t *Trial) check() {
 	switch {
 	case t.Schema != schema:
 		fail("schema", "schema is %d, this probe speaks %d", t.Schema, schema)
-	case t.Probe != "starvation" && t.Probe != "ring":
-		fail("probe", "unknown probe '%.60s'; one of starvation, ring", t.Probe)
+	case t.Probe != "starvation" && t.Probe != "ring" && t.Probe != "io-server":
+		fail("probe", "unknown probe '%.60s'; one of starvation, ring, io-server", t.Probe)
 	case t.Model != "go":
 		fail("model", "model is '%.60s'; one of go", t.Model)
 	case t.Policy != "other":
@@ -84,6 +88,12 @@ func (t *Trial) check() {
 		return
 	}
 	between("hogs", int64(t.Hogs), 0, 1e6)
+	if t.Probe == "io-server" {
+		between("listen", int64(t.Listen), 3, 1e6)
+		between("control", int64(t.Control), 3, 1e6)
+		between("buffer", int64(t.Buffer), 1, 1<<20)
+		return
+	}
 	between("answerers", int64(t.Answerers), 1, 1000)
 	between("span_ns", t.SpanNs, 1e6, 1e11)
 	between("sleep_ns", t.SleepNs, 1e3, 1e10)
@@ -159,9 +169,12 @@ func main() {
 	if first {
 		again(&trial, text)
 	}
-	if trial.Probe == "ring" {
+	switch trial.Probe {
+	case "ring":
 		ring(&trial)
-		return
+	case "io-server":
+		serve(&trial)
+	default:
+		starvation(&trial)
 	}
-	starvation(&trial)
 }

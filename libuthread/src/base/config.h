@@ -19,6 +19,7 @@ struct config {
 	enum uthread_preempt mechanism;
 	int spares;
 	enum uthread_main main;
+	enum uthread_io io; /* 0: default */
 	const struct uthread_policy *policy;
 };
 

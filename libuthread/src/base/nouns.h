@@ -38,7 +38,8 @@
 #define CACHE_LINE 64
 #define WEIGHT_DEFAULT 1024u
 #define WORKERS_MAX 1024
-#define SPARES_MAX 256
+#define SPARES_DEFAULT 512
+#define SPARES_MAX 4096
 #define SPARES_RESERVE 8 /* beyond the limit, for who cannot be stopped */
 #define STACK_CLASS_MIN 15 /* log2 of the smallest slot, 32 KiB */
 #define STACK_CLASS_MAX 31 /* log2 of the largest slot, 2 GiB */
@@ -57,7 +58,17 @@ enum {
 	UT_MAIN = 4, /* the process's first thread; in no slot */
 	UT_MASK_UNSURE = 8, /* the kernel may know another mask (signals/) */
 	UT_TICK_BLOCKED = 16, /* it believes so, of the tick's signal */
+	/* Set by others (sched/ask.h): */
+	UT_ASK_CANCEL = 32, /* it shall end */
+	UT_ASK_SIGNAL = 64, /* there are signals for it */
+	UT_ASK_LOOKS = 128, /* somebody looks at its waiter, who stays */
+	UT_ASK_MOVE = 256, /* it may run elsewhere only */
+	UT_CLOCK = 512, /* its CPU time is counted (sched/cpuclock.h) */
+	/* Its own: */
+	UT_AFFINE = 1024, /* it may run on some workers (sched/affinity.h) */
 };
+
+#define UT_ASKED (UT_ASK_CANCEL | UT_ASK_SIGNAL | UT_ASK_MOVE)
 
 struct waiter;
 struct keyblock;
@@ -74,7 +85,7 @@ struct uthread {
 				* its own TLS block, where it has one */
 	struct uthread *next; /* guarded by the queue it is in */
 	int32_t bound; /* worker index, or UTHREAD_WORKER_ANY */
-	uint32_t flags;
+	uint32_t flags; /* atomic: ut_flags_set() */
 	uint32_t why; /* enum uthread_ready, of the queue it is in */
 	uint32_t state; /* enum uthread_state */
 	uint64_t mask; /* its signal mask, as the kernel has it (signals/) */
@@ -94,7 +105,8 @@ struct uthread {
 	struct _Unwind_Exception *unwind; /* uthread_exit()'s, on its stack */
 	void *coroutine; /* the coroutine it is inside of; private to it */
 	struct call *call; /* of libc's, that it is in (preempt/calls.c) */
-	uint32_t handled; /* handlers of the program's that it ran */
+	uint32_t handled; /* handlers of the program's that it ran, */
+	uint32_t interrupts; /* of these, without SA_RESTART */
 	bool taking; /* a tick: from its handler to sched_preempt() */
 	bool in_libc; /* that tick came while it was there */
 	const void *on_low; /* the stack it is on: its own, or that of a */
@@ -104,17 +116,39 @@ struct uthread {
 	stack_t alt; /* its alternate signal stack; ss_size 0: none */
 	uint64_t raised; /* signals it sent to itself while they are blocked */
 	struct raised *raised_first; /* these, but for some (signals/raised.c) */
+	struct raised *sent; /* by others (signals/sent.c); atomic, the last */
+	uint64_t sent_bits; /* first, and those that found no place */
+	uint8_t intr; /* enum intr: what ends its waits for descriptors; its own */
+	bool sigwaits; /* it waits for a signal, and takes them itself */
+	bool deep; /* its stack, when it ended: a guess (stack/pool.c) */
 	uintptr_t handler_sp; /* where its outermost handler interrupted it */
 
 	/* For policies other than first in, first out. */
 	int32_t priority, boost; /* boost: inherited by way of a mutex */
 	uthread_mutex_t *pi_held, *pi_waits; /* sync/mutex_pi.c */
+	uint32_t reads; /* sync/rwlock.c: read locks it has; private to it */
 	int32_t holds, spins; /* with assertions: mutexes, spin locks */
 	uint32_t weight;
 	uint64_t stint,
 		ran; /* since when it has the CPU, and how long before */
 	struct worker *queued; /* guarded by that worker's bias lock */
 	uint64_t policy_data[UTHREAD_POLICY_DATA / 8]; /* the policy's */
+
+	/* sched/affinity.c's, under its lock. */
+	bool has_workers;
+	uint64_t workers[UTHREAD_WORKERSET_MAX / 64]; /* that it may run on */
+
+	/* Written by itself (sched/cpuclock.c). */
+	uint32_t cpu_changes; /* odd: just now */
+	pid_t cpu_tid; /* of the kernel thread whose clock counts; 0: none */
+	uint64_t cpu_since, cpu_ran; /* ns */
+
+	/* In the line of what follows, which every wait reads. */
+	struct waiter *waits; /* what it waits with, for sched/ask.c; atomic */
+	const void *away; /* the frame that handlers in it have begun from */
+	uint32_t cancel; /* CANCEL_* (sched/cancel.h); private to it */
+	uint8_t io_call; /* IO_CALL_* (io/count.h), of the call it is in; the same */
+	struct uthread_cleanup *cleanups; /* the latest; private to it */
 
 	/* Zone 3: immutable while it lives. */
 	char *slot; /* lowest address; the guard is here */
@@ -162,11 +196,16 @@ struct worker_stats {
 	uint64_t created, ended, switches, yields, parks, steals, idles, reuses;
 	uint64_t donated;
 	uint64_t ticks, preempted, deferred[UTHREAD_DEFER_REASONS];
+	/* io/count.h */
+	uint64_t io_at_once, io_waits, io_retries;
+	uint64_t io_expired, io_cancelled, io_closed;
+	uint64_t io_polls, io_events, io_enters, io_requests, io_jobs;
 };
 
 struct pool {
 	struct uthread *head;
 	uint32_t count;
+	uint32_t deep; /* so many were put deep since the last spill */
 };
 
 enum worker_kind {
@@ -189,12 +228,19 @@ struct worker {
 	size_t base_bytes;
 	struct uthread *running; /* atomic; NULL: the base context */
 	struct uthread *handoff; /* for the base loop: run this next */
+	const void *at_home; /* atomic: the lock that it holds as its home */
+	uint64_t home; /* a name that no other worker has or will have */
 	uint32_t turns; /* switches asked for; others read it, relaxed */
-	uint32_t ticking; /* atomic: somebody waits, so the timer runs */
+	uint32_t look; /* its tick: look around at the next switch */
+	uint32_t ticking; /* atomic: somebody waits, so the timer runs, */
+	uint32_t fine; /* atomic: and with fine ticks in between (tick.c) */
 	uint32_t state; /* atomic: enum worker_state, WORKER_LEAVING; a futex */
 	uint32_t libc_stint, libc_tries; /* the handler's */
 	uint64_t spare_since; /* it waits for one to be made; the same */
+	uint32_t asleep; /* atomic: the call that its uthread says it sleeps in,
+			  * + 1; 0: none is known. A hint */
 	uint32_t turns_at_tick; /* or after it; the same */
+	uint32_t not_ticks; /* of the tick's signal, that were none; the same */
 	uint32_t *seen_turns; /* what we saw of the others', by index */
 	uint32_t rng;
 	struct worker_stats stats; /* others read it, relaxed */
@@ -219,7 +265,14 @@ struct worker {
 	struct worker *idle_next, *idle_prev;
 	uint32_t wake; /* futex: 1 wakes the sleeper */
 
-	/* Immutable after start. */
+	/* Guarded by preempt/spare.c's lock. */
+	struct worker *spare_next, *spare_prev; /* of the list it is in, */
+	uint32_t spare_list; /* which is this one */
+	int stuck_call; /* while it is stuck: its system call, */
+	uint64_t stuck_since; /* and since when */
+	bool shared; /* a spare: has run a uthread with shared TLS; its own */
+
+	/* Immutable after start, and while a spare has a kernel thread. */
 	int index; /* in rt.workers */
 	int number; /* among those of its kind: what the program knows */
 	int cpu; /* -1: not pinned */
@@ -247,6 +300,7 @@ struct runtime {
 	/* Immutable once `started` is 1 (release; readers acquire). */
 	uint32_t started; /* enum started */
 	uint32_t generation; /* + 2 in each child of a fork */
+	uint64_t homes; /* atomic: names of workers so far; not 0 */
 	int capacity; /* workers there may ever be, with spares */
 	struct worker **workers; /* [capacity]; NULL: not yet */
 	struct worker **proper; /* [WORKERS_MAX], by number; workers.c */
@@ -263,7 +317,8 @@ struct runtime {
 
 	int nworkers; /* atomic: workers proper in force; workers.c */
 	int existing; /* atomic: workers so far, spares included */
-	uint32_t nstuck; /* workers that are stuck; preempt/spare.c guards it */
+	uint32_t nstuck; /* workers that are stuck; preempt/spare.c guards it, */
+	uint32_t ended; /* and workers that have no kernel thread now; atomic */
 
 	/* Guarded by global_lock: ready uthreads put by plain pthreads. */
 	uint32_t global_lock __attribute__((aligned(CACHE_LINE)));
@@ -277,6 +332,9 @@ struct runtime {
 	struct worker *idle_head;
 	struct worker *timekeeper; /* sleeps until `kept` */
 	uint64_t kept; /* NO_DEADLINE: nobody; racy reads allowed */
+	struct worker *poller; /* sleeps until there is an event, too; given up
+				* by itself; racy reads allowed */
+	uint32_t io_sources; /* atomic: what somebody has to poll (io/) */
 
 	uint64_t pthread_created; /* atomic: creates by plain pthreads */
 };
@@ -301,6 +359,10 @@ __attribute__((format(printf, 1, 2))) void ut_warn(const char *fmt, ...);
 /* Hook, NULL: none. What everybody does, before abort(); thread/dump.c. */
 extern void (*panic_dump)(int fd);
 
+/* ---- text_begin.c, text_end.c ---- */
+void text_begin(void);
+void text_end(void);
+
 static inline struct uthread *uthread_current(void)
 {
 	return ARCH_TLS_READ(uthread_here, 0);
@@ -313,15 +375,28 @@ static inline struct worker *worker_current(void)
 
 static inline bool uthread_on_own_tls(const struct uthread *ut)
 {
-	return ut && (ut->flags & UT_OWN_TLS);
+	return ut && (load_relaxed(&ut->flags) & UT_OWN_TLS);
+}
+
+/* Others set theirs at any time, so its own are set as carefully. */
+static inline void ut_flags_set(struct uthread *ut, uint32_t flags)
+{
+	__atomic_fetch_or(&ut->flags, flags, __ATOMIC_RELAXED);
+}
+
+static inline void ut_flags_clear(struct uthread *ut, uint32_t flags)
+{
+	__atomic_fetch_and(&ut->flags, ~flags, __ATOMIC_RELAXED);
 }
 
 /* ---- states (state.h) ---- */
 
 static inline void uthread_become(struct uthread *ut, enum uthread_state to)
 {
-	if (UTHREAD_ASSERTIONS && !ut_may_become(ut->state, to))
-		state_panic("uthread", ut, ut_state_name(ut->state),
+	const uint32_t from = UTHREAD_ASSERTIONS ? load_relaxed(&ut->state) : 0;
+
+	if (UTHREAD_ASSERTIONS && !ut_may_become(from, to))
+		state_panic("uthread", ut, ut_state_name(from),
 			    ut_state_name(to));
 	store_relaxed(&ut->state, to);
 }
@@ -359,6 +434,11 @@ static inline bool worker_become(struct worker *w, enum worker_state from,
 	return true;
 }
 
+static inline bool worker_has_ended(const struct worker *w)
+{
+	return load_relaxed(&w->state) & WORKER_ENDED;
+}
+
 static inline void worker_set_leaving(struct worker *w, bool leaving)
 {
 	if (leaving)
@@ -376,7 +456,8 @@ static inline void worker_set_leaving(struct worker *w, bool leaving)
 				 #condition);                             \
 	} while (0)
 
-#define STAT_INC(field) store_relaxed(&(field), (field) + 1)
+#define STAT_ADD(field, n) store_relaxed(&(field), (field) + (n))
+#define STAT_INC(field) STAT_ADD(field, 1)
 
 #pragma GCC visibility pop
 

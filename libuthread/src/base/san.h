@@ -63,6 +63,14 @@ void __tsan_switch_to_fiber(void *fiber, unsigned flags);
 void __tsan_release(void *addr);
 #endif
 
+/* A function that looks at what others write meanwhile, and says so: TSan is not to
+ * see it. */
+#if UTHREAD_TSAN
+#define SAN_GLANCES __attribute__((no_sanitize("thread")))
+#else
+#define SAN_GLANCES
+#endif
+
 /* `fake` is where the left stack keeps its own, NULL: it ends. `busy` is what
  * the switch will clear, if anything. */
 static inline void san_switch_start(void *busy, void **fake, void *to_fake,

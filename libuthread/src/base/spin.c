@@ -2,6 +2,10 @@
 /* spin.c - the slow halves of the biased lock; the essay is in spin.h. */
 #include "base/spin.h"
 
+#include <errno.h>
+
+#include "base/clock.h"
+
 int bias_membarrier;
 
 uint32_t fork_gate;
@@ -22,6 +26,37 @@ void bias_setup(void)
 				   0) &&
 			  !syscall(SYS_membarrier,
 				   MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+}
+
+/*
+ * It was allowed, and is no more. From now on everybody fences; who was just about
+ * to go without has stored its word before or does so within the nanoseconds that
+ * a store takes to be seen, so the caller waits for very much longer, once.
+ */
+#define LOST_NS 1000000
+
+static void membarrier_lost(void)
+{
+	uint64_t end;
+
+	store_relaxed(&bias_membarrier, 0);
+	full_fence();
+	for (end = now_ns() + LOST_NS; now_ns() < end;)
+		arch_pause();
+}
+
+void bias_heavy_fence(void)
+{
+	const int saved = errno;
+
+	if (likely(load_relaxed(&bias_membarrier)) &&
+	    likely(!syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0,
+			    0)))
+		return;
+	if (load_relaxed(&bias_membarrier))
+		membarrier_lost();
+	full_fence();
+	errno = saved;
 }
 
 /* The owner met a thief: step back, wait, try again. */

@@ -17,9 +17,11 @@
  * membarrier(PRIVATE_EXPEDITED) makes every running thread of the process
  * execute a full fence, so at least one side sees the other. Without it
  * (old kernel, seccomp) bias_light_fence() is a full fence and the heavy
- * one too. Rejected: Go's ring with a compare-and-swap per pop (6 to 9 ns a
- * yield here, more than the whole rest of it); queues that are private and
- * stolen from by request (a victim in a long computation would not answer).
+ * one too. A filter may also come later, of a program that shuts itself in
+ * when it has started (spin.c). Rejected: Go's ring with a compare-and-swap
+ * per pop (6 to 9 ns a yield here, more than the whole rest of it); queues
+ * that are private and stolen from by request (a victim in a long computation
+ * would not answer).
  */
 #ifndef UTHREAD_SPIN_H
 #define UTHREAD_SPIN_H
@@ -124,23 +126,17 @@ struct bias {
 	uint32_t remote; /* 1: a thief holds it or is about to */
 };
 
-extern int bias_membarrier; /* 1: the kernel has it; set before any worker */
+extern int bias_membarrier; /* atomic; 1: the kernel has it, and lets us */
 
 void bias_setup(void);
 
 /* Every thread of the process passes a full fence before this returns. */
-static inline void bias_heavy_fence(void)
-{
-	if (likely(bias_membarrier))
-		syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
-	else
-		full_fence();
-}
+void bias_heavy_fence(void);
 
 /* The cheap partner of bias_heavy_fence(). */
 static inline void bias_light_fence(void)
 {
-	if (likely(bias_membarrier))
+	if (likely(load_relaxed(&bias_membarrier)))
 		barrier();
 	else
 		full_fence();

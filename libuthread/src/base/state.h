@@ -30,7 +30,8 @@
  * LEAVING is a bit beside it: a spare too many, which parks as soon as it has
  * given away what it has; spare.c's lock. Or a worker proper of which there are
  * too many (process/workers.c, under its lock): the bit stays while it is so,
- * and it gets up only for who is bound to it.
+ * and it gets up only for who is bound to it. ENDED is one, too, of a PARKED
+ * spare whose kernel thread was given back; spare.c's lock.
  *
  * With -Dassertions=true every step is checked against the tables and a wrong
  * one ends the process at the spot.
@@ -70,6 +71,7 @@ enum worker_state {
 
 #define WORKER_STATE_MASK 7u
 #define WORKER_LEAVING 8u
+#define WORKER_ENDED 16u
 
 /* state.c: the tables. */
 bool ut_may_become(uint32_t from, uint32_t to);

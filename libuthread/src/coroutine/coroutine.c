@@ -94,7 +94,7 @@ static bool owned(coroutine_scheduler_t *s)
 	struct uthread *me = uthread_current();
 
 	/* Made by main before it was a uthread. */
-	if (me && me->flags & UT_MAIN && !s->owner_ut &&
+	if (me && load_relaxed(&me->flags) & UT_MAIN && !s->owner_ut &&
 	    pthread_equal(s->owner, pthread_self()))
 		s->owner_ut = me;
 	return me ? s->owner_ut == me :

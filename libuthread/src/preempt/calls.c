@@ -19,16 +19,36 @@
  *	wrapper		EINTR, a tick was there, and no handler of the
  *			program's: again
  *
+ * A uthread that is to be cancelled and sleeps there has the same EINTR (asked.c),
+ * and ends in the wrapper; before that nothing of the call is done.
+ *
+ * Those that are sure to sleep, or whose descriptor is not ready, need not wait
+ * for a tick to find them: where somebody waits for the worker they hand it over
+ * before they sleep (spare.c). Asking costs a system call, so only then. When all
+ * spares are at work, who waits for a descriptor sleeps as a uthread does, and
+ * looks again, ever more seldom, until it is ready: no worker is kept. (An epoll
+ * of ours would be told of files that the program closes and opens behind our
+ * back; uthread_read() and the like are told.)
+ *
  * Here is what all of them need; calls_wait.c has those that wait with a
  * time-out of their own, calls_socket.c those on a descriptor.
  *
  * Not among them: pause() and the like, which only handlers of the program end
  * (signals/wait.c); and calls from inside libc, which eintr.h knows on x86-64.
  */
+#include <fcntl.h>
+
 #include "preempt/calls.h"
+#include "sched/waiter.h"
+
+#include "sched/cancel.h"
 
 /* Sanitizers have functions of their own before these, and no ticks. */
 #if !UTHREAD_SAN
+
+/* Beyond the limit of spares: from one look at a descriptor to the next. */
+#define PAUSE_MIN_NS 250000u
+#define PAUSE_MAX_NS 32000000u
 
 struct calls_libc calls_libc;
 
@@ -40,12 +60,75 @@ __attribute__((constructor)) static void find_all(void)
 #undef F
 }
 
+void call_cancelled(struct call *c)
+{
+	struct uthread *me = c->me;
+
+	if (!here_now()->off && !me->waits && cancel_heeded(me))
+		cancel_act();
+}
+
+/* Neither is a point of cancellation. */
+static bool is_ready(int fd, short events)
+{
+	static const struct timespec none;
+	struct pollfd p = { .fd = fd, .events = events };
+
+	return syscall(SYS_ppoll, &p, 1, &none, NULL, 0);
+}
+
+/* It sleeps until that, and does not fail at once. */
+static bool waits(const struct call *c, int fd, short events)
+{
+	const long flags = syscall(SYS_fcntl, fd, F_GETFL);
+	socklen_t bytes = sizeof(int);
+	int listens = 0;
+
+	if (flags < 0 || flags & O_NONBLOCK ||
+	    (flags & O_ACCMODE) == (events == POLLIN ? O_WRONLY : O_RDONLY))
+		return false;
+	getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &bytes);
+	return !listens || c->nr == SYS_accept || c->nr == SYS_accept4;
+}
+
+static bool interrupted(const struct call *c)
+{
+	return load_relaxed(&c->me->interrupts) != c->interrupts;
+}
+
+bool call_waits_for(const struct call *c, int fd, short events)
+{
+	const int saved = errno;
+	uint64_t pause;
+
+	if (is_ready(fd, events) || !waits(c, fd, events))
+		goto out;
+	for (pause = PAUSE_MIN_NS; !spare_hand_over(c->nr);
+	     pause = pause < PAUSE_MAX_NS / 2 ? 2 * pause : PAUSE_MAX_NS) {
+		if (waiter_sleep_cancellable(now_ns() + pause) ||
+		    interrupted(c) || is_ready(fd, events) ||
+		    (!call_is_in_the_way(c) && spare_is_left()))
+			break;
+	}
+out:
+	errno = saved;
+	if (likely(!interrupted(c)))
+		return true;
+	errno = EINTR;
+	return false;
+}
+
 bool call_was_ticked(struct call *c, int error)
 {
 	struct uthread *me = c->me;
 
+	if (me && error == EINTR && c->point && cancel_wanted(me)) {
+		call_cancelled(c);
+		return false; /* a part is done, or it is a handler's */
+	}
 	if (error != EINTR || !me || !load_relaxed(&c->ticked) ||
-	    load_relaxed(&me->handled) != c->handled)
+	    (c->looks ? interrupted(c) :
+			load_relaxed(&me->handled) != c->handled))
 		return false;
 	store_relaxed(&c->ticked, false);
 	errno = c->saved;

@@ -94,13 +94,16 @@ extern struct calls_libc {
 
 /* ---- a call and its ticks ---- */
 
+/* It is a cancellation point: act, unless it is the runtime's own call. */
+void call_cancelled(struct call *c);
+
 static inline void call_leave(struct call *c)
 {
 	if (c->me)
 		store_relaxed(&c->me->call, c->outer);
 }
 
-static inline void call_enter(struct call *c, long nr)
+static inline void call_enter(struct call *c, long nr, bool point)
 {
 	struct uthread *me = uthread_current();
 
@@ -109,17 +112,58 @@ static inline void call_enter(struct call *c, long nr)
 		return;
 	c->nr = nr;
 	c->saved = errno;
-	c->ticked = c->late = false;
+	c->ticked = c->late = c->looks = false;
 	c->handled = load_relaxed(&me->handled);
+	c->interrupts = load_relaxed(&me->interrupts);
 	c->outer = me->call;
+	c->point = point;
 	barrier(); /* pairs: call_ticked(), same CPU */
 	store_relaxed(&me->call, c);
+	barrier(); /* pairs: asked_on_tick(), same CPU */
+	if (unlikely(load_relaxed(&me->flags) & UT_ASK_CANCEL) && point)
+		call_cancelled(c);
 }
 
 /* Unwinding leaves it, too. */
 #define CALL(c, nr)                                         \
 	struct call c __attribute__((cleanup(call_leave))); \
-	call_enter(&c, nr)
+	call_enter(&c, nr, true)
+/* One that is no cancellation point. */
+#define CALL_NO_POINT(c, nr)                                \
+	struct call c __attribute__((cleanup(call_leave))); \
+	call_enter(&c, nr, false)
+
+/* Somebody waits for the caller's worker, which is not stuck already: what is
+ * done before the call sleeps is worth it. */
+static inline bool call_is_in_the_way(const struct call *c)
+{
+	const struct worker *w = worker_current();
+
+	return c->me &&
+	       unlikely(load_relaxed(&w->count) |
+			load_relaxed(&rt.global_count)) &&
+	       !worker_is_stuck(w);
+}
+
+/* It will sleep, as far as one can know: its worker is handed over at once. */
+static inline void call_sleeps(const struct call *c)
+{
+	if (call_is_in_the_way(c))
+		spare_hand_over(c->nr);
+}
+
+/*
+ * The same, unless the descriptor is ready, or such that nobody waits. Beyond the
+ * limit of spares, or where somebody waits who is bound there, it waits here as a
+ * uthread does: not for calls with a time-out. False: a handler has ended the
+ * call, and errno says so.
+ */
+bool call_waits_for(const struct call *c, int fd, short events);
+
+static inline bool call_may_wait_for(const struct call *c, int fd, short events)
+{
+	return !call_is_in_the_way(c) || call_waits_for(c, fd, events);
+}
 
 /* It failed with `error`. Because of a tick alone? Then it is as if it had not
  * been called. */

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 
 #include "preempt/calls.h"
+#include "sched/cancel.h"
 
 #if !UTHREAD_SAN
 
@@ -71,8 +72,11 @@ static bool socket_wait(struct call *c, int fd, short events, uint64_t until)
 	return got > 0;
 }
 
+/* With these a call does not wait, or for something else. */
+#define AT_ONCE (MSG_DONTWAIT | MSG_ERRQUEUE | MSG_OOB)
+
 /* The call; its first argument is a descriptor. */
-#define SOCKET_CALL(nr, option, events, name, fd, ...)                   \
+#define SOCKET_CALL(nr, option, events, flags, name, fd, ...)            \
 	CALL(c, nr);                                                     \
 	uint64_t began, until = 0;                                       \
 	__typeof__(LIBC(name)(fd, __VA_ARGS__)) got;                     \
@@ -80,22 +84,28 @@ static bool socket_wait(struct call *c, int fd, short events, uint64_t until)
 	if (!c.me)                                                       \
 		return LIBC(name)(fd, __VA_ARGS__);                      \
 	began = socket_begin();                                          \
+	c.looks = !began && !((flags) & AT_ONCE);                        \
+	if (c.looks && !call_may_wait_for(&c, fd, events))               \
+		return -1;                                               \
 	while ((got = LIBC(name)(fd, __VA_ARGS__)) == -1 && again(&c)) { \
 		if (!until)                                              \
 			until = socket_end(fd, option, began);           \
 		if (!socket_wait(&c, fd, events, until))                 \
 			break;                                           \
+		if (c.looks && until == NO_DEADLINE &&                   \
+		    !call_may_wait_for(&c, fd, events))                  \
+			return -1;                                       \
 	}                                                                \
 	return got
 
-#define RECEIVE(nr, name, fd, ...) \
-	SOCKET_CALL(nr, SO_RCVTIMEO, POLLIN, name, fd, __VA_ARGS__)
-#define SEND(nr, name, fd, ...) \
-	SOCKET_CALL(nr, SO_SNDTIMEO, POLLOUT, name, fd, __VA_ARGS__)
+#define RECEIVE(nr, flags, name, fd, ...) \
+	SOCKET_CALL(nr, SO_RCVTIMEO, POLLIN, flags, name, fd, __VA_ARGS__)
+#define SEND(nr, flags, name, fd, ...) \
+	SOCKET_CALL(nr, SO_SNDTIMEO, POLLOUT, flags, name, fd, __VA_ARGS__)
 
 WEAK ssize_t read(int fd, void *to, size_t bytes)
 {
-	RECEIVE(SYS_read, read, fd, to, bytes);
+	RECEIVE(SYS_read, bytes ? 0 : AT_ONCE, read, fd, to, bytes);
 }
 
 /* ---- all of it ---- */
@@ -130,10 +140,15 @@ static ssize_t all(some_fn *some, int option, int fd, char *at, size_t bytes,
 	    flags & MSG_DONTWAIT)
 		return got;
 	saved = errno;
-	if (goes_whole(fd, option))
+	if (goes_whole(fd, option)) {
+		me->cancel |= CANCEL_HELD; /* what is done is to be told */
+		/* Asked so far: here. From now on: asked.c. */
 		while (done < bytes && load_relaxed(&me->handled) == handled &&
+		       !cancel_wanted(me) &&
 		       (got = some(fd, at + done, bytes - done, flags)) > 0)
 			done += (size_t)got;
+		me->cancel &= ~(uint32_t)CANCEL_HELD;
+	}
 	errno = saved;
 	return (ssize_t)done;
 }
@@ -141,7 +156,7 @@ static ssize_t all(some_fn *some, int option, int fd, char *at, size_t bytes,
 static ssize_t write_some(int fd, char *from, size_t bytes, int flags)
 {
 	(void)flags;
-	SEND(SYS_write, write, fd, from, bytes);
+	SEND(SYS_write, bytes ? 0 : AT_ONCE, write, fd, from, bytes);
 }
 
 WEAK ssize_t write(int fd, const void *from, size_t bytes)
@@ -152,7 +167,7 @@ WEAK ssize_t write(int fd, const void *from, size_t bytes)
 
 static ssize_t send_some(int fd, char *from, size_t bytes, int flags)
 {
-	SEND(SYS_sendto, send, fd, from, bytes, flags);
+	SEND(SYS_sendto, flags, send, fd, from, bytes, flags);
 }
 
 WEAK ssize_t send(int fd, const void *from, size_t bytes, int flags)
@@ -163,7 +178,7 @@ WEAK ssize_t send(int fd, const void *from, size_t bytes, int flags)
 
 static ssize_t recv_some(int fd, char *to, size_t bytes, int flags)
 {
-	RECEIVE(SYS_recvfrom, recv, fd, to, bytes, flags);
+	RECEIVE(SYS_recvfrom, flags, recv, fd, to, bytes, flags);
 }
 
 WEAK ssize_t recv(int fd, void *to, size_t bytes, int flags)
@@ -177,30 +192,31 @@ WEAK ssize_t recv(int fd, void *to, size_t bytes, int flags)
 
 WEAK ssize_t readv(int fd, const struct iovec *to, int n)
 {
-	RECEIVE(SYS_readv, readv, fd, to, n);
+	RECEIVE(SYS_readv, 0, readv, fd, to, n);
 }
 
 WEAK ssize_t writev(int fd, const struct iovec *from, int n)
 {
-	SEND(SYS_writev, writev, fd, from, n);
+	SEND(SYS_writev, 0, writev, fd, from, n);
 }
 
 WEAK ssize_t recvfrom(int fd, void *to, size_t bytes, int flags,
 		      struct sockaddr *from, socklen_t *room)
 {
-	RECEIVE(SYS_recvfrom, recvfrom, fd, to, bytes, flags, from, room);
+	RECEIVE(SYS_recvfrom, flags, recvfrom, fd, to, bytes, flags, from,
+		room);
 }
 
 WEAK ssize_t recvmsg(int fd, struct msghdr *m, int flags)
 {
-	RECEIVE(SYS_recvmsg, recvmsg, fd, m, flags);
+	RECEIVE(SYS_recvmsg, flags, recvmsg, fd, m, flags);
 }
 
 /* What is left of its own time-out the kernel has written there. */
 WEAK int recvmmsg(int fd, struct mmsghdr *m, unsigned n, int flags,
 		  struct timespec *timeout)
 {
-	RECEIVE(SYS_recvmmsg, recvmmsg, fd, m, n, flags, timeout);
+	RECEIVE(SYS_recvmmsg, flags, recvmmsg, fd, m, n, flags, timeout);
 }
 
 WEAK ssize_t sendto(int fd, const void *from, size_t bytes, int flags,
@@ -208,27 +224,27 @@ WEAK ssize_t sendto(int fd, const void *from, size_t bytes, int flags,
 {
 	if (!to)
 		return send(fd, from, bytes, flags);
-	SEND(SYS_sendto, sendto, fd, from, bytes, flags, to, room);
+	SEND(SYS_sendto, flags, sendto, fd, from, bytes, flags, to, room);
 }
 
 WEAK ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
 {
-	SEND(SYS_sendmsg, sendmsg, fd, m, flags);
+	SEND(SYS_sendmsg, flags, sendmsg, fd, m, flags);
 }
 
 WEAK int sendmmsg(int fd, struct mmsghdr *m, unsigned n, int flags)
 {
-	SEND(SYS_sendmmsg, sendmmsg, fd, m, n, flags);
+	SEND(SYS_sendmmsg, flags, sendmmsg, fd, m, n, flags);
 }
 
 WEAK int accept(int fd, struct sockaddr *from, socklen_t *room)
 {
-	RECEIVE(SYS_accept, accept, fd, from, room);
+	RECEIVE(SYS_accept, 0, accept, fd, from, room);
 }
 
 WEAK int accept4(int fd, struct sockaddr *from, socklen_t *room, int flags)
 {
-	RECEIVE(SYS_accept4, accept4, fd, from, room, flags);
+	RECEIVE(SYS_accept4, 0, accept4, fd, from, room, flags);
 }
 
 static bool is_local(int fd)

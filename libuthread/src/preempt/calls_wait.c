@@ -6,7 +6,9 @@
  *
  * Time passes between two turns, so what is relative has its end noted at the
  * start. A wait is never too short, and too long only by what any thread is
- * that does not get the CPU at once.
+ * that does not get the CPU at once. (The kernel's poll() that only looks, and
+ * finds nothing, ends with EINTR, too, when a signal is there; its epoll_wait()
+ * does not.)
  *
  * A call with a signal mask is made to be interrupted, but by handlers. Between
  * two turns the uthread's own mask is back, so what only the call's lets in
@@ -79,6 +81,13 @@ WEAK int poll(struct pollfd *fds, nfds_t n, int ms)
 	const uint64_t until = c.me ? ms_end(ms) : 0;
 	int got;
 
+	if (ms && call_is_in_the_way(&c)) {
+		while ((got = LIBC(poll)(fds, n, 0)) == -1 && again(&c))
+			;
+		if (got)
+			return got;
+		call_sleeps(&c);
+	}
 	while ((got = LIBC(poll)(fds, n, ms)) == -1 && again(&c))
 		if (ms > 0)
 			ms = ms_left(until);
@@ -152,6 +161,12 @@ WEAK int epoll_wait(int fd, struct epoll_event *events, int n, int ms)
 	const uint64_t until = c.me ? ms_end(ms) : 0;
 	int got;
 
+	if (ms && call_is_in_the_way(&c)) {
+		got = LIBC(epoll_wait)(fd, events, n, 0);
+		if (got)
+			return got;
+		call_sleeps(&c);
+	}
 	while ((got = LIBC(epoll_wait)(fd, events, n, ms)) == -1 && again(&c))
 		if (ms > 0)
 			ms = ms_left(until);
@@ -213,6 +228,14 @@ static uint64_t clock_ns(clockid_t clock)
 	return clock_gettime(clock, &t) ? 0 : timespec_ns(&t);
 }
 
+/* Worth a stand-in: less than a tick, but more than it takes to have one. */
+#define LONG_NS 100000u
+
+static inline bool is_long(const struct timespec *t)
+{
+	return t && (t->tv_sec > 0 || t->tv_nsec >= LONG_NS);
+}
+
 WEAK int clock_nanosleep(clockid_t clock, int flags,
 			 const struct timespec *time, struct timespec *rest)
 {
@@ -224,6 +247,8 @@ WEAK int clock_nanosleep(clockid_t clock, int flags,
 
 	if (!c.me)
 		return LIBC(clock_nanosleep)(clock, flags, time, rest);
+	if (!(flags & TIMER_ABSTIME) && is_long(time))
+		call_sleeps(&c);
 	while ((err = LIBC(clock_nanosleep)(clock, flags, time, &r)) &&
 	       call_was_ticked(&c, err))
 		if (!(flags & TIMER_ABSTIME)) {
@@ -246,6 +271,8 @@ WEAK int nanosleep(const struct timespec *time, struct timespec *rest)
 
 	if (!c.me)
 		return LIBC(nanosleep)(time, rest);
+	if (is_long(time))
+		call_sleeps(&c);
 	while ((got = LIBC(nanosleep)(time, &r)) == -1 && again(&c))
 		time = time_left(said, began, &t);
 	if (got == -1 && errno == EINTR && rest)
@@ -289,7 +316,7 @@ WEAK int thrd_sleep(const struct timespec *time, struct timespec *rest)
 
 WEAK int semop(int id, struct sembuf *ops, size_t n)
 {
-	CALL(c, SYS_semtimedop);
+	CALL_NO_POINT(c, SYS_semtimedop);
 	int got;
 
 	while ((got = LIBC(semop)(id, ops, n)) == -1 && again(&c))
@@ -300,7 +327,7 @@ WEAK int semop(int id, struct sembuf *ops, size_t n)
 WEAK int semtimedop(int id, struct sembuf *ops, size_t n,
 		    const struct timespec *timeout)
 {
-	CALL(c, SYS_semtimedop);
+	CALL_NO_POINT(c, SYS_semtimedop);
 	const struct timespec *said = timeout;
 	const uint64_t began = c.me ? now_ns() : 0;
 	struct timespec t;

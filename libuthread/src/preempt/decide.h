@@ -8,6 +8,7 @@
 /* What a tick found; decide() looks at nothing else. */
 struct found {
 	bool on_stack; /* its own, or that of a coroutine in it */
+	bool on_own; /* it, not the alternate one of its handlers */
 	bool asleep; /* in a call that is begun anew on its next turn */
 	bool young; /* it began since the last tick, and there will be a next */
 	bool disabled; /* by uthread_preempt_disable() */

@@ -22,6 +22,7 @@
 #define UTHREAD_EINTR_H
 
 #include <errno.h>
+#include <linux/futex.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
@@ -60,6 +61,18 @@ static inline bool call_has_ended(const ucontext_t *uc)
 #endif
 	return result == -EINTR && !memcmp(pc - sizeof(instruction),
 					   instruction, sizeof(instruction));
+}
+
+/* One that call_restarts() ends with EINTR instead. */
+static inline void call_end(ucontext_t *uc)
+{
+#if defined(__x86_64__)
+	uc->uc_mcontext.gregs[REG_RAX] = -EINTR;
+	uc->uc_mcontext.gregs[REG_RIP] += 2;
+#else
+	uc->uc_mcontext.regs[0] = (uint64_t)-EINTR;
+	uc->uc_mcontext.pc += 4;
+#endif
 }
 
 #if defined(__x86_64__)
@@ -115,6 +128,8 @@ static inline bool call_interrupted(const ucontext_t *uc, long *nr)
 	case SYS_accept:
 	case SYS_accept4:
 		return true;
+	case SYS_futex: /* pthread_cond_timedwait(): until then, not so long */
+		return (r[REG_RSI] & FUTEX_CMD_MASK) == FUTEX_WAIT_BITSET;
 	case SYS_ppoll:
 		return !r[REG_R10];
 	case SYS_pselect6:
@@ -127,6 +142,13 @@ static inline bool call_interrupted(const ucontext_t *uc, long *nr)
 	default:
 		return false;
 	}
+}
+
+/* Does it end at a time, not after so long? Then it may begin anew any number of
+ * times. */
+static inline bool call_waits_until(long nr)
+{
+	return nr == SYS_futex;
 }
 
 /* Let it begin anew on return from the handler. */
@@ -150,6 +172,12 @@ static inline bool call_interrupted(const ucontext_t *uc, long *nr)
 {
 	(void)uc;
 	*nr = -1;
+	return false;
+}
+
+static inline bool call_waits_until(long nr)
+{
+	(void)nr;
 	return false;
 }
 

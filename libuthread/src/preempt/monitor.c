@@ -7,6 +7,10 @@
  * for LOOKS looks, and /proc says the worker sleeps (in calls that no signal
  * interrupts, such as disk I/O).
  *
+ * Where one worker came to be stuck others soon will, above all the spare that
+ * stands in, if many uthreads wait for the same: for some ticks after that it
+ * looks every 100 us, so that a hundred that block are not a hundred ticks.
+ *
  * With the source `monitor` it sends the ticks as well, and only to workers
  * that run: one in a system call is found without a signal, unless it went
  * there just now.
@@ -26,6 +30,9 @@
 #include "sched/waiter.h"
 
 #define LOOK_EVERY_NS 5000000u /* between looks, where ticks are signals */
+#define BURST_EVERY_NS 100000u /* while workers come to be stuck */
+#define PRESS_LOOKS 32
+#define PRESS_EVERY_NS 100000000u /* where there is nothing else to see */
 #define LOOKS 2
 #define STACK_BYTES (256ul << 10)
 #define SECOND_NS 1000000000u
@@ -139,15 +146,45 @@ static bool look_at(struct worker *w, struct seen *s)
 	return true;
 }
 
+/*
+ * Of those that are stuck, some at a time: one that computes again without
+ * coming to the scheduler is one at work too many. Its tick brings it there.
+ * True: there was one.
+ */
+static bool press(struct seen *seen)
+{
+	static int at;
+	const int n = load_acquire(&rt.existing);
+	int i, looks = PRESS_LOOKS;
+	bool computes = false;
+	struct worker *w;
+	uint64_t cpu;
+
+	for (i = 0; i < n && looks; i++) {
+		at = at + 1 < n ? at + 1 : 0;
+		w = rt.workers[at];
+		if (!worker_is(w, WORKER_STUCK) || load_relaxed(&w->ticking))
+			continue;
+		looks--;
+		cpu = cpu_time(w);
+		if (cpu - seen[at].cpu_ns >= 2 * rt.tick_ns) {
+			tick_send(w);
+			computes = true;
+		}
+		seen[at].cpu_ns = cpu;
+	}
+	return computes;
+}
+
 static void *monitor_main(void *arg)
 {
 	const uint64_t every = rt.tick_source == UTHREAD_TICK_MONITOR ?
 				       rt.tick_ns :
 				       LOOK_EVERY_NS;
-	static struct seen seen[2 * WORKERS_MAX];
-	uint64_t next = now_ns() + every, second = next + SECOND_NS;
+	static struct seen seen[WORKERS_MAX + SPARES_MAX + SPARES_RESERVE + 1];
+	uint64_t next = now_ns() + every, second = next + SECOND_NS, soon;
 	uint32_t word, quiet = 0;
-	bool waits;
+	bool waits, due = true;
 	int i;
 
 	(void)arg;
@@ -157,6 +194,9 @@ static void *monitor_main(void *arg)
 		waits = false;
 		for (i = 0; i < load_acquire(&rt.existing); i++)
 			waits |= look_at(rt.workers[i], &seen[i]);
+		/* Not at each look in a burst. */
+		if (due && load_relaxed(&rt.nstuck))
+			waits |= press(seen);
 		drain_stuck();
 		/* In the child of a fork not before it has use for them. */
 		if (waits || spare_any())
@@ -172,13 +212,24 @@ static void *monitor_main(void *arg)
 			for (i = 0; i < rt.existing; i++)
 				waits |= load_relaxed(&rt.workers[i]->ticking);
 			if (!waits)
-				futex_wait(&mon.word, word, NO_DEADLINE);
+				futex_wait(&mon.word, word,
+					   load_relaxed(&rt.nstuck) ?
+						   now_ns() + PRESS_EVERY_NS :
+						   NO_DEADLINE);
 			store_relaxed(&mon.resting, 0);
-			quiet = 0;
+			/* One look, or somebody has come. */
+			quiet = waits || load_acquire(&mon.word) != word ?
+					0 :
+					REST_AFTER;
 			next = now_ns() + every;
+			due = true;
+			if (!waits)
+				continue;
 		}
-		futex_wait(&mon.word, word, next);
-		if (now_ns() >= next)
+		soon = spare_burst(now_ns()) ? now_ns() + BURST_EVERY_NS : next;
+		futex_wait(&mon.word, word, soon < next ? soon : next);
+		due = now_ns() >= next;
+		if (due)
 			next += every;
 		if (now_ns() >= next)
 			next = now_ns() + every;

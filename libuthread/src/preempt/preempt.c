@@ -20,6 +20,8 @@
 #include "preempt/decide.h"
 #include "preempt/eintr.h"
 #include "preempt/mechanism.h"
+#include "sched/cancel.h"
+#include "sched/cpuclock.h"
 #include "sched/waiter.h"
 #include "tls/tls.h"
 
@@ -43,10 +45,30 @@ void preempt_now(void)
 
 void (*preempt_signals)(void);
 
+/*
+ * Its clock is to run. Or it is to end anywhere, but not here, in the runtime; or
+ * it was stopped where it was about to sleep: a tick finds it elsewhere.
+ */
+static void see_to_it(struct uthread *me)
+{
+	struct worker *w = me->worker;
+
+	if (cpuclock_waits(me)) {
+		region_enter();
+		cpuclock_start(me);
+		region_leave();
+	}
+	if (rt.tick_ns && cancel_wanted(me) &&
+	    (load_relaxed(&me->cancel) & (CANCEL_ASYNC | CANCEL_HELD) ||
+	     me->call || me->sigwaits))
+		tick_retry(w);
+}
+
 static void take_pending(void)
 {
 	struct here *h = here_now();
 	const bool tick = h->pending == PENDING_TICK;
+	struct uthread *me;
 	int saved = errno;
 
 	store_relaxed(&h->pending, 0);
@@ -55,7 +77,13 @@ static void take_pending(void)
 	errno = saved;
 	if (preempt_signals)
 		preempt_signals(); /* a handler's errno is the program's */
-	if (!tick || !uthread_current())
+	me = uthread_current();
+	if (!me)
+		return;
+	if (unlikely(load_relaxed(&me->flags) & (UT_ASK_CANCEL | UT_CLOCK)))
+		see_to_it(me);
+	if (!tick && (likely(!(load_relaxed(&me->flags) & UT_ASK_MOVE)) ||
+		      me->preempt_off))
 		return;
 	saved = errno;
 	sched_preempt();
@@ -72,6 +100,7 @@ int preempt_setup(const struct config *c)
 		.spare_begin = spare_begin,
 		.spare_park = spare_park,
 		.spare_get_up = spare_get_up,
+		.nudge = tick_nudge,
 	};
 	preempt_find_libc();
 	return mechanism_setup(c->mechanism);
@@ -88,9 +117,14 @@ static bool is_guest(const struct worker *w)
 }
 
 /* Others had their turn since the last tick, and there will be a next: one for
- * a deadline comes once. */
+ * a deadline comes once. With fine ticks not who is known to compute (tick.c). */
 static bool is_young(const struct worker *w)
 {
+	const struct uthread *ut = load_relaxed(&w->running);
+
+	if (unlikely(load_relaxed(&w->fine) && ut &&
+		     ut->why == UTHREAD_READY_STOPPED))
+		return false;
 	return w->turns != w->turns_at_tick && load_relaxed(&w->ticking) &&
 	       !rt.policy && !worker_is_stuck(w) && !worker_is_leaving(w) &&
 	       !is_guest(w);
@@ -116,8 +150,9 @@ static void look(struct found *f, const struct worker *w, const struct here *h,
 	const uintptr_t low = stack_below(me, sp);
 	const size_t need = RED_ZONE + C_ROOM + 64 + mechanism_bytes(w, si, uc);
 
-	f->own_tls = me->flags & UT_OWN_TLS;
+	f->own_tls = load_relaxed(&me->flags) & UT_OWN_TLS;
 	f->on_stack = low;
+	f->on_own = low && low == (uintptr_t)me->on_low;
 	f->asleep = false;
 	f->young = is_young(w);
 	f->disabled = me->preempt_off;
@@ -147,27 +182,63 @@ static struct call *call_of(const struct uthread *me, const ucontext_t *uc)
 	return c;
 }
 
+/* The call of libc's that it sleeps in and that can be told to look first, when
+ * it begins anew; NULL: it sleeps in none. */
+static struct call *looking_call(const struct uthread *me, long nr)
+{
+	struct call *c = load_relaxed(&me->call);
+
+	return c && c->looks && c->nr == nr ? c : NULL;
+}
+
+/*
+ * It is stopped: with own TLS where it sleeps. On its next turn it shall not keep
+ * the worker for a tick again, so a call that can looks first. With shared TLS
+ * it is stopped in the call's wrapper, which is not libc.
+ */
+static void stop_call(struct call *c, bool has_ended, bool own_tls,
+		      ucontext_t *uc)
+{
+	if (!c)
+		return;
+	if (!own_tls)
+		store_relaxed(&c->late, true);
+	if (has_ended)
+		return;
+	store_relaxed(&c->ticked, true);
+	call_end(uc);
+}
+
 /*
  * Not computing at all: somebody else runs who waits here. Inside the runtime
  * too: it may want the lock of malloc that a uthread holds which waits for
  * this very worker. Without a spare the call is begun anew on the uthread's
- * next turn (`asleep`), or ends with EINTR (calls.c, eintr.h). True: a spare stands in.
+ * next turn (`asleep`), or ends with EINTR (calls.c, eintr.h). So it is where
+ * somebody waits who is bound here, whom no spare runs: what is slept for may be
+ * that one's to do. True: a spare stands in.
  */
 static bool stands_in(struct found *f, struct worker *w,
 		      const struct uthread *me, ucontext_t *uc)
 {
-	const bool held = f->in_region || f->disabled || !f->own_tls;
+	const bool off = f->in_region || f->disabled;
+	const bool held = off || !f->own_tls;
 	struct call *call = f->in_libc ? call_of(me, uc) : NULL;
+	const bool has_ended = call;
 	long nr = call ? call->nr : -1;
+	bool stops;
 
 	if (!f->on_stack || !f->in_libc)
 		return false;
 	if (call || call_restarts(uc, &nr)) {
 		f->asleep = true;
-		if ((held || !sched_bound_waits(w)) && spare_stuck(w, nr, held))
+		if (!has_ended)
+			call = looking_call(me, nr);
+		stops = !off && (f->own_tls || call);
+		if (!(stops && sched_bound_waits(w)) &&
+		    spare_stuck(w, nr, held))
 			return true;
-		if (call && !f->own_tls)
-			store_relaxed(&call->late, true); /* not in libc */
+		if (stops)
+			stop_call(call, has_ended, f->own_tls, uc);
 		return false;
 	}
 	if (sched_bound_waits(w) || !call_interrupted(uc, &nr))
@@ -176,7 +247,7 @@ static bool stands_in(struct found *f, struct worker *w,
 		call_again(uc, nr);
 		return true;
 	}
-	f->asleep = spare_comes(w);
+	f->asleep = spare_comes(w) || call_waits_until(nr);
 	if (f->asleep)
 		call_again(uc, nr);
 	return false;
@@ -240,6 +311,7 @@ static void defer(struct worker *w, struct here *h, int why)
 		return;
 	case UTHREAD_DEFER_YOUNG:
 		w->turns_at_tick = w->turns;
+		store_relaxed(&w->look, 1);
 		return;
 	case UTHREAD_DEFER_TAKING:
 		return;
@@ -271,11 +343,42 @@ static bool is_surplus(const struct worker *w)
  * says from when on somebody will. */
 static bool somebody_waits(const struct worker *w, uint64_t *until)
 {
+	const struct uthread *ut = load_relaxed(&w->running);
+
+	if (ut && unlikely(load_relaxed(&ut->flags) & UT_ASK_MOVE))
+		return true;
 	if (load_relaxed(&w->count) || load_relaxed(&w->inbox_count) ||
-	    load_relaxed(&rt.global_count) || is_guest(w) || is_surplus(w))
+	    load_relaxed(&rt.global_count) || is_guest(w) || is_surplus(w) ||
+	    io_lost())
+		return true;
+	/* It was stuck, and computes now: there is one at work too many. */
+	if (unlikely(worker_is_stuck(w)))
 		return true;
 	*until = sched_deadline();
 	return *until != NO_DEADLINE && *until <= now_ns();
+}
+
+/* Has anybody asked something (ask.h) of who runs here? */
+static inline bool is_asked(const struct worker *w, const struct here *h)
+{
+	return h->self && h->worker == w && !forks(w) &&
+	       (load_relaxed(&h->self->flags) & UT_ASKED ||
+		cpuclock_waits(h->self));
+}
+
+/*
+ * The timer was stopped just now. Where its next signal was pending already the
+ * kernel took the one that was sent for an ask for the same, and Linux 6.13 and
+ * later drop the signal of a timer that has been stopped: what has been asked
+ * since `seen` would never be looked at. By a tick of the timer: another that is
+ * sent would go the same way.
+ */
+static inline void asked_meanwhile(struct worker *w, const struct here *h,
+				   uint32_t seen)
+{
+	if (unlikely(is_asked(w, h) && load_relaxed(&h->self->flags) & ~seen &
+					       (UT_ASKED | UT_CLOCK)))
+		tick_retry(w);
 }
 
 HANDLER void preempt_on_tick(int sig, siginfo_t *si, void *ucp)
@@ -283,11 +386,15 @@ HANDLER void preempt_on_tick(int sig, siginfo_t *si, void *ucp)
 	struct worker *w = tick_of(si);
 	struct here *h = here_now();
 	ucontext_t *uc = ucp;
+	enum asked asked = ASKED_NOTHING;
+	uint32_t seen = 0;
 	int saved = errno, why;
 	struct found f;
 	uint64_t until;
 
 	if (!w) {
+		if (h->worker)
+			h->worker->not_ticks++;
 		tick_not_ours(sig, si, uc);
 		return;
 	}
@@ -297,15 +404,35 @@ HANDLER void preempt_on_tick(int sig, siginfo_t *si, void *ucp)
 		tick_parked(w);
 		goto out;
 	}
+	if (unlikely(is_asked(w, h))) {
+		/* Signals are taken; the others stay. */
+		seen = load_relaxed(&h->self->flags) & ~(uint32_t)UT_ASK_SIGNAL;
+		look(&f, w, h, si, uc);
+		asked = asked_on_tick(&f, h->self, h, uc);
+	}
+	if (unlikely(asked == ASKED_LEAVES)) {
+		tick_retry(w); /* whatever else this one was for */
+		goto out;
+	}
 	if (!somebody_waits(w, &until)) {
 		goes_on(h, uc);
-		tick_disarm(w, until);
+		if (unlikely(asked == ASKED_AGAIN))
+			tick_retry(w);
+		else
+			tick_disarm(w, until);
+		asked_meanwhile(w, h, seen);
 		goto out;
 	}
 	/* The base context is looking for work already. On a TLS block that
 	 * is not this worker's (libc's own signals, fork): next time. */
 	if (!h->self || h->worker != w || forks(w)) {
 		in_fork(w, uc);
+		goto out;
+	}
+	if (!(load_relaxed(&h->self->flags) & UT_ASKED) &&
+	    unlikely(tick_only_looks(w))) {
+		w->turns_at_tick = w->turns;
+		goes_on(h, uc);
 		goto out;
 	}
 	look(&f, w, h, si, uc);
@@ -315,6 +442,7 @@ HANDLER void preempt_on_tick(int sig, siginfo_t *si, void *ucp)
 			store_relaxed(&h->pending, PENDING_TICK);
 		else
 			tick_stop(w);
+		asked_meanwhile(w, h, seen);
 		sched_pass_deadline(w);
 		goto out;
 	}
@@ -327,6 +455,9 @@ HANDLER void preempt_on_tick(int sig, siginfo_t *si, void *ucp)
 		take(w, h->self, &f, si, uc);
 	else
 		defer(w, h, why);
+	/* One that is stopped finds it when it comes back. */
+	if (unlikely(asked == ASKED_AGAIN && why != DECIDE_TAKE))
+		tick_retry(w);
 out:
 	errno = saved;
 }

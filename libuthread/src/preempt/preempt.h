@@ -4,6 +4,7 @@
 #define UTHREAD_PREEMPT_H
 
 #include <signal.h>
+#include <ucontext.h>
 
 #include "base/config.h"
 #include "sched/sched.h"
@@ -26,12 +27,17 @@ bool tick_quiet(struct worker *w);
 void tick_parked(struct worker *w);
 /* As tick_quiet(), from its handler, and the timer is stopped. */
 void tick_stop(struct worker *w);
+/* From its handler, and somebody waits: a fine tick, and there is nothing to
+ * stop anybody for. */
+bool tick_only_looks(struct worker *w);
 /* From its handler: again soon, then in the usual rhythm. */
 void tick_retry(struct worker *w);
 /* From the handler, chain delivery: the next worker's turn. */
 void tick_pass_on(struct worker *w, const siginfo_t *si);
 /* A tick for this worker, now. */
 void tick_send(struct worker *w);
+/* The same for the worker that runs it, as it seems. */
+void tick_nudge(const struct uthread *ut);
 /* In the child of a fork timers are gone; `w`: the worker that is left, NULL:
  * none. */
 void tick_forked(struct worker *w);
@@ -63,8 +69,10 @@ void monitor_forked(bool afresh);
 /* ---- spare.c ---- */
 
 /* At most `limit` stand in for workers whose uthread could be stopped. `make`
- * makes one more worker, NULL: it could not be made. One at a time is made. */
-void spare_setup(int limit, struct worker *(*make)(bool rescuer));
+ * makes one more worker, NULL: it could not be made; `revive` a kernel thread for
+ * one that has ended its own. One at a time is made. */
+void spare_setup(int limit, struct worker *(*make)(bool rescuer),
+		 bool (*revive)(struct worker *w));
 /* The thread that makes them. */
 void *spare_maker(void *unused);
 /* Hook, NULL: none. The maker makes other workers, too, all that are lacking. */
@@ -84,12 +92,23 @@ bool spare_stuck(struct worker *w, long nr, bool held);
 bool spare_comes(struct worker *w);
 /* From the monitor: the same of another, whose uthread could be stopped. */
 bool spare_found_asleep(struct worker *w, long nr);
+/* One came to be stuck a moment ago. Racy. */
+bool spare_burst(uint64_t now);
+/* The caller, a uthread, is about to sleep in that call. False: it had better
+ * not, for there are as many spares at work as there may be, or somebody waits who
+ * is bound to its worker. */
+bool spare_hand_over(long nr);
+/* May one more come to be stuck? Racy. */
+bool spare_is_left(void);
 /* It is back. */
 void spare_unstuck(struct worker *w);
 /* A new spare worker sleeps here until it is needed, ... */
-void spare_begin(struct worker *w);
-/* ... and one that is not needed any more until it is again. */
-void spare_park(struct worker *w);
+bool spare_begin(struct worker *w);
+/* ... and one that is not needed any more until it is again. False: its kernel
+ * thread shall end. */
+bool spare_park(struct worker *w);
+/* It ends, and does nothing more as a worker. */
+void spare_gone(struct worker *w);
 /* Somebody who is bound to it for a while has come back. */
 void spare_get_up(struct worker *w);
 /* What stuck workers have in their queues is everybody's. */
@@ -99,7 +118,19 @@ void spare_drain(void);
 bool spare_fork_begin(void);
 void spare_fork_end(void);
 void spare_forked(bool afresh);
+
+/* ---- blocked.c ---- */
+
 void spare_stats(struct uthread_stats *s);
+/* The calls that workers were stuck in, the most frequent first, up to n. How
+ * many there are. */
+int blocked_list(struct uthread_blocked *list, int n);
+
+/* ---- call_names.c ---- */
+
+#define UTHREAD_CALL_NAME_MAX 32
+/* What to call that system call. */
+void call_name(long nr, char text[UTHREAD_CALL_NAME_MAX]);
 
 /* ---- calls.c ---- */
 
@@ -109,7 +140,10 @@ struct call {
 	struct call *outer; /* a handler's, inside of another */
 	long nr; /* system call */
 	int saved; /* errno */
-	uint32_t handled; /* me->handled at the start */
+	uint32_t handled; /* me->handled at the start, */
+	uint32_t interrupts; /* and me->interrupts */
+	bool point; /* of cancellation */
+	bool looks; /* it looks at its descriptor before it sleeps again */
 	/* The handler's: */
 	bool ticked; /* a tick ended it */
 	bool late; /* and is to be taken behind it */
@@ -120,6 +154,22 @@ struct call {
 /* Hook, set by signals/: what the caller has sent to itself and this mask lets
  * in comes now, with it. True: a handler has run. */
 extern bool (*preempt_raised)(const sigset_t *mask);
+
+/* ---- asked.c ---- */
+
+enum asked {
+	ASKED_NOTHING, /* that concerns a tick */
+	ASKED_AGAIN, /* soon: it could not be seen to here */
+	ASKED_LEAVES, /* the handler's return goes where it is seen to */
+};
+
+struct found;
+/* From the handler: others have asked something of who runs here. */
+enum asked asked_on_tick(const struct found *f, struct uthread *me,
+			 struct here *h, ucontext_t *uc);
+/* Hook, set by signals/: let those come that were sent to it, on return from the
+ * handler, and that this mask lets in. True: one is to interrupt calls. */
+extern bool (*preempt_sent)(struct uthread *me, uint64_t mask);
 
 /* ---- preempt.c ---- */
 

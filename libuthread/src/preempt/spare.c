@@ -29,6 +29,8 @@
  *  - Where none is there, or somebody waits who is bound to this worker, the
  *    tick does what it does anywhere else, and the call is begun anew when
  *    the uthread's turn comes again.
+ *  - With shared TLS only a call of calls.c can be stopped, in its wrapper, and
+ *    it is where somebody waits who is bound to this worker.
  *  - One that cannot be stopped (in a region, or with shared TLS, or by
  *    uthread_preempt_disable()) gets a spare beyond the limit. The runtime
  *    itself calls nothing in a region that may wait for a uthread, but for
@@ -41,92 +43,102 @@
  *    What it may not run it leaves in the global queue. One rescuer is
  *    enough, and it goes when spares suffice again.
  *
- * There are at most `limit` stand-ins for those that could be stopped (said
- * once when they are all at work). No tick goes to a worker that is stuck, but for
- * who is bound there: it would only make more calls begin anew, or fail with
- * EINTR (eintr.h).
+ * There are at most `limit` stand-ins for those that could be stopped; what
+ * becomes of the others, and what is said, is in blocked.c. No tick goes to a
+ * worker that is stuck, but for who is bound there: it would only make more
+ * calls begin anew, or fail with EINTR (eintr.h). One that is back and computes
+ * gets one from the monitor.
  *
- * Spares are made by a thread of its own, the maker, which may have to wait
- * for malloc's lock like anybody else: the monitor may not, because it sends
- * the ticks where the program wants that.
+ * Of the workers, as many as were configured are not stuck: each that is stuck
+ * has a spare at work, and who comes back makes one too many. If it is a spare
+ * itself, it goes home, for it is in the scheduler anyway; else one that is idle,
+ * or the latest.
+ *
+ * Spares are made and given back in maker.c.
  *
  * Rejected: a new spare whenever one is needed (see above); stopping uthreads
  * with shared TLS in libc (whoever runs there next would find malloc's cache
  * half changed); lending a stuck worker's queue to workers that are stuck
- * themselves in turn (it has to end somewhere, so it may as well end at once).
+ * themselves in turn (it has to end somewhere, so it may as well end at once);
+ * that a worker comes back at the end of its call (where each uthread sleeps
+ * most of the time, as one for each connection, both ends of each call would
+ * cost what a pthread does not pay: a stand-in woken, or sent home).
  */
+#include "preempt/spare.h"
+
 #include <string.h>
 
-#include "preempt/preempt.h"
 #include "sched/runq.h"
 #include "sched/waiter.h"
 
-#define RESERVE SPARES_RESERVE
 /* The maker may have to wait for who cannot run here: not for ever. */
 #define SPARE_PATIENCE_NS 1000000000
+#define BURST_TICKS 3 /* after one came to be stuck others do */
+#define IDLE_LOOKS 8 /* among those at work, for one that is idle */
 
-static struct {
-	/* Guarded by lock. */
-	uint32_t lock;
-	uint32_t made; /* spares, or just being made: */
-	bool making;
-	bool at_it; /* somebody is in make_spares() */
-	uint32_t active; /* of these, at work */
-	uint32_t limit; /* stand-ins for who could be stopped */
-	uint32_t most; /* spares there may ever be */
-	bool wanted; /* somebody who cannot be stopped found none */
-	bool forking; /* the last one is for who forks */
-	bool said, to_say; /* that no spare is left; once */
-	struct worker *rescuer; /* NULL: there is none, or none yet */
-	bool rescuing; /* it is at work */
-	uint64_t blocked;
-	int64_t call;
-	char name[UTHREAD_NAME_MAX];
-	/* The maker's. */
-	uint32_t work; /* futex: changes when there may be one to make */
-	bool no_rescuer; /* it could not be made */
-	struct worker *(*make)(bool rescuer); /* immutable after start */
-} sp = { .call = -1 };
+struct spares spares;
+
+/* ---- lists ---- */
+
+void spare_list_remove(struct worker *w)
+{
+	if (w->spare_list == SPARE_NOWHERE)
+		return;
+	if (w->spare_prev)
+		w->spare_prev->spare_next = w->spare_next;
+	else
+		spares.first[w->spare_list] = w->spare_next;
+	if (w->spare_next)
+		w->spare_next->spare_prev = w->spare_prev;
+	w->spare_list = SPARE_NOWHERE;
+}
+
+void spare_list_add(struct worker *w, enum spare_list list)
+{
+	struct worker *first = spares.first[list];
+
+	spare_list_remove(w);
+	if (w->kind != WORKER_SPARE)
+		return;
+	w->spare_prev = NULL;
+	w->spare_next = first;
+	if (first)
+		first->spare_prev = w;
+	spares.first[list] = w;
+	w->spare_list = list;
+}
 
 /* ---- stuck and back ---- */
 
-/* Under sp.lock: a spare that will work from now on. One that was about to
- * park goes on; *parked: it sleeps and has to be woken. */
-static struct worker *call_up(bool *parked)
+struct worker *spare_call_up(bool *parked)
 {
-	struct worker *s, *found = NULL;
-	int i;
+	struct worker *s = spares.first[SPARE_LEAVING];
 
-	for (i = 0; i < load_acquire(&rt.existing); i++) {
-		s = rt.workers[i];
-		if (s->kind != WORKER_SPARE)
-			continue;
-		if (worker_is_leaving(s)) {
-			worker_set_leaving(s, false);
-			sp.active++;
-			*parked = false;
-			return s;
-		}
-		if (!found && worker_is(s, WORKER_PARKED))
-			found = s;
+	*parked = !s;
+	if (s) {
+		worker_set_leaving(s, false);
+	} else {
+		s = spares.first[SPARE_PARKED];
+		if (!s)
+			return NULL;
+		worker_become(s, WORKER_PARKED, WORKER_WORKING);
 	}
-	if (found) {
-		sp.active++;
-		worker_become(found, WORKER_PARKED, WORKER_WORKING);
-		*parked = true;
-	}
-	return found;
+	spares.active++;
+	spare_list_add(s, SPARE_AT_WORK);
+	if (*parked && !spares.first[SPARE_PARKED])
+		spare_used_up();
+	return s;
 }
 
-/* Under sp.lock, as call_up(): NULL, *parked false if it is at work. */
+/* Under spares.lock, as spare_call_up(): NULL, *parked false if it is at work. */
 static struct worker *call_rescuer(bool *parked)
 {
-	struct worker *r = sp.rescuer;
+	struct worker *r = spares.rescuer;
 
 	*parked = false;
-	if (sp.rescuing)
+	if (spares.rescuing)
 		return NULL;
-	sp.rescuing = true;
+	spares.rescuing = true;
 	if (worker_is_leaving(r)) {
 		worker_set_leaving(r, false);
 		return NULL;
@@ -136,34 +148,22 @@ static struct worker *call_rescuer(bool *parked)
 	return r;
 }
 
-/* Under sp.lock: spares that could be called up. */
-static uint32_t spares_left(void)
-{
-	return sp.made - sp.making - sp.active;
-}
-
-enum { NOTHING, SPARE, RESCUER };
-
-/* Under sp.lock: one spare is always parked, as long as there may be more. */
-static int to_make(void)
-{
-	if (sp.most && !sp.rescuer && !sp.no_rescuer)
-		return RESCUER;
-	if (sp.made < sp.most &&
-	    (sp.wanted ||
-	     (sp.made <= sp.limit && sp.limit && spares_left() <= sp.forking)))
-		return SPARE;
-	return NOTHING;
-}
-
-/* False: it was not stuck. */
+/* Under spares.lock. False: it was not stuck. */
 static bool come_back(struct worker *w)
 {
-	return worker_become(w, WORKER_STUCK, WORKER_WORKING) ||
-	       worker_become(w, WORKER_HELD, WORKER_WORKING);
+	if (!worker_become(w, WORKER_STUCK, WORKER_WORKING) &&
+	    !worker_become(w, WORKER_HELD, WORKER_WORKING))
+		return false;
+	spare_list_add(w, SPARE_AT_WORK);
+	return true;
 }
 
-/* Under sp.lock, which a handler takes too: its holders are in a region, in
+bool spare_burst(uint64_t now)
+{
+	return now < load_relaxed(&spares.burst);
+}
+
+/* Under spares.lock, which a handler takes too: its holders are in a region, in
  * the handler, or no workers, and make no system call.
  * *up: the caller wakes it. */
 static bool note_stuck(struct worker *w, long nr, bool held, struct worker **up)
@@ -184,22 +184,32 @@ static bool note_stuck(struct worker *w, long nr, bool held, struct worker **up)
 			worker_become(w, WORKER_STUCK, WORKER_HELD);
 		return true;
 	}
-	if (!held && rt.nstuck >= sp.limit) {
-		sp.to_say = !sp.said;
-		sp.said = true;
+	/* One too many, and nobody waits there. */
+	if (worker_is_leaving(w) && w->kind == WORKER_SPARE &&
+	    !load_relaxed(&w->count) && !load_relaxed(&w->inbox_count))
+		return false;
+	if (!held && rt.nstuck >= spares.limit) {
+		blocked_refuse(ut, nr);
 		return false;
 	}
 	/* Not one that came back, and to rest, since the monitor looked. */
 	if (!worker_become(w, WORKER_WORKING,
 			   held ? WORKER_HELD : WORKER_STUCK))
 		return false;
-	if (sp.active <= rt.nstuck) {
-		if ((ut && ut->state == UT_FORKING) ||
-		    spares_left() > sp.forking)
-			s = call_up(&parked);
+	/* One that was about to park is needed, after all. */
+	if (w->kind == WORKER_SPARE && worker_is_leaving(w)) {
+		worker_set_leaving(w, false);
+		spares.active++;
+	}
+	spare_list_remove(w);
+	if (spares.active <= rt.nstuck) {
+		if ((ut && load_relaxed(&ut->state) == UT_FORKING) ||
+		    spares_left() > spares.forking)
+			s = spare_call_up(&parked);
 		if (!s) {
-			sp.wanted |= held;
-			if (!held || !sp.rescuer) {
+			spares.wanted |= held;
+			spare_used_up();
+			if (!held || !spares.rescuer) {
 				come_back(w);
 				return false;
 			}
@@ -208,30 +218,33 @@ static bool note_stuck(struct worker *w, long nr, bool held, struct worker **up)
 		*up = parked ? s : NULL;
 	}
 	store_relaxed(&rt.nstuck, rt.nstuck + 1);
-	sp.blocked++;
-	sp.call = nr;
-	if (ut)
-		memcpy(sp.name, ut->name, sizeof(sp.name));
+	blocked_begin(w, ut, nr);
+	spares.first_for_long |= !spare_burst(w->stuck_since);
+	store_relaxed(&spares.burst, w->stuck_since + BURST_TICKS * rt.tick_ns);
 	return true;
 }
 
 bool spare_stuck(struct worker *w, long nr, bool held)
 {
-	const bool was = worker_is_stuck(w);
 	struct worker *up = NULL;
-	bool noted;
+	bool noted, make, look;
 
 	/* What this signal interrupted is a system call, and no holder of the
 	 * lock makes one. */
-	spin_lock(&sp.lock);
+	spin_lock(&spares.lock);
 	noted = note_stuck(w, nr, held, &up);
-	spin_unlock(&sp.lock);
+	make = !spares.making && spare_need() != NOTHING;
+	/* In a burst the monitor looks soon by itself. */
+	look = spares.first_for_long || spares.wanted || blocked_to_say();
+	spares.first_for_long = false;
+	spin_unlock(&spares.lock);
+	if (make)
+		maker_wake();
 	if (noted)
 		w->spare_since = 0;
 	if (up)
 		futex_wake(&up->state, 1);
-	/* Another spare may be needed, or a word said. */
-	if ((noted && !was) || sp.wanted || sp.to_say)
+	if (look)
 		monitor_wake();
 	return noted;
 }
@@ -241,10 +254,10 @@ bool spare_comes(struct worker *w)
 	uint64_t now = now_ns();
 	bool comes;
 
-	spin_lock(&sp.lock);
-	comes = monitor_runs() && rt.nstuck < sp.limit &&
-		(sp.making || to_make() != NOTHING);
-	spin_unlock(&sp.lock);
+	spin_lock(&spares.lock);
+	comes = monitor_runs() && rt.nstuck < spares.limit &&
+		(spares.making || spare_need() != NOTHING);
+	spin_unlock(&spares.lock);
 	if (!comes || !w->spare_since) {
 		w->spare_since = comes ? now : 0;
 		return comes;
@@ -252,46 +265,76 @@ bool spare_comes(struct worker *w)
 	return now - w->spare_since < SPARE_PATIENCE_NS;
 }
 
+bool spare_is_left(void)
+{
+	return load_relaxed(&rt.nstuck) < spares.limit;
+}
+
+/* Only what can be stopped: a region, and shared TLS, need more care. */
+bool spare_hand_over(long nr)
+{
+	bool better_not = false;
+
+	struct uthread *me = uthread_current();
+	struct worker *w;
+
+	if (!(load_relaxed(&me->flags) & UT_OWN_TLS) || me->preempt_off ||
+	    here_now()->off)
+		return true;
+	region_enter();
+	w = worker_current();
+	if (sched_bound_waits(w)) {
+		better_not = true;
+	} else if (spare_stuck(w, nr, false)) {
+		tick_stop(w);
+		sched_pass_deadline(w);
+	} else {
+		better_not = !spare_is_left();
+	}
+	region_leave();
+	return !better_not;
+}
+
 bool spare_found_asleep(struct worker *w, long nr)
 {
 	struct worker *up = NULL;
 	bool noted;
 
-	spin_lock(&sp.lock);
+	spin_lock(&spares.lock);
 	noted = note_stuck(w, nr, false, &up);
-	spin_unlock(&sp.lock);
+	spin_unlock(&spares.lock);
 	if (up)
 		futex_wake(&up->state, 1);
 	return noted;
 }
 
-/* Under sp.lock: rather one that has nothing to do. */
-static struct worker *send_home(void)
+/* Under spares.lock: the one that is too many now that `back` is back. */
+static struct worker *send_home(struct worker *back)
 {
-	struct worker *s, *found = NULL;
-	int i;
+	struct worker *s = spares.first[SPARE_AT_WORK], *found = s;
+	int looks = IDLE_LOOKS;
 
-	for (i = 0; i < load_acquire(&rt.existing); i++) {
-		s = rt.workers[i];
-		if (worker_is(s, WORKER_PARKED) || worker_is_leaving(s) ||
-		    s->kind != WORKER_SPARE)
-			continue;
-		if (!found || worker_is(s, WORKER_IDLE))
-			found = s;
-	}
+	if (back->kind == WORKER_SPARE)
+		found = back;
+	else
+		for (; s && looks--; s = s->spare_next)
+			if (worker_is(s, WORKER_IDLE)) {
+				found = s;
+				break;
+			}
 	if (found) {
 		worker_set_leaving(found, true);
-		sp.active--;
+		spares.active--;
+		spare_list_add(found, SPARE_LEAVING);
 	}
 	return found;
 }
 
-/* Under sp.lock. It does not sleep: it sees that within a nap. */
-static void dismiss_rescuer(void)
+void spare_dismiss_rescuer(void)
 {
-	if (sp.rescuing && sp.active >= rt.nstuck) {
-		sp.rescuing = false;
-		worker_set_leaving(sp.rescuer, true);
+	if (spares.rescuing && spares.active >= rt.nstuck) {
+		spares.rescuing = false;
+		worker_set_leaving(spares.rescuer, true);
 	}
 }
 
@@ -299,16 +342,21 @@ void spare_unstuck(struct worker *w)
 {
 	struct worker *s = NULL;
 
-	spin_lock(&sp.lock);
+	spin_lock(&spares.lock);
 	if (come_back(w)) {
+		blocked_end(w);
 		store_relaxed(&rt.nstuck, rt.nstuck - 1);
-		if (sp.active > rt.nstuck)
-			s = send_home();
-		dismiss_rescuer();
+		if (spares.active > rt.nstuck)
+			s = send_home(w);
+		spare_dismiss_rescuer();
 	}
-	spin_unlock(&sp.lock);
-	if (s)
-		sched_nudge(s);
+	spin_unlock(&spares.lock);
+	if (!s || s == w)
+		return;
+	sched_nudge(s);
+	/* What it computes goes on elsewhere, though nobody waits for it. */
+	if (load_relaxed(&s->running))
+		tick_want(s);
 }
 
 void spare_drain(void)
@@ -322,142 +370,104 @@ void spare_drain(void)
 			sched_drain(rt.workers[i]);
 }
 
-/* Asleep until it is needed; then what stuck workers had is everybody's. */
-static void rest(struct worker *w)
+uint64_t spare_rest_ns = SPARE_REST_NS;
+
+/* Its kernel thread is given back, unless it is needed: one that is parked is
+ * enough, and one that a uthread with shared TLS has run on may be what that
+ * one's library knows it by. */
+static bool goes_for_good(struct worker *w)
 {
-	while (worker_is(w, WORKER_PARKED))
-		futex_wait(&w->state, WORKER_PARKED, NO_DEADLINE);
-	spare_drain();
+	bool goes;
+
+	if (w->kind != WORKER_SPARE || w->shared)
+		return false;
+	spin_lock(&spares.lock);
+	goes = worker_is(w, WORKER_PARKED) && !spares.making &&
+	       !spares.forking && !load_relaxed(&w->count) &&
+	       !load_relaxed(&w->inbox_count) && spares_left() > 1;
+	if (goes) {
+		spare_list_remove(w);
+		__atomic_fetch_or(&w->state, WORKER_ENDED, __ATOMIC_RELAXED);
+		spares.made--;
+		spares.ahead = 1;
+	}
+	spin_unlock(&spares.lock);
+	return goes;
 }
 
-void spare_begin(struct worker *w)
+/* Asleep until it is needed; then what stuck workers had is everybody's. False:
+ * it was not for so long that it shall end. */
+static bool rest(struct worker *w)
 {
-	rest(w);
+	uint64_t until = now_ns() + spare_rest_ns;
+
+	while (worker_is(w, WORKER_PARKED)) {
+		if (futex_wait(&w->state, WORKER_PARKED, until) != ETIMEDOUT)
+			continue;
+		if (goes_for_good(w))
+			return false;
+		/* The last one stays; those that come after it look again. */
+		until = now_ns() + spare_rest_ns;
+		if (w->shared || spares_left() <= 1)
+			until = NO_DEADLINE;
+	}
+	spare_drain();
+	return true;
+}
+
+void spare_gone(struct worker *w)
+{
+	spin_lock(&spares.lock);
+	store_relaxed(&rt.ended, rt.ended + 1);
+	spare_list_add(w, SPARE_ENDED);
+	spin_unlock(&spares.lock);
+}
+
+bool spare_begin(struct worker *w)
+{
+	return rest(w);
 }
 
 /* Whom shared TLS binds to a spare for a while comes back to it, parked or not:
- * as one that is about to park it runs that one, and parks again. */
+ * as one that is about to park it runs that one, and parks again. (Such a spare
+ * never ends.) */
 void spare_get_up(struct worker *w)
 {
 	bool up;
 
-	spin_lock(&sp.lock);
-	up = worker_is(w, WORKER_PARKED);
+	spin_lock(&spares.lock);
+	up = worker_is(w, WORKER_PARKED) && !worker_has_ended(w);
 	if (up) {
 		worker_set_leaving(w, true);
 		worker_become(w, WORKER_PARKED, WORKER_WORKING);
+		spare_list_add(w, SPARE_LEAVING);
 	}
-	spin_unlock(&sp.lock);
+	spin_unlock(&spares.lock);
 	if (up)
 		futex_wake(&w->state, 1);
 }
 
-void spare_park(struct worker *w)
+bool spare_park(struct worker *w)
 {
 	bool park;
 
-	spin_lock(&sp.lock);
+	spin_lock(&spares.lock);
 	park = worker_is_leaving(w); /* else it was called up again */
 	worker_set_leaving(w, false);
-	if (park)
+	if (park) {
 		worker_become(w, WORKER_WORKING, WORKER_PARKED);
-	spin_unlock(&sp.lock);
+		spare_list_add(w, SPARE_PARKED);
+	}
+	spin_unlock(&spares.lock);
 	if (!park)
-		return;
+		return true;
 	full_fence(); /* pairs: inbox_push() */
 	if (load_relaxed(&w->inbox_count))
 		spare_get_up(w);
-	rest(w);
+	return rest(w);
 }
 
-/* ---- making them ---- */
-
-/* Under sp.lock. Then the rescuer may be relieved by it. */
-static struct worker *relieve(void)
-{
-	struct worker *s = NULL;
-	bool parked = false;
-
-	if (sp.rescuing && spares_left() > sp.forking)
-		s = call_up(&parked);
-	dismiss_rescuer();
-	return parked ? s : NULL;
-}
-
-/* The maker, and who starts the runtime while the maker begins: by one of them,
- * who does not leave before all is made. */
-static void make_spares(void)
-{
-	struct worker *w, *up;
-	bool mine = false;
-	int what;
-
-	for (;;) {
-		spin_lock(&sp.lock);
-		if (sp.at_it && !mine) {
-			spin_unlock(&sp.lock);
-			return;
-		}
-		what = to_make();
-		sp.at_it = mine = what != NOTHING;
-		if (what == SPARE) {
-			sp.wanted = false;
-			sp.made++;
-			sp.making = true;
-		}
-		spin_unlock(&sp.lock);
-		if (what == NOTHING)
-			return;
-		w = sp.make(what == RESCUER);
-		up = NULL;
-		spin_lock(&sp.lock);
-		if (what == RESCUER) {
-			sp.rescuer = w;
-			sp.no_rescuer = !w;
-		} else {
-			sp.making = false;
-			if (w)
-				up = relieve();
-			else
-				sp.most = --sp.made;
-			if (sp.limit > sp.most)
-				sp.limit = sp.most;
-		}
-		spin_unlock(&sp.lock);
-		if (up)
-			futex_wake(&up->state, 1);
-		if (!w)
-			ut_warn("no more than %u spare workers can be made",
-				sp.made);
-	}
-}
-
-void (*spare_others)(void);
-
-bool spare_make_others(void)
-{
-	if (!monitor_has_maker())
-		return false;
-	__atomic_fetch_add(&sp.work, 1, __ATOMIC_SEQ_CST);
-	futex_wake(&sp.work, 1);
-	return true;
-}
-
-void *spare_maker(void *unused)
-{
-	uint32_t work;
-
-	(void)unused;
-	region_enter();
-	for (;;) {
-		work = load_acquire(&sp.work);
-		make_spares();
-		if (spare_others)
-			spare_others();
-		futex_wait(&sp.work, work, NO_DEADLINE);
-	}
-	return NULL;
-}
+/* ---- forks ---- */
 
 /*
  * Who forks takes the locks of malloc's arenas one by one and may have to wait
@@ -470,11 +480,12 @@ bool spare_fork_begin(void)
 	if (!rt.tick_ns)
 		return true;
 	region_enter();
-	spin_lock(&sp.lock);
-	sp.forking = true;
-	ready = spares_left() || sp.made >= sp.most || !monitor_runs();
-	sp.wanted |= !ready;
-	spin_unlock(&sp.lock);
+	spin_lock(&spares.lock);
+	spares.forking = true;
+	ready = spares_left() || spares.made >= spares.most || spares.refused ||
+		!monitor_runs();
+	spares.wanted |= !ready;
+	spin_unlock(&spares.lock);
 	region_leave();
 	if (!ready)
 		monitor_wake();
@@ -483,74 +494,32 @@ bool spare_fork_begin(void)
 
 void spare_fork_end(void)
 {
-	spin_lock(&sp.lock);
-	sp.forking = false;
-	spin_unlock(&sp.lock);
-}
-
-static void say_once(void)
-{
-	bool say;
-
-	spin_lock(&sp.lock);
-	say = sp.to_say;
-	sp.to_say = false;
-	spin_unlock(&sp.lock);
-	/* None at all was the program's wish. */
-	if (say && sp.limit)
-		ut_warn("all %u spare workers stand in for workers that sleep in system calls, the last in '%s': further ones keep their worker for a tick at a time; UTHREAD_SPARES allows more",
-			sp.limit, sp.name);
-}
-
-void spare_tend(void)
-{
-	bool make;
-
-	spin_lock(&sp.lock);
-	make = to_make() != NOTHING;
-	spin_unlock(&sp.lock);
-	if (make) {
-		__atomic_fetch_add(&sp.work, 1, __ATOMIC_SEQ_CST);
-		futex_wake(&sp.work, 1);
-	}
-	if (unlikely(load_relaxed(&sp.to_say)))
-		say_once();
-}
-
-bool spare_any(void)
-{
-	return load_relaxed(&sp.made) || load_relaxed(&sp.wanted);
+	spin_lock(&spares.lock);
+	spares.forking = false;
+	spin_unlock(&spares.lock);
 }
 
 /* ---- set-up ---- */
 
-void spare_setup(int limit, struct worker *(*make)(bool rescuer))
+bool spare_any(void)
 {
-	sp.make = make;
-	sp.limit = (uint32_t)limit;
-	sp.most = rt.tick_ns ? sp.limit + RESERVE : 0;
-	make_spares();
+	return load_relaxed(&spares.made) || load_relaxed(&spares.wanted);
 }
 
 void spare_forked(bool afresh)
 {
 	/* Or the maker would begin before spare_setup(), beside the start. */
 	if (afresh)
-		sp.limit = sp.most = 0;
-	sp.lock = rt.nstuck = sp.made = sp.active = 0;
-	sp.at_it = sp.making = sp.forking = sp.wanted = false;
-	sp.said = sp.to_say = false;
-	sp.rescuer = NULL;
-	sp.rescuing = sp.no_rescuer = false;
-}
-
-void spare_stats(struct uthread_stats *s)
-{
-	spin_lock(&sp.lock);
-	s->blocked = sp.blocked;
-	s->spares = sp.made;
-	s->spares_used = sp.active;
-	s->blocked_call = sp.call;
-	memcpy(s->blocked_name, sp.name, sizeof(s->blocked_name));
-	spin_unlock(&sp.lock);
+		spares.limit = spares.most = 0;
+	memset(spares.first, 0, sizeof(spares.first));
+	/* Who is left may have been a spare, between others that are freed. */
+	if (!afresh)
+		rt.workers[0]->spare_list = SPARE_NOWHERE;
+	spares.lock = rt.nstuck = rt.ended = spares.made = spares.active = 0;
+	spares.at_it = spares.making = spares.forking = spares.wanted = false;
+	spares.refused = spares.refused_said = false;
+	spares.rescuer = NULL;
+	spares.rescuing = spares.no_rescuer = false;
+	spares.ahead = 1;
+	blocked_forked();
 }

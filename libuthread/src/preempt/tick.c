@@ -26,6 +26,19 @@
  * A tick that had to wait is tried again after RETRY_NS by the worker's own
  * timer, whatever the source.
  *
+ * Fine ticks: while every worker computes, an event of a descriptor is found by
+ * a tick (idle.c), and a request would wait for one or two of them. So while such
+ * events come, for FINE_KEEP ticks from the last one on, the source `worker` ticks
+ * FINE_PARTS times as often, and that is what a turn is then for who computes: for
+ * who was stopped by the tick before (why), or has had the worker since the last
+ * one. The kernel is asked for events on behalf of these alone. Where uthreads
+ * switch by themselves they ask often enough, and there are no fine ticks. They cost
+ * what ticks cost, 1 to 2 us where the timer is the machine's own and 35 us in a
+ * virtual machine where it was dear: hence not more of them, and not for long after
+ * an event.
+ * Rejected: a thread that sleeps in epoll_wait() and sends the ticks (it needs the
+ * CPU to send one, and waits for it behind who computes, as any pthread does).
+ *
  * Arming and disarming race: disarm says so first and looks again after a
  * fence; who adds work does so first and looks at `ticking` after a fence.
  */
@@ -40,6 +53,10 @@
 #include "sched/waiter.h"
 
 #define RETRY_NS 50000
+#define FINE_PARTS 5
+#define FINE_MIN_NS 100000 /* as the shortest whole tick */
+#define FINE_KEEP 4 /* whole ticks */
+#define LOOK_TURNS 61 /* as where a worker switches (sched.c) */
 #define MAGIC 0x5554u /* in the signal's value, above the worker's index */
 
 #ifndef sigev_notify_thread_id
@@ -49,6 +66,7 @@
 static timer_t process_timer;
 static bool process_timer_made;
 static uint32_t process_running; /* atomic */
+static uint64_t event_at; /* atomic: when a tick last saw one */
 
 static union sigval value_of(const struct worker *w)
 {
@@ -112,6 +130,84 @@ static uint64_t next_point(const struct worker *w)
 	return t - t % step + step + phase - (t % step < phase ? step : 0);
 }
 
+/* 0: none */
+static uint64_t fine_ns(void)
+{
+	const uint64_t ns = rt.tick_ns / FINE_PARTS;
+
+	if (rt.tick_source != UTHREAD_TICK_WORKER)
+		return 0;
+	return ns >= FINE_MIN_NS	    ? ns :
+	       FINE_MIN_NS < rt.tick_ns / 2 ? FINE_MIN_NS :
+					      0;
+}
+
+static bool wants_fine(void)
+{
+	const uint64_t last = load_relaxed(&event_at);
+
+	return io_lost() && last && fine_ns() &&
+	       now_ns() - last < FINE_KEEP * rt.tick_ns;
+}
+
+static uint64_t interval(const struct worker *w)
+{
+	return load_relaxed(&w->fine) ? fine_ns() : rt.tick_ns;
+}
+
+/* With fine ticks, from the first one on that sees an event. */
+static void adjust(struct worker *w)
+{
+	const uint32_t fine = wants_fine();
+
+	if (likely(fine == load_relaxed(&w->fine)))
+		return;
+	store_relaxed(&w->fine, fine);
+	set_timer(w->timer, 0, interval(w), interval(w));
+}
+
+/* It was stopped before it had done with computing, or nobody else has had a turn
+ * since the last tick. */
+static bool computes(const struct worker *w)
+{
+	const struct uthread *ut = load_relaxed(&w->running);
+
+	return w->turns == w->turns_at_tick ||
+	       (ut && ut->why == UTHREAD_READY_STOPPED);
+}
+
+/* Others switch there by themselves: they look every so many turns. */
+static bool goes_by(struct worker *w)
+{
+	adjust(w);
+	if (!load_relaxed(&w->fine))
+		return false; /* a whole one: as where nobody waits for events */
+	if (w->turns - w->turns_at_tick < LOOK_TURNS)
+		store_relaxed(&w->look, 1);
+	return true;
+}
+
+bool tick_only_looks(struct worker *w)
+{
+	bool pending;
+
+	if (likely(!load_relaxed(&w->fine) && !io_lost()))
+		return false;
+	if (!sched_io.pending || !fine_ns() || !load_relaxed(&w->ticking) ||
+	    worker_is_stuck(w) || worker_is_leaving(w))
+		return false;
+	if (likely(!computes(w)))
+		return goes_by(w);
+	pending = io_lost() && sched_io.pending();
+	if (pending)
+		store_relaxed(&event_at, now_ns());
+	adjust(w);
+	return load_relaxed(&w->fine) && !pending &&
+	       now_ns() < load_relaxed(&timer_next) &&
+	       !load_relaxed(&w->count) && !load_relaxed(&w->inbox_count) &&
+	       !load_relaxed(&rt.global_count);
+}
+
 static void start(struct worker *w)
 {
 	switch (rt.tick_source) {
@@ -125,7 +221,13 @@ static void start(struct worker *w)
 	case UTHREAD_TICK_WORKER:
 	case UTHREAD_TICK_DEFAULT:
 	default:
-		set_timer(w->timer, TIMER_ABSTIME, next_point(w), rt.tick_ns);
+		store_relaxed(&w->fine, wants_fine());
+		if (likely(!load_relaxed(&w->fine))) {
+			set_timer(w->timer, TIMER_ABSTIME, next_point(w),
+				  rt.tick_ns);
+			break;
+		}
+		set_timer(w->timer, 0, fine_ns(), fine_ns());
 		break;
 	}
 }
@@ -162,7 +264,7 @@ void tick_arm(struct worker *w)
 static bool waits_again(const struct worker *w)
 {
 	return load_relaxed(&w->count) || load_relaxed(&w->inbox_count) ||
-	       load_relaxed(&rt.global_count);
+	       load_relaxed(&rt.global_count) || io_lost();
 }
 
 void tick_disarm(struct worker *w, uint64_t until)
@@ -225,7 +327,7 @@ void tick_stop(struct worker *w)
 
 void tick_retry(struct worker *w)
 {
-	uint64_t then = rt.tick_source == UTHREAD_TICK_WORKER ? rt.tick_ns : 0;
+	uint64_t then = rt.tick_source == UTHREAD_TICK_WORKER ? interval(w) : 0;
 
 	/* One for a deadline comes once, so nothing else would come. */
 	if (RETRY_NS < rt.tick_ns || !load_relaxed(&w->ticking))
@@ -244,6 +346,14 @@ void tick_send(struct worker *w)
 	si.si_pid = getpid();
 	si.si_value = value_of(w);
 	syscall(SYS_rt_tgsigqueueinfo, si.si_pid, w->tid, rt.tick_signal, &si);
+}
+
+void tick_nudge(const struct uthread *ut)
+{
+	struct worker *w = load_relaxed(&ut->worker);
+
+	if (rt.tick_ns && w)
+		tick_send(w);
 }
 
 void tick_pass_on(struct worker *w, const siginfo_t *si)

@@ -138,12 +138,28 @@ static void preemption_from_environment(struct config *c)
 	}
 }
 
+static void io_from_environment(struct config *c)
+{
+	const char *s = secure_getenv("UTHREAD_IO");
+
+	if (!s)
+		return;
+	if (!strcmp(s, "epoll"))
+		c->io = UTHREAD_IO_EPOLL;
+	else if (!strcmp(s, "uring"))
+		c->io = UTHREAD_IO_URING;
+	else
+		ut_warn("UTHREAD_IO=%s: neither epoll nor uring; using the default",
+			s);
+}
+
 static void from_environment(struct config *c)
 {
 	unsigned long long n;
 	const char *s;
 
 	preemption_from_environment(c);
+	io_from_environment(c);
 	s = secure_getenv("UTHREAD_WORKERS");
 	if (s) {
 		c->fixed = number(s, false, &n) && n >= 1 && n <= WORKERS_MAX;
@@ -213,7 +229,9 @@ static int from_caller(struct config *c, const struct uthread_config *user)
 	    (unsigned)u->tick_source > UTHREAD_TICK_MONITOR ||
 	    (unsigned)u->preempt > UTHREAD_PREEMPT_FRAME ||
 	    u->tick_signal < 0 || u->tick_signal > SIGRTMAX || u->spares < -1 ||
-	    u->spares > SPARES_MAX || (unsigned)u->main > UTHREAD_MAIN_PTHREAD)
+	    u->spares > SPARES_MAX ||
+	    (unsigned)u->main > UTHREAD_MAIN_PTHREAD ||
+	    (unsigned)u->io > UTHREAD_IO_URING)
 		return EINVAL;
 	if (u->tick_ns)
 		c->tick_ns = u->tick_ns == UTHREAD_TICK_OFF ? 0 : u->tick_ns;
@@ -249,6 +267,8 @@ static int from_caller(struct config *c, const struct uthread_config *user)
 		c->tls = u->tls;
 	if (u->main)
 		c->main = u->main;
+	if (u->io)
+		c->io = u->io;
 	return 0;
 }
 
@@ -269,7 +289,7 @@ int config_load(struct config *c, const struct uthread_config *user)
 	c->tick_ns = UTHREAD_SAN || valgrind_running() ? 0 : 1000000;
 	c->tick_source = UTHREAD_TICK_WORKER;
 	c->tick_signal = SIGURG;
-	c->spares = 16;
+	c->spares = SPARES_DEFAULT;
 	from_environment(c);
 	if (user)
 		err = from_caller(c, user);

@@ -230,6 +230,8 @@ static void fork_parent(void)
 		set_errno(err);
 		set_failed(err);
 	}
+	if (me && unlikely(load_relaxed(&me->flags) & UT_ASKED))
+		region_wait(here_now());
 	region_leave();
 	tls_extra_listed(true);
 	runtime_fork_unlock();

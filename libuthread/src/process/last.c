@@ -34,6 +34,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "io/pool.h"
 #include "preempt/preempt.h"
 #include "process/process.h"
 #include "sched/waiter.h"
@@ -80,7 +81,8 @@ uint64_t last_live(void)
 static int pthreads(void)
 {
 	/* First: one of ours that is new is taken for the program's. */
-	int ours = load_acquire(&rt.existing) + monitor_threads() + 1;
+	int ours = load_acquire(&rt.existing) - (int)load_acquire(&rt.ended) +
+		   monitor_threads() + io_pool_threads() + 1;
 	char buf[1024], state, *end;
 	int fd, threads;
 	ssize_t n;
@@ -156,7 +158,7 @@ static bool start_watcher(void)
 
 void last_begins(struct uthread *me)
 {
-	if (me && me->flags & UT_MAIN)
+	if (me && load_relaxed(&me->flags) & UT_MAIN)
 		store_release(&last_alone, LAST_LEAVING);
 	else if (!me)
 		store_release(&last_alone, LAST_GONE);
@@ -166,13 +168,14 @@ void last_begins(struct uthread *me)
 	bias_heavy_fence(); /* pairs: the light one behind the count of ends */
 	/* A plain pthread, and a uthread that is not the last, leave it to
 	 * whoever ends next: no end waits for a pthread that cannot be had. */
-	while (!start_watcher() && me && last_live() <= !(me->flags & UT_MAIN))
+	while (!start_watcher() && me &&
+	       last_live() <= !(load_relaxed(&me->flags) & UT_MAIN))
 		waiter_sleep(now_ns() + TRY_AGAIN_NS);
 }
 
 void last_ended(struct uthread *me)
 {
-	if (me->flags & UT_MAIN)
+	if (load_relaxed(&me->flags) & UT_MAIN)
 		store_release(&last_alone, LAST_GONE);
 	__atomic_fetch_add(&last.word, 1, __ATOMIC_SEQ_CST);
 	futex_wake(&last.word, 1);
@@ -193,7 +196,7 @@ __attribute__((destructor)) static void say_who_is_left(void)
 
 	if (!UTHREAD_ASSERTIONS || !load_acquire(&rt.started))
 		return;
-	live = last_live() - (me && !(me->flags & UT_MAIN));
+	live = last_live() - (me && !(load_relaxed(&me->flags) & UT_MAIN));
 	if (live)
 		ut_warn("the process ends while %llu uthread%s not ended",
 			(unsigned long long)live, live > 1 ? "s have" : " has");

@@ -81,6 +81,7 @@ static bool find_stack(struct uthread *ut)
 static void base_entry(void *worker)
 {
 	sched_loop(worker);
+	ut_panic("worker 0 has no way out");
 }
 
 /* The lower half is its stack, above a guard; then its TLS block. */

@@ -53,6 +53,8 @@ void worker_free(struct worker *w);
 /* ---- start.c ---- */
 /* One worker more: it rests. NULL: it could not be made. */
 struct worker *worker_add(int number);
+/* A new kernel thread for a spare that has ended its own. False: none. */
+bool worker_again(struct worker *w);
 int runtime_start(const struct uthread_config *user);
 static inline int runtime_ensure(void)
 {

@@ -12,8 +12,10 @@
 #include <sys/syscall.h>
 
 #include "base/san.h"
+#include "io/io.h"
 #include "preempt/preempt.h"
 #include "process/process.h"
+#include "sched/cpuclock.h"
 #include "sched/sched.h"
 #include "signals/signals.h"
 #include "stack/stack.h"
@@ -110,7 +112,7 @@ static void locks_forked(void)
 		UTHREAD_RECURSIVE_MUTEX_INITIALIZER;
 
 	modules_lock = fresh;
-	pthread_mutex_init(&start_lock, NULL);
+	pthread_mutex_unlock(&start_lock); /* who forks has it: we */
 }
 
 /* One worker more, beyond those of the start. NULL: it could not be made. */
@@ -219,6 +221,9 @@ static int start_locked(const struct uthread_config *user)
 		rt.tick_ns = 0;
 	}
 	signals_setup();
+	if (!io_choose(c.io))
+		ut_warn("io_uring cannot be had: %s; descriptors wait by epoll",
+			strerror(errno));
 	err = prove_tls();
 	if (err)
 		goto out;
@@ -242,7 +247,7 @@ static int start_locked(const struct uthread_config *user)
 	rt.default_class[false] = (uint8_t)stack_class(0, 0);
 	rt.default_class[true] = (uint8_t)stack_class(0, tls_bytes());
 	libc_signals_setup();
-	spare_setup(rt.tick_ns ? c.spares : 0, add_spare);
+	spare_setup(rt.tick_ns ? c.spares : 0, add_spare, worker_again);
 	err = 0;
 	if (first)
 		main_thread_adopt(first);
@@ -342,6 +347,10 @@ void runtime_forked(struct uthread *me)
 	int i;
 
 	rt.generation += 2; /* waiter.h */
+	if (me)
+		ut_flags_clear(me, UT_ASK_LOOKS); /* somebody is not here */
+	if (me)
+		cpuclock_forked(me);
 	locks_forked();
 	signals_forked(me);
 	timer_forked();
@@ -355,13 +364,15 @@ void runtime_forked(struct uthread *me)
 		worker_free(rt.workers[i]);
 		rt.workers[i] = NULL;
 	}
-	last_forked(me ? me->flags & UT_MAIN : arch_tp() == main_tp);
+	last_forked(me ? load_relaxed(&me->flags) & UT_MAIN :
+			 arch_tp() == main_tp);
 	rt.pthread_created = 0;
 	rt.global_lock = rt.idle_lock = 0;
 	rt.global.head = NULL;
 	rt.global_count = 0;
 	rt.nidle = rt.nspinning = 0;
 	rt.idle_head = rt.timekeeper = NULL;
+	io_forked();
 	rt.kept = NO_DEADLINE;
 	tick_forked(w);
 	workers_forked(&kept);
@@ -382,8 +393,11 @@ void runtime_forked(struct uthread *me)
 	me->holds--; /* modules_lock is a fresh one */
 	me->boost = 0;
 	/* The caller; main is not counted. */
-	w->stats.created = w->stats.ended + !(me->flags & UT_MAIN);
+	w->stats.created =
+		w->stats.ended + !(load_relaxed(&me->flags) & UT_MAIN);
 	w->bias.owner = w->bias.remote = 0;
+	w->at_home = NULL;
+	w->home = __atomic_add_fetch(&rt.homes, 1, __ATOMIC_RELAXED);
 	w->rq.head = NULL;
 	w->count = w->bound_count = 0;
 	w->inbox_lock = w->inbox_count = 0;

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 
+#include "base/ksignal.h"
 #include "base/san.h"
 #include "preempt/preempt.h"
 #include "process/process.h"
@@ -19,11 +20,12 @@
 
 struct start {
 	struct worker *w;
+	bool again; /* it had a kernel thread before */
 	uint32_t ready; /* futex: 1 started, 2 failed */
 };
 
 /* What it gets it gives back if it cannot have all. */
-static int setup(struct worker *w)
+static int setup(struct worker *w, bool again)
 {
 	int err = overflow_worker_setup(w);
 
@@ -32,13 +34,31 @@ static int setup(struct worker *w)
 	err = tick_worker_setup(w);
 	if (!err) {
 		signals_worker_setup(w);
-		err = policy_worker_setup(w);
+		/* Its queue is as it was left: empty. */
+		err = again ? 0 : policy_worker_setup(w);
 		if (err)
 			tick_worker_end(w);
 	}
 	if (err)
 		overflow_worker_end(w);
 	return err;
+}
+
+/* On its kernel thread, which ends: from now on it is no worker's. */
+static void end(struct worker *w)
+{
+	const uint64_t all = ~(uint64_t)0;
+
+	ksig_mask(SIG_BLOCK, &all, NULL);
+	stack_pool_give(w);
+	tick_worker_end(w);
+	overflow_worker_end(w);
+	store_relaxed(&w->ticking, 1); /* nobody arms it */
+	store_relaxed(&w->tid, 0);
+	w->pthread = 0;
+	w->tls->worker = NULL;
+	w->tls = NULL;
+	spare_gone(w); /* with that it may be another thread's */
 }
 
 /* On the worker's kernel thread. */
@@ -88,7 +108,7 @@ static void *worker_main(void *arg)
 		pthread_attr_destroy(&attr);
 	}
 #endif
-	how = setup(w) ? 2 : 1;
+	how = setup(w, st->again) ? 2 : 1;
 	ready = &st->ready;
 	store_release(ready, how); /* pairs: start_one */
 	/* st is gone as soon as that was seen; waking an address is harmless. */
@@ -99,11 +119,13 @@ static void *worker_main(void *arg)
 	while ((how = load_acquire(&rt.started)) != STARTED)
 		futex_wait(&rt.started, how, NO_DEADLINE);
 	sched_loop(w);
+	end(w);
+	return NULL;
 }
 
-static int start_one(struct worker *w)
+static int start_one(struct worker *w, bool again)
 {
-	struct start st = { .w = w };
+	struct start st = { .w = w, .again = again };
 	sigset_t mask, old; /* the same on all: uthreads take it along */
 	pthread_t t;
 	int err;
@@ -158,6 +180,7 @@ static struct worker *worker_alloc(const struct config *c, int i,
 	}
 	w->index = i;
 	w->number = number;
+	w->home = __atomic_add_fetch(&rt.homes, 1, __ATOMIC_RELAXED);
 	w->cpu = -1;
 	if (c->pin && kind == WORKER_PROPER)
 		w->cpu = c->cpus[number % c->ncpus];
@@ -174,13 +197,23 @@ struct worker *worker_new(const struct config *c, int i, enum worker_kind kind,
 {
 	struct worker *w = worker_alloc(c, i, kind, number);
 
-	if (w && start_one(w)) {
+	if (w && start_one(w, false)) {
 		worker_free(w);
 		return NULL;
 	}
 	if (w)
 		rt.workers[i] = w;
 	return w;
+}
+
+bool worker_again(struct worker *w)
+{
+	__atomic_fetch_and(&w->state, ~WORKER_ENDED, __ATOMIC_RELAXED);
+	if (!start_one(w, true))
+		return true;
+	store_relaxed(&w->ticking, 1);
+	__atomic_fetch_or(&w->state, WORKER_ENDED, __ATOMIC_RELAXED);
+	return false;
 }
 
 struct worker *worker_of_main(const struct config *c)
@@ -192,7 +225,7 @@ struct worker *worker_of_main(const struct config *c)
 	be_worker(w);
 	if (main_thread_prepare(w))
 		goto free;
-	if (setup(w))
+	if (setup(w, false))
 		goto base;
 	rt.workers[0] = w;
 	return w;

@@ -4,7 +4,7 @@
  *
  * Workers proper have the numbers 0 to rt.nworkers - 1, which is what a
  * uthread is bound to. Fewer: those with higher numbers are LEAVING. Such a
- * worker gives away what anybody may run and rests (sched.c); it gets up for
+ * worker gives away what anybody may run and rests (loop.c); it gets up for
  * uthreads that are bound to it, runs these, and rests again. More: those that
  * rest are called back first, and then new kernel threads are made.
  *

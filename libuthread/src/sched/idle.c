@@ -12,6 +12,14 @@
  * before it runs anybody and before it sleeps, and hands on what it will not
  * see to itself (timer_lost()); or of an armed tick. That there is a timekeeper
  * says nothing: it may sleep until a later deadline.
+ *
+ * So are the events of descriptors, once uthreads wait for such (rt.io_sources):
+ * those of one sleeper, the poller, which sleeps in epoll_wait() instead of on
+ * its futex; or of a worker that is awake, which polls when it runs out of ready
+ * uthreads and every FAIR_TURNS switches, and before it runs anybody sees to it
+ * that it has ticks (io_lost()), or that another polls where there are none. A
+ * tick that finds a sleeper lets that one poll, and else polls itself: who
+ * computes delays nobody's event by more than a tick.
  */
 #include "sched/runq.h"
 #include "sched/waiter.h"
@@ -38,7 +46,10 @@ static void idle_remove(struct worker *w)
 void idle_wake(struct worker *w)
 {
 	store_release(&w->wake, 1);
-	futex_wake(&w->wake, 1);
+	if (unlikely(load_relaxed(&rt.poller) == w))
+		sched_io.wake();
+	else
+		futex_wake(&w->wake, 1);
 }
 
 /* Wake one sleeper; which one does not matter. */
@@ -48,8 +59,8 @@ void wake_some(void)
 
 	spin_lock(&rt.idle_lock);
 	w = rt.idle_head;
-	/* The timekeeper last: the other sleepers have no time-out. */
-	if (w && w == rt.timekeeper && w->idle_next)
+	/* These last: the other sleepers have no time-out, and no events. */
+	while (w && w->idle_next && (w == rt.timekeeper || w == rt.poller))
 		w = w->idle_next;
 	if (w)
 		idle_remove(w);
@@ -96,16 +107,27 @@ void sched_wake_for_timer(void)
 		idle_wake(w);
 }
 
-/* From a handler: `w` may have kept the next deadline, and gets no ticks now. */
+void sched_wake_for_io(struct worker *w)
+{
+	if (rt.tick_ns)
+		tick_want(w);
+	else if (load_relaxed(&rt.nidle) && !load_relaxed(&rt.nspinning))
+		wake_some();
+}
+
+/* From a handler: `w` may have kept the next deadline, or have had to poll, and
+ * gets no ticks now. */
 void sched_pass_deadline(const struct worker *w)
 {
 	struct worker *v;
 	int i;
 
 	full_fence(); /* pairs: go_idle() */
-	if (!timer_lost())
+	if (!timer_lost() && !io_lost())
 		return;
 	if (load_relaxed(&rt.nidle)) {
+		if (io_lost())
+			wake_some();
 		sched_wake_for_timer();
 		return;
 	}
@@ -116,15 +138,44 @@ void sched_pass_deadline(const struct worker *w)
 	}
 }
 
-void go_idle(struct worker *w)
+/* Under idle_lock: what it sees to while it sleeps. */
+static void take_office(struct worker *w)
 {
-	uint64_t deadline;
+	if (!worker_is(w, WORKER_IDLE))
+		return;
+	/* The last to sleep knows the earliest deadline best: an earlier
+	 * sleeper may have looked before it was set. */
+	if (timer_lost()) {
+		store_relaxed(&rt.timekeeper, w);
+		store_relaxed(&rt.kept, load_relaxed(&timer_next));
+	}
+	if (io_lost())
+		store_relaxed(&rt.poller, w);
+}
+
+/* Until it is woken, its deadline or, with `n` of them, events. False: not yet. */
+static bool idle_sleep(struct worker *w, struct io_slept *slept, int *n)
+{
+	const uint64_t deadline = load_relaxed(&rt.timekeeper) == w ?
+					  load_relaxed(&rt.kept) :
+					  NO_DEADLINE;
+
+	if (likely(load_relaxed(&rt.poller) != w))
+		return futex_wait(&w->wake, 0, deadline) == ETIMEDOUT;
+	*n = sched_io.sleep(deadline, slept);
+	return *n || (deadline != NO_DEADLINE && now_ns() >= deadline);
+}
+
+bool go_idle(struct worker *w)
+{
+	struct io_slept slept;
+	int n = 0;
 
 	store_relaxed(&w->wake, 0);
 	spin_lock(&rt.idle_lock);
 	if (!worker_become(w, WORKER_WORKING, WORKER_IDLE)) {
 		spin_unlock(&rt.idle_lock);
-		return; /* the monitor takes it to be stuck: find_work() */
+		return false; /* the monitor takes it to be stuck: find_work() */
 	}
 	w->idle_prev = NULL;
 	w->idle_next = rt.idle_head;
@@ -142,27 +193,23 @@ void go_idle(struct worker *w)
 		spin_lock(&rt.idle_lock);
 		idle_remove(w);
 		spin_unlock(&rt.idle_lock);
-		return;
+		return false;
 	}
-	/* The last to sleep knows the earliest deadline best: an earlier
-	 * sleeper may have looked before it was set. */
 	spin_lock(&rt.idle_lock);
-	if (worker_is(w, WORKER_IDLE) && timer_lost()) {
-		store_relaxed(&rt.timekeeper, w);
-		store_relaxed(&rt.kept, load_relaxed(&timer_next));
-	}
+	take_office(w);
 	spin_unlock(&rt.idle_lock);
 	STAT_INC(w->stats.idles);
-	while (!load_acquire(&w->wake)) {
-		deadline = load_relaxed(&rt.timekeeper) == w ?
-				   load_relaxed(&rt.kept) :
-				   NO_DEADLINE;
-		if (futex_wait(&w->wake, 0, deadline) == ETIMEDOUT)
-			break;
-	}
+	while (!load_acquire(&w->wake) && !idle_sleep(w, &slept, &n))
+		;
 	spin_lock(&rt.idle_lock);
 	idle_remove(w);
+	/* Not by who wakes it: the next one must not take that for its own. */
+	if (rt.poller == w)
+		store_relaxed(&rt.poller, NULL);
 	spin_unlock(&rt.idle_lock);
+	if (n)
+		sched_io.deliver(&slept, n);
+	return n;
 }
 
 void sched_rest_first(struct worker *w)

@@ -11,13 +11,16 @@
 #include "base/nouns.h"
 #include "sched/policy.h"
 #include "sched/sched.h"
+#include "tls/tls.h"
+
+#define FETCH_LINES 10 /* of a stack, from where it was left */
 
 #pragma GCC visibility push(hidden)
 
 /* Under the bias lock. */
 static inline void rq_push(struct worker *w, struct uthread *ut)
 {
-	ut_assert(ut->state == UT_READY);
+	ut_assert(load_relaxed(&ut->state) == UT_READY);
 	if (unlikely(rt.policy))
 		policy_put(w, ut);
 	else
@@ -72,12 +75,52 @@ static inline struct uthread *local_pop(struct worker *w)
 	return ut;
 }
 
+/* Somebody was put into the own queue. In the base context nobody runs there who
+ * is to be stopped: who is taken next may be all there is (sched_loop()). */
+static inline void tick_want_here(struct worker *w)
+{
+	if (load_relaxed(&w->running))
+		tick_want(w);
+}
+
+/*
+ * Who is the next but one: what it will touch first, and of the one behind it the
+ * struct, is on its way from memory while the next one runs. A thousand uthreads that
+ * wait in turn have none of that in the cache. Under the bias lock; a stack pointer
+ * out of date costs a line.
+ */
+static inline void rq_fetch(const struct uthread *ut)
+{
+	const char *sp;
+	int i;
+
+	if (!ut)
+		return;
+	sp = load_relaxed(&ut->ctx.sp);
+	__builtin_prefetch((const void *)ut->ctx.tp, 1);
+	for (i = 0; i < FETCH_LINES; i++)
+		__builtin_prefetch(sp + i * CACHE_LINE, 1);
+	__builtin_prefetch(ut->next, 1);
+}
+
+/* For who leaves to wait: it has time for that. */
+static inline struct uthread *local_pop_fetch(struct worker *w)
+{
+	struct uthread *ut;
+
+	bias_lock(&w->bias);
+	ut = rq_pop(w);
+	rq_fetch(w->rq.head);
+	bias_unlock(&w->bias);
+	return ut;
+}
+
 static inline void local_push(struct worker *w, struct uthread *ut)
 {
 	bias_lock(&w->bias);
 	rq_push(w, ut);
 	bias_unlock(&w->bias);
-	tick_want(w);
+	tick_want_here(w);
 }
 
 void global_push(struct uthread *ut);
@@ -89,7 +132,8 @@ void ticks_for_all(void);
  * in libc. */
 static inline bool may_run(const struct worker *w, const struct uthread *ut)
 {
-	return likely(w->kind != WORKER_RESCUER) || ut->flags & UT_OWN_TLS;
+	return likely(w->kind != WORKER_RESCUER) ||
+	       load_relaxed(&ut->flags) & UT_OWN_TLS;
 }
 
 static inline void local_push_all(struct worker *w, struct uthread_list *l)
@@ -105,7 +149,7 @@ static inline void local_push_all(struct worker *w, struct uthread_list *l)
 			list_push(&others, ut);
 	}
 	bias_unlock(&w->bias);
-	tick_want(w);
+	tick_want_here(w);
 	if (unlikely(others.head))
 		global_push_all(&others);
 }
@@ -115,8 +159,9 @@ static inline void local_push_all(struct worker *w, struct uthread_list *l)
 /* Wake one sleeper; which one does not matter. */
 void wake_some(void);
 void idle_wake(struct worker *w);
-/* Sleep until woken, unless there is something to do after all. */
-void go_idle(struct worker *w);
+/* Sleep until woken, unless there is something to do after all. True: an event
+ * ended it, and whom it concerns is ready. */
+bool go_idle(struct worker *w);
 /* Sleep for so long, or until a deadline or something for the inbox. */
 void nap(struct worker *w, uint64_t ns);
 
@@ -143,7 +188,7 @@ static inline bool may_move(const struct uthread *ut, bool lend)
 	if (load_acquire(&ut->ctx.busy))
 		return false;
 	return ut->bound < 0 ||
-	       (lend && ut->in_libc && ut->flags & UT_OWN_TLS &&
+	       (lend && ut->in_libc && load_relaxed(&ut->flags) & UT_OWN_TLS &&
 		(ut->why == UTHREAD_READY_STOPPED ||
 		 ut->why == UTHREAD_READY_MOVED));
 }
@@ -155,8 +200,16 @@ bool look_around(struct worker *w);
  * something, so looking again soon is worth it.
  */
 bool steal(struct worker *w, bool *active);
-/* Somewhere a uthread is ready that any worker may run? Not the one that `but`,
- * unless NULL, is about to run itself. */
+/* Uthreads of `v` that may move. */
+static inline uint32_t stealable(const struct worker *v)
+{
+	uint32_t n = load_relaxed(&v->count), b = load_relaxed(&v->bound_count);
+
+	return n > b ? n - b : 0;
+}
+
+/* Somewhere but with `but` (NULL: with nobody) a uthread is ready that any worker
+ * may run? */
 bool anything_to_steal(const struct worker *but);
 /* Anything a worker that goes to sleep would miss? */
 bool anything_left(const struct worker *w);
@@ -164,6 +217,27 @@ bool anything_left(const struct worker *w);
 static inline bool around_waits(const struct worker *w)
 {
 	return load_relaxed(&w->inbox_count) | load_relaxed(&rt.global_count);
+}
+
+/* `next` is ours and its context is free: make it run here. */
+static inline void adopt(struct worker *w, struct uthread *next)
+{
+	store_relaxed(&next->ctx.busy, 1);
+	uthread_become(next, UT_RUNNING);
+	if (unlikely(next->worker != w)) {
+		store_relaxed(&next->worker, w);
+		if (load_relaxed(&next->flags) & UT_TLS_BLOCK)
+			tls_of(next)->worker = w;
+	}
+	if (!(load_relaxed(&next->flags) & UT_OWN_TLS)) {
+		next->ctx.tp = w->tp;
+		w->tls->self = next;
+		w->shared = true;
+	}
+	store_relaxed(&w->running, next);
+	if (unlikely(rt.policy))
+		policy_begin(next);
+	STAT_INC(w->stats.switches);
 }
 
 #pragma GCC visibility pop

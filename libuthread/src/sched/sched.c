@@ -5,9 +5,7 @@
  * Each worker has a first-in-first-out run queue of its own. A uthread that
  * stops running picks the next one itself and switches to it directly; only
  * when its queue is empty does it switch to the worker's base context,
- * which looks further: the inbox (uthreads bound here, put by others), the
- * global queue (put by plain pthreads), due deadlines, other workers'
- * queues, and at last sleep.
+ * which looks further (loop.c).
  *
  * Invariants:
  *  - A uthread is in at most one queue, and in one exactly while READY.
@@ -15,15 +13,6 @@
  *    it has left its stack. Whoever takes it out waits for ctx.busy == 0.
  *    It never waits for another context while on its own stack: two that
  *    wait for each other would wait for ever. The base context waits.
- *  - Every READY uthread is seen by some worker that is awake: who adds one
- *    wakes a sleeper unless somebody is already looking (rt.nspinning), and
- *    who goes to sleep looks again after it has said so. The fence between
- *    "added" and "is anybody asleep?" is the light one on the fast side and
- *    membarrier on the side that goes to sleep.
- *  - A worker that finds nothing while others are busy switching naps: it
- *    sleeps for NAP_NS, counted in rt.nspinning, so that nobody pays for
- *    waking it and it looks again by itself. Without that, a thread that
- *    creates and joins in a loop would pay a futex wake-up each time.
  *  - Stealing takes what waits while its worker computes, or half of a
  *    backlog. A single waiting uthread of a worker that switches briskly is
  *    left alone: it runs there sooner than it could here.
@@ -34,6 +23,8 @@
  * base context on every switch (two switches and two TLS exchanges instead
  * of one); LIFO slots for the last readied thread (unfair without ticks).
  */
+#include "sched/affinity.h"
+#include "sched/cpuclock.h"
 #include "sched/runq.h"
 #include "base/san.h"
 #include "tls/tls.h"
@@ -41,34 +32,11 @@
 
 #define FAIR_TURNS 61
 #define DRAIN_TURNS 8
-#define LOOK_ROUNDS 6 /* times a worker looks before it sleeps or naps */
-#define LOOK_NS 1000 /* from one look to the next */
-#define NAP_NS 100000
-#define RESCUER_NAP_NS 500000
 
 struct sched_hooks sched_hooks;
+struct sched_io sched_io;
 
 /* ---- the exchange itself ---- */
-
-/* `next` is ours and its context is free: make it run here. */
-static inline void adopt(struct worker *w, struct uthread *next)
-{
-	store_relaxed(&next->ctx.busy, 1);
-	uthread_become(next, UT_RUNNING);
-	if (unlikely(next->worker != w)) {
-		next->worker = w;
-		if (next->flags & UT_TLS_BLOCK)
-			tls_of(next)->worker = w;
-	}
-	if (!(next->flags & UT_OWN_TLS)) {
-		next->ctx.tp = w->tp;
-		w->tls->self = next;
-	}
-	store_relaxed(&w->running, next);
-	if (unlikely(rt.policy))
-		policy_begin(next);
-	STAT_INC(w->stats.switches);
-}
 
 static inline void exchange(struct uthread *me, struct uthread *next)
 {
@@ -88,166 +56,26 @@ static inline void exchange_base(struct worker *w, struct uthread *me)
 	san_switch_finish(me->san_fake);
 }
 
+static __attribute__((noinline)) void leave_slowly(struct worker *w,
+						   struct uthread *me)
+{
+	if (load_relaxed(&me->flags) & UT_MASK_UNSURE)
+		sched_hooks.mask_out(w, me);
+	cpuclock_stop(me);
+}
+
 /* Leave `me` for `next`, or for the base context when there is none. */
 static inline void leave(struct worker *w, struct uthread *me,
 			 struct uthread *next)
 {
-	if (unlikely(me->flags & UT_MASK_UNSURE))
-		sched_hooks.mask_out(w, me);
+	if (unlikely(load_relaxed(&me->flags) & (UT_MASK_UNSURE | UT_CLOCK)))
+		leave_slowly(w, me);
 	if (likely(next && !load_acquire(&next->ctx.busy))) {
 		adopt(w, next);
 		exchange(me, next);
 	} else {
 		w->handoff = next; /* still on its way off a stack */
 		exchange_base(w, me);
-	}
-}
-
-/* ---- the base context ---- */
-
-/*
- * Look for work for a little while; true: the run queue has some. A wake-up
- * costs more than that, and who adds work need not wake anybody meanwhile.
- */
-static bool look(struct worker *w)
-{
-	bool found = false, active;
-	uint64_t next;
-	int round;
-
-	if (load_relaxed(&rt.existing) == 1)
-		return false;
-	__atomic_fetch_add(&rt.nspinning, 1, __ATOMIC_SEQ_CST);
-	do {
-		active = false;
-		for (round = 0; round < LOOK_ROUNDS && !found; round++) {
-			next = now_ns() + LOOK_NS;
-			found = steal(w, &active) || look_around(w);
-			while (!found && !load_relaxed(&w->inbox_count) &&
-			       now_ns() < next)
-				arch_pause();
-		}
-		if (!found && active)
-			nap(w, NAP_NS);
-		/* Else the monitor takes it for one that sleeps: find_work(). */
-	} while (!found && active && !load_relaxed(&w->poison) &&
-		 !worker_is_stuck(w));
-	/*
-	 * The last one to stop looking may have been the reason why nobody
-	 * was woken: if there is more, pass it on. Where nobody sleeps it was
-	 * the reason why nobody was given ticks.
-	 */
-	if (__atomic_sub_fetch(&rt.nspinning, 1, __ATOMIC_SEQ_CST) == 0 &&
-	    found) {
-		if (load_relaxed(&rt.nidle)) {
-			bias_heavy_fence(); /* pairs with poke() */
-			if (anything_to_steal(w))
-				wake_some();
-		} else if (load_relaxed(&rt.global_count)) {
-			ticks_for_all(); /* pairs: global_push_all() */
-		}
-	}
-	return found;
-}
-
-/* It may have been woken for something, or kept the next deadline. */
-static void hand_over(void)
-{
-	if (load_relaxed(&rt.nidle)) {
-		if (anything_to_steal(NULL))
-			wake_some();
-		else if (load_relaxed(&timer_next) != NO_DEADLINE)
-			sched_wake_for_timer();
-	} else if (load_relaxed(&timer_next) != NO_DEADLINE ||
-		   load_relaxed(&rt.global_count)) {
-		ticks_for_all(); /* or it was who looked for it */
-	}
-}
-
-/* One that is not needed any more: what it has is everybody's, but for uthreads
- * that are bound here, and those with shared TLS that were stopped here; these
- * it brings to an end of their stint first. */
-static void retire(struct worker *w)
-{
-	look_around(w);
-	if (load_relaxed(&w->count))
-		return;
-	hand_over();
-	if (sched_hooks.base_mask)
-		sched_hooks.base_mask(w, true);
-	if (w->kind == WORKER_PROPER)
-		sched_rest(w);
-	else
-		sched_hooks.spare_park(w);
-}
-
-/* The rescuer (spare.c) leaves work for others, so it must not count as one
- * who looks for it, or as a sleeper whom it is enough to wake. */
-static void look_to_rescue(struct worker *w)
-{
-	bool active = false;
-
-	if (!steal(w, &active) || !load_relaxed(&w->count))
-		nap(w, RESCUER_NAP_NS);
-}
-
-/* Runs on the base context: the next uthread, sleeping until there is one. */
-static struct uthread *find_work(struct worker *w)
-{
-	struct uthread *ut;
-
-	for (;;) {
-		if (unlikely(load_relaxed(&w->poison)))
-			sched_hooks.base_signals(w);
-		if (unlikely(worker_is_stuck(w)))
-			sched_hooks.unstuck(w);
-		if (unlikely(worker_is_leaving(w)))
-			retire(w);
-		drain_stuck();
-		look_around(w);
-		ut = local_pop(w);
-		if (ut) {
-			/* It may have been us who kept the next deadline, or
-			 * who was to look for it. */
-			if (unlikely(timer_lost()))
-				sched_wake_for_timer();
-			return ut;
-		}
-		if (unlikely(w->kind == WORKER_RESCUER))
-			look_to_rescue(w);
-		else if (!look(w))
-			go_idle(w);
-	}
-}
-
-void sched_loop(struct worker *w)
-{
-	struct uthread *next;
-	unsigned n;
-
-	/* For good: the base context is never preempted, and who comes here
-	 * finds a region (uthread_main()). */
-	store_relaxed(&w->tls->off, 1);
-	barrier(); /* pairs: the handler, same CPU */
-	if (w->kind == WORKER_PROPER)
-		sched_rest_first(w); /* made while the others run */
-	else
-		sched_hooks.spare_begin(w);
-	for (;;) {
-		if (unlikely(load_relaxed(&w->poison)))
-			sched_hooks.base_signals(w);
-		next = w->handoff;
-		w->handoff = NULL;
-		if (!next)
-			next = find_work(w);
-		for (n = 0; load_acquire(&next->ctx.busy);)
-			spin_pause(&n);
-		adopt(w, next);
-		san_switch_start(&w->base.busy, &w->san_fake, next->san_fake,
-				 next->on_low, next->on_bytes);
-		context_switch(&w->base, &next->ctx);
-		san_switch_finish(w->san_fake);
-		store_relaxed(&w->tls->off, 1); /* shared TLS: a uthread's */
 	}
 }
 
@@ -259,6 +87,15 @@ static inline uint32_t count_turn(struct worker *w)
 
 	store_relaxed(&w->turns, t);
 	return t;
+}
+
+/* Once in a while, or because its tick said so. */
+static inline bool looks_now(struct worker *w)
+{
+	if (likely(count_turn(w) % FAIR_TURNS && !load_relaxed(&w->look)))
+		return false;
+	store_relaxed(&w->look, 0);
+	return true;
 }
 
 /*
@@ -276,15 +113,31 @@ static inline struct here *switch_enter(uint32_t *off)
 	return h;
 }
 
+static __attribute__((noinline)) void come_slowly(struct here *h)
+{
+	const uint32_t flags = load_relaxed(&h->self->flags);
+
+	if (flags & UT_ASKED)
+		region_wait(h); /* ask.h */
+	if (flags & UT_CLOCK)
+		cpuclock_start(h->self);
+}
+
 static inline void switch_leave(uint32_t off, bool switched)
 {
 	struct here *h = here_now();
 
 	if (switched) {
+		/* Who asks sets a flag and looks whether we run; we are said to
+		 * run, and look at the flags. */
+		bias_light_fence(); /* pairs: look_begin() */
 		store_relaxed(&h->pending, 0);
 		barrier(); /* a signal that waits poisons the mask */
 		if (unlikely(load_relaxed(&h->worker->mask) != h->self->mask))
 			sched_hooks.mask_in(h);
+		if (unlikely(load_relaxed(&h->self->flags) &
+			     (UT_ASKED | UT_CLOCK)))
+			come_slowly(h);
 	}
 	barrier(); /* pairs: the handler, same CPU */
 	store_relaxed(&h->off, off);
@@ -381,11 +234,11 @@ void sched_park(struct uthread *me, bool timed, struct uthread *heir)
 	STAT_INC(w->stats.parks);
 	if (unlikely(rt.policy))
 		policy_charge(me);
-	if (unlikely(count_turn(w) % FAIR_TURNS == 0))
+	if (unlikely(looks_now(w)))
 		look_around(w);
 	next = heir ? local_pop_this(w, heir) : NULL;
 	if (likely(!next))
-		next = local_pop(w);
+		next = local_pop_fetch(w);
 	if (likely(next != me)) {
 		if (timed && next)
 			sched_wake_for_timer(); /* this worker stays busy */
@@ -486,9 +339,11 @@ void sched_preempt(void)
 	h = switch_enter(&off);
 	me = h->self;
 	w = h->worker;
+	if (unlikely(load_relaxed(&me->flags) & UT_ASK_MOVE))
+		affinity_apply(w, me);
 	bound = me->bound;
 	me->taking = false;
-	if (!(me->flags & UT_OWN_TLS))
+	if (!(load_relaxed(&me->flags) & UT_OWN_TLS))
 		me->bound = w->index;
 	/* The monitor does it, too, but it looks seldom. */
 	if (unlikely(count_turn(w) % DRAIN_TURNS == 0))
@@ -497,6 +352,8 @@ void sched_preempt(void)
 	if (unlikely(worker_is_stuck(w)))
 		sched_hooks.unstuck(w);
 	if (!step_down(w, me)) {
+		if (io_lost() && load_relaxed(&rt.nidle))
+			wake_some();
 		look_around(w);
 		switched = go_home(w, me) || give_way(w, me);
 	}
@@ -516,7 +373,7 @@ void sched_give_base(void)
 	me = h->self;
 	w = h->worker;
 	bound = me->bound;
-	if (!(me->flags & UT_OWN_TLS))
+	if (!(load_relaxed(&me->flags) & UT_OWN_TLS))
 		me->bound = w->index; /* as in sched_preempt() */
 	me->why = UTHREAD_READY_YIELDED;
 	if (unlikely(rt.policy))
@@ -536,6 +393,7 @@ int uthread_yield(void)
 	struct uthread *me;
 	struct worker *w;
 	struct here *h;
+	bool switched;
 	uint32_t off;
 
 	h = switch_enter(&off);
@@ -548,14 +406,19 @@ int uthread_yield(void)
 	}
 	STAT_INC(w->stats.yields);
 	me->why = UTHREAD_READY_YIELDED;
-	if (unlikely(count_turn(w) % FAIR_TURNS == 0 || around_waits(w))) {
+	if (unlikely(looks_now(w) || around_waits(w))) {
 		look_around(w);
 		if (step_down(w, me)) {
 			switch_leave(off, true);
 			return 0;
 		}
 	}
-	switch_leave(off, give_way(w, me));
+	switched = give_way(w, me);
+	/* Who yields to nobody hears of it, too: there may be no ticks. */
+	if (unlikely(!switched && (load_relaxed(&me->flags) & UT_ASKED ||
+				   cpuclock_waits(me))))
+		region_wait(here_now());
+	switch_leave(off, switched);
 	return 0;
 }
 

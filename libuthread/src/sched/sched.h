@@ -20,9 +20,10 @@ struct sched_hooks {
 	/* What stuck workers have in their queues is everybody's. */
 	void (*drain)(void);
 	/* A new spare worker sleeps here until it is needed, ... */
-	void (*spare_begin)(struct worker *w);
-	/* ... and one that is not needed any more until it is again. */
-	void (*spare_park)(struct worker *w);
+	bool (*spare_begin)(struct worker *w);
+	/* ... and one that is not needed any more until it is again. False:
+	 * its kernel thread shall end. */
+	bool (*spare_park)(struct worker *w);
 	/* Somebody who is bound to it for a while has come back. */
 	void (*spare_get_up)(struct worker *w);
 	/* signals/: a uthread whose mask may be another than we know leaves
@@ -35,9 +36,50 @@ struct sched_hooks {
 	void (*base_signals)(struct worker *w);
 	/* and has nothing to run; or parks, and lets none in. */
 	void (*base_mask)(struct worker *w, bool parks);
+	/* preempt/: something was asked of a uthread that seems to run. */
+	void (*nudge)(const struct uthread *ut);
+	/* signals/: the caller sees to the signals that were sent to it. In no
+	 * region; handlers may run. */
+	void (*answer)(struct uthread *me);
 };
 
 extern struct sched_hooks sched_hooks;
+
+/* What a poller was woken with. It is the sleeper's own: there may be the next
+ * poller before this one has delivered. */
+struct io_slept {
+	uint64_t words[256];
+};
+
+/*
+ * What the scheduler asks of io/, which is above it. Set once, before
+ * rt.io_sources is more than 0.
+ */
+struct sched_io {
+	/* Make ready whoever waits for what has happened, without waiting.
+	 * True: somebody was. In a region. */
+	bool (*poll)(void);
+	/* Would that find anything? From a handler, too. NULL: not to be told
+	 * without doing it. */
+	bool (*pending)(void);
+	/* Sleep until something happens, wake(), or the deadline, or less. What
+	 * has happened, and how much, is for deliver(), which makes somebody
+	 * ready. One sleeps at a time: rt.poller. */
+	int (*sleep)(uint64_t deadline, struct io_slept *slept);
+	void (*deliver)(const struct io_slept *slept, int n);
+	/* Any thread, in a handler too. */
+	void (*wake)(void);
+};
+
+extern struct sched_io sched_io;
+
+/* There is something to poll, and nobody sleeps who would be woken by it. */
+static inline bool io_lost(void)
+{
+	/* acquire: sched_io is there; pairs with the add (SEQ_CST) in io/ */
+	return unlikely(load_acquire(&rt.io_sources)) &&
+	       !load_relaxed(&rt.poller);
+}
 
 /* Somebody waits for this worker: let it have ticks. Any thread may ask. */
 static inline void tick_want(struct worker *w)
@@ -53,8 +95,11 @@ static inline void drain_stuck(void)
 		sched_hooks.drain();
 }
 
+/* ---- loop.c ---- */
+/* Returns for a spare whose kernel thread shall end. */
+void sched_loop(struct worker *w);
+
 /* ---- sched.c ---- */
-void sched_loop(struct worker *w) __attribute__((noreturn));
 /* Leave the processor; the caller is (or will be) in some waker's hands. If
  * `heir` waits for this worker, it is the next, whoever else waits. */
 void sched_park(struct uthread *me, bool timed, struct uthread *heir);
@@ -71,6 +116,8 @@ void sched_give_base(void);
 /* ---- share.c ---- */
 /* Make a parked or new uthread ready. Called once per park, in a region. */
 void sched_ready(struct uthread *ut, enum uthread_ready why);
+/* The same with many. */
+void sched_ready_all(struct uthread_list *l, enum uthread_ready why);
 /* Let others have what waits for a worker that is stuck. */
 void sched_drain(struct worker *v);
 /* The next deadline that no sleeping worker keeps, or NO_DEADLINE. */
@@ -84,6 +131,8 @@ static inline bool sched_bound_waits(const struct worker *w)
 
 /* ---- idle.c ---- */
 void sched_wake_for_timer(void);
+/* io_lost(), and this worker stays busy: somebody has to poll. */
+void sched_wake_for_io(struct worker *w);
 /* This worker, which sleeps in the kernel, does not keep it any more. */
 void sched_pass_deadline(const struct worker *w);
 /* If it is idle, let it look again. */

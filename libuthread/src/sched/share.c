@@ -10,6 +10,7 @@
  * computes, or half of a backlog. Whoever adds work for workers that are all
  * busy sees to it that they have ticks.
  */
+#include "sched/affinity.h"
 #include "sched/runq.h"
 #include "sched/waiter.h"
 
@@ -21,7 +22,7 @@
 
 void inbox_push(struct worker *w, struct uthread *ut)
 {
-	ut_assert(ut->state == UT_READY);
+	ut_assert(load_relaxed(&ut->state) == UT_READY);
 	spin_lock(&w->inbox_lock);
 	list_push(&w->inbox, ut);
 	store_relaxed(&w->inbox_count, w->inbox_count + 1);
@@ -52,7 +53,7 @@ void global_push_all(struct uthread_list *l)
 
 	spin_lock(&rt.global_lock);
 	while ((ut = list_pop(l))) {
-		ut_assert(ut->state == UT_READY);
+		ut_assert(load_relaxed(&ut->state) == UT_READY);
 		list_push(&rt.global, ut);
 		store_relaxed(&rt.global_count, rt.global_count + 1);
 	}
@@ -77,8 +78,11 @@ void global_push(struct uthread *ut)
 void ready_from(struct worker *w, struct uthread *ut)
 {
 	/* Once it is in a queue it may run, end, and be another's memory. */
-	const int32_t bound = ut->bound;
+	int32_t bound;
 
+	if (unlikely(load_relaxed(&ut->flags) & UT_AFFINE))
+		affinity_choose(w, ut);
+	bound = ut->bound;
 	if (bound >= 0 && (!w || bound != w->index)) {
 		inbox_push(rt.workers[bound], ut);
 	} else if (w && may_run(w, ut)) {
@@ -94,10 +98,35 @@ void sched_ready(struct uthread *ut, enum uthread_ready why)
 {
 	ut_assert(here_now()->off);
 	/* One that runs makes itself ready, in sched.c. */
-	ut_assert(ut->state == UT_NEW || ut->state == UT_WAITING);
+	ut_assert(load_relaxed(&ut->state) == UT_NEW ||
+		  load_relaxed(&ut->state) == UT_WAITING);
 	ut->why = why;
 	uthread_become(ut, UT_READY);
 	ready_from(worker_current(), ut);
+}
+
+void sched_ready_all(struct uthread_list *l, enum uthread_ready why)
+{
+	struct worker *w = worker_current();
+	struct uthread_list mine = { 0 };
+	struct uthread *ut;
+	int32_t bound;
+
+	while ((ut = list_pop(l))) {
+		ut->why = why;
+		uthread_become(ut, UT_READY);
+		bound = ut->bound;
+		if (w && (bound < 0 || bound == w->index))
+			list_push(&mine, ut);
+		else
+			ready_from(w, ut);
+	}
+	if (!mine.head)
+		return;
+	local_push_all(w, &mine);
+	/* The first is for this worker, if it has nothing else to do. */
+	if (load_relaxed(&w->running) || load_relaxed(&w->count) > 1)
+		poke();
 }
 
 uint64_t sched_deadline(void)
@@ -186,6 +215,8 @@ bool look_around(struct worker *w)
 		found |= global_take(w);
 	if (timer_due())
 		found |= timer_run(now_ns());
+	if (io_lost())
+		found |= sched_io.poll();
 	return found;
 }
 
@@ -238,14 +269,6 @@ static bool steal_from(struct worker *w, struct worker *v)
 	store_relaxed(&w->stats.steals, w->stats.steals + got);
 	local_push_all(w, &l);
 	return true;
-}
-
-/* Uthreads of `v` that may move. */
-static inline uint32_t stealable(const struct worker *v)
-{
-	uint32_t n = load_relaxed(&v->count), b = load_relaxed(&v->bound_count);
-
-	return n > b ? n - b : 0;
 }
 
 /* Those that came back while their worker sleeps on. */
@@ -329,13 +352,12 @@ bool steal(struct worker *w, bool *active)
 	return false;
 }
 
-/* Somewhere a uthread is ready that any worker may run? */
 bool anything_to_steal(const struct worker *but)
 {
 	int i;
 
 	for (i = 0; i < load_acquire(&rt.existing); i++)
-		if (stealable(rt.workers[i]) > (rt.workers[i] == but))
+		if (rt.workers[i] != but && stealable(rt.workers[i]))
 			return true;
 	return load_relaxed(&rt.global_count) != 0;
 }

@@ -1,32 +1,85 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * timer.c - the deadlines of parked uthreads, in one pairing heap.
+ * timer.c - the deadlines of parked uthreads, in a heap for each clock.
  *
- * The nodes are the waiters themselves, so arming a deadline never
- * allocates and cannot fail. Insert is O(1), cancel and expire O(log n)
- * amortised. One heap for all workers: deadlines are rare next to switches,
- * and one earliest deadline is what one sleeping worker (rt.timekeeper) can
- * wait for. Rejected: a timer wheel (a tick even when nothing is due); a
- * heap per worker (a busy worker would hold up its own sleepers).
+ * The nodes are the waiters themselves, so arming a deadline never allocates
+ * and cannot fail. One heap of a clock for all workers: deadlines are rare next
+ * to switches, and one earliest deadline is what one sleeping worker
+ * (rt.timekeeper) can wait for.
+ *
+ * A heap is a handful of trees, at most one of each rank, in which nobody is due
+ * before its parent. Two trees of the same rank become one of the next: the later
+ * root goes under the earlier. So a node has fewer children than its rank, and no
+ * step looks at more than a rank's worth of nodes:
+ *
+ *	add	a tree of rank 0; it becomes one with others of its rank, as a
+ *		counter carries: one link for each add on average
+ *	remove	its children are trees by themselves, and come back one by one.
+ *		Half of all nodes have none, so who is woken before its deadline,
+ *		as most are, pays little
+ *	first	kept in `first`; looked for among the roots when that one goes
+ *
+ * With a million sleepers an arm takes a microsecond and a look for the next one
+ * some, nearly all of it memory that is in no cache. A node that is taken out
+ * from below leaves the rank of those above as it was, so ranks may grow beyond
+ * the logarithm of what is there, but not beyond RANKS.
+ *
+ * Rejected: a pairing heap, as it was here (the first look after n adds goes over
+ * n nodes, under the lock: 100 ms with 100 000 sleepers); a balanced tree (an
+ * add goes down over cold nodes, and most deadlines never come); a timer wheel (a
+ * tick even when nothing is due, or a stall where a coarse slot is shared out); a
+ * heap for each worker (a busy worker would hold up its own sleepers).
+ *
+ * Who looks for the due takes no more than EXPIRE_MAX at a time: the rest is due
+ * for the next worker that looks, and for itself some switches on, so that a
+ * million that are due at once neither hold the lock for a second nor stand in
+ * one worker's queue.
+ *
+ * CLOCK_REALTIME may be set at any time. Its order among deadlines stays, so
+ * only the first of them has to be looked at anew: when it seems due, but
+ * LOOK_NS after the last look at the latest, and by the clock itself. So a
+ * deadline that the clock was set beyond is met within a second; one that it
+ * was set back from stays. Nobody wakes for it while there is no such deadline.
+ * Rejected: a timerfd with TFD_TIMER_CANCEL_ON_SET (a descriptor that the
+ * program may close or run out of, and a thread to read it, for a clock that is
+ * set once a year); deadlines turned into CLOCK_MONOTONIC's when they are armed.
  *
  * theap_prev is the left sibling, or the parent for a first child.
  */
+#include <string.h>
+
 #include "sched/sched.h"
 #include "sched/waiter.h"
 
 uint64_t timer_next = NO_DEADLINE;
 
-static uint32_t timer_lock; /* guards root and all theap_* fields */
-static struct waiter *root;
+#define LOOK_NS 1000000000u
 
-static struct waiter *meld(struct waiter *a, struct waiter *b)
+enum { MONOTONIC, REALTIME, CLOCKS };
+
+#define RANKS 48
+#define EXPIRE_MAX 64
+
+struct heap {
+	struct waiter *root[RANKS];
+	uint64_t ranks; /* bits: those of which there is a tree */
+	struct waiter *first;
+};
+
+static uint32_t timer_lock; /* guards all below and the theap_* fields */
+static struct heap heaps[CLOCKS];
+static uint64_t look; /* CLOCK_MONOTONIC: when to, at the other clock's first */
+
+static inline struct heap *heap_of(const struct waiter *w)
+{
+	return &heaps[deadline_is_real(w->deadline) ? REALTIME : MONOTONIC];
+}
+
+/* The later of two roots goes under the earlier, which is returned. */
+static struct waiter *join_trees(struct waiter *a, struct waiter *b)
 {
 	struct waiter *t;
 
-	if (!a)
-		return b;
-	if (!b)
-		return a;
 	if (b->deadline < a->deadline) {
 		t = a;
 		a = b;
@@ -37,44 +90,55 @@ static struct waiter *meld(struct waiter *a, struct waiter *b)
 	if (b->theap_next)
 		b->theap_next->theap_prev = b;
 	a->theap_child = b;
-	a->theap_next = NULL;
-	a->theap_prev = NULL;
+	if (a->theap_rank < RANKS - 1)
+		a->theap_rank++;
 	return a;
 }
 
-/* The two passes of a pairing heap: meld pairs from the left, then all from
- * the right. The pairs are chained by theap_prev, so no recursion. */
-static struct waiter *meld_children(struct waiter *first)
+static void add_tree(struct heap *h, struct waiter *w)
 {
-	struct waiter *pairs = NULL, *a, *b, *rest, *out = NULL;
+	uint32_t rank;
 
-	while (first) {
-		a = first;
-		b = a->theap_next;
-		rest = b ? b->theap_next : NULL;
-		a->theap_next = a->theap_prev = NULL;
-		if (b)
-			b->theap_next = b->theap_prev = NULL;
-		a = meld(a, b);
-		a->theap_prev = pairs;
-		pairs = a;
-		first = rest;
+	w->theap_next = w->theap_prev = NULL;
+	while (h->ranks >> (rank = w->theap_rank) & 1) {
+		h->ranks &= ~(1ull << rank);
+		w = join_trees(h->root[rank], w);
 	}
-	while (pairs) {
-		a = pairs;
-		pairs = a->theap_prev;
-		a->theap_prev = NULL;
-		out = meld(out, a);
-	}
-	return out;
+	h->root[rank] = w;
+	h->ranks |= 1ull << rank;
 }
 
-static void heap_remove(struct waiter *w)
+static void find_first(struct heap *h)
 {
-	struct waiter *sub = meld_children(w->theap_child);
+	uint64_t left_to_see = h->ranks;
+	struct waiter *w;
 
-	if (w == root) {
-		root = sub;
+	h->first = NULL;
+	while (left_to_see) {
+		w = h->root[__builtin_ctzll(left_to_see)];
+		left_to_see &= left_to_see - 1;
+		if (!h->first || w->deadline < h->first->deadline)
+			h->first = w;
+	}
+}
+
+static void heap_add(struct heap *h, struct waiter *w)
+{
+	w->theap_child = NULL;
+	w->theap_rank = 0;
+	w->timed = true;
+	/* Of two with one deadline either may be a root. */
+	if (!h->first || w->deadline < h->first->deadline)
+		h->first = w;
+	add_tree(h, w);
+}
+
+static void heap_remove(struct heap *h, struct waiter *w)
+{
+	struct waiter *child, *next;
+
+	if (!w->theap_prev) {
+		h->ranks &= ~(1ull << w->theap_rank);
 	} else {
 		if (w->theap_prev->theap_child == w)
 			w->theap_prev->theap_child = w->theap_next;
@@ -82,25 +146,44 @@ static void heap_remove(struct waiter *w)
 			w->theap_prev->theap_next = w->theap_next;
 		if (w->theap_next)
 			w->theap_next->theap_prev = w->theap_prev;
-		root = meld(root, sub);
+	}
+	for (child = w->theap_child; child; child = next) {
+		next = child->theap_next;
+		add_tree(h, child);
 	}
 	w->timed = false;
+	if (w == h->first)
+		find_first(h);
 }
 
 static void publish_next(void)
 {
-	store_relaxed(&timer_next, root ? root->deadline : NO_DEADLINE);
+	const struct waiter *first = heaps[MONOTONIC].first;
+	uint64_t next = first ? first->deadline : NO_DEADLINE;
+
+	if (heaps[REALTIME].first && look < next)
+		next = look;
+	store_relaxed(&timer_next, next);
+}
+
+static void look_again(uint64_t now)
+{
+	uint64_t until = heaps[REALTIME].first->deadline & ~DEADLINE_REALTIME;
+	uint64_t real = realtime_ns(), wait = until > real ? until - real : 0;
+
+	look = now + (wait < LOOK_NS ? wait : LOOK_NS);
 }
 
 bool timer_add(struct waiter *w)
 {
+	struct heap *h = heap_of(w);
 	bool first;
 
-	w->theap_child = w->theap_next = w->theap_prev = NULL;
 	spin_lock(&timer_lock);
-	w->timed = true;
-	root = meld(root, w);
-	first = root == w;
+	heap_add(h, w);
+	first = h->first == w;
+	if (first && h == &heaps[REALTIME])
+		look_again(now_ns());
 	publish_next();
 	spin_unlock(&timer_lock);
 	return first;
@@ -110,18 +193,37 @@ void timer_cancel(struct waiter *w)
 {
 	spin_lock(&timer_lock);
 	if (w->timed) {
-		heap_remove(w);
+		heap_remove(heap_of(w), w);
 		publish_next();
 	}
 	spin_unlock(&timer_lock);
+}
+
+/* Of one clock. */
+static void expire(struct heap *h, uint64_t now, struct uthread_list *due)
+{
+	struct waiter *w;
+	int n;
+
+	for (n = 0; n < EXPIRE_MAX; n++) {
+		w = h->first;
+		if (!w || w->deadline > now)
+			return;
+		heap_remove(h, w);
+		/*
+		 * Under the lock: a waiter that was woken otherwise cannot
+		 * leave before timer_cancel() has had the lock. One that we
+		 * claim cannot leave before it is ready.
+		 */
+		if (waiter_expire(w))
+			list_push(due, w->ut);
+	}
 }
 
 bool timer_run(uint64_t now)
 {
 	struct uthread_list due = { 0 };
 	struct uthread *ut;
-	struct waiter *w;
-	uint32_t expected;
 	unsigned n = 0;
 
 	/* Somebody else who runs it is as good; one who adds or cancels is
@@ -135,18 +237,12 @@ bool timer_run(uint64_t now)
 			return false;
 		}
 	}
-	while ((w = root) && w->deadline <= now) {
-		heap_remove(w);
-		expected = WAITER_WAITING;
-		/*
-		 * Under the lock: a waiter that was woken otherwise cannot
-		 * leave before timer_cancel() has had the lock. One that we
-		 * claim cannot leave before it is ready.
-		 */
-		if (__atomic_compare_exchange_n(
-			    &w->state, &expected, WAITER_TIMEDOUT, false,
-			    __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
-			list_push(&due, w->ut);
+	expire(&heaps[MONOTONIC], now, &due);
+	if (heaps[REALTIME].first && look <= now) {
+		expire(&heaps[REALTIME], realtime_ns() | DEADLINE_REALTIME,
+		       &due);
+		if (heaps[REALTIME].first)
+			look_again(now);
 	}
 	publish_next();
 	spin_unlock(&timer_lock);
@@ -159,7 +255,7 @@ bool timer_run(uint64_t now)
 
 void timer_forked(void)
 {
-	root = NULL;
+	memset(heaps, 0, sizeof(heaps));
 	timer_lock = 0;
 	publish_next();
 }

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* waiter.c - waiting and waking; the protocol is in waiter.h. */
+#include "sched/ask.h"
+#include "sched/cancel.h"
 #include "sched/sched.h"
 #include "sched/waiter.h"
 
@@ -22,18 +24,90 @@ bool object_lock_slow(uint32_t *lock)
 	}
 }
 
-/* Move WAITING to `to`; true: we own the wake-up. */
-static bool waiter_claim(struct waiter *w, uint32_t to)
-{
-	uint32_t expected = WAITER_WAITING;
+enum claim {
+	CLAIM_FAILED,
+	CLAIM_PARKED, /* and it is ours to make ready */
+	CLAIM_AWAY, /* it will see */
+};
 
-	/* release: what the waker did is seen by who wakes. */
-	return __atomic_compare_exchange_n(&w->state, &expected, to, false,
-					   __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+/* What who waits in one of four ways becomes when how it ends is decided. */
+static uint32_t claimed(uint32_t now, uint32_t to)
+{
+	const bool away = now == WAITER_AWAY || now == WAITER_AWAY_MOVED;
+
+	return away && to == WAITER_CHOSEN ? (uint32_t)WAITER_AWAY_CHOSEN : to;
+}
+
+/* How it ends is ours to say: it goes to `to`. */
+static enum claim waiter_claim(struct waiter *w, uint32_t to)
+{
+	uint32_t now = WAITER_WAITING;
+
+	do {
+		/* release: what the waker did is seen by who wakes. */
+		if (likely(__atomic_compare_exchange_n(
+			    &w->state, &now, claimed(now, to), false,
+			    __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)))
+			return now == WAITER_AWAY || now == WAITER_AWAY_MOVED ?
+				       CLAIM_AWAY :
+				       CLAIM_PARKED;
+	} while (now == WAITER_WAITING || now == WAITER_AWAY ||
+		 (to == WAITER_CHOSEN && now >= WAITER_MOVED));
+	return CLAIM_FAILED;
+}
+
+bool waiter_expire(struct waiter *w)
+{
+	return waiter_claim(w, WAITER_TIMEDOUT) == CLAIM_PARKED;
+}
+
+/* What is asked is in the uthread's flags: a waker that has not seen it there is
+ * choosing now, and comes first. */
+static void let_choose(struct waiter *w)
+{
+	unsigned n = 0;
+
+	if (!w->lone)
+		return;
+	bias_heavy_fence(); /* pairs: waiter_choose_queued() */
+	while (load_acquire(&w->choosing) &&
+	       load_acquire(&w->state) == WAITER_WAITING)
+		spin_pause(&n);
+}
+
+bool waiter_cancel(struct waiter *w)
+{
+	enum claim claim;
+
+	if (!w->cancellable)
+		return false;
+	let_choose(w);
+	claim = waiter_claim(w, WAITER_TIMEDOUT);
+	/* It reads that when it is ready, or nobody looks at it any more. */
+	if (claim)
+		w->cancelled = true;
+	return claim == CLAIM_PARKED;
+}
+
+bool waiter_send_away(struct waiter *w)
+{
+	uint32_t now = WAITER_WAITING;
+
+	let_choose(w);
+	do {
+		if (__atomic_compare_exchange_n(
+			    &w->state, &now,
+			    now == WAITER_MOVED ? WAITER_AWAY_MOVED :
+						  WAITER_AWAY,
+			    false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+			return true;
+	} while (now == WAITER_WAITING || now == WAITER_MOVED);
+	return false;
 }
 
 void waiter_wake_chosen(struct waiter *w)
 {
+	const bool away = load_relaxed(&w->state) == WAITER_AWAY_CHOSEN;
 	struct uthread *ut = w->ut;
 	uint32_t *word = &w->state;
 
@@ -43,18 +117,44 @@ void waiter_wake_chosen(struct waiter *w)
 	 * every futex user expects. A uthread stays until it is ready.
 	 */
 	store_release(word, WAITER_WOKEN); /* pairs: who waits */
+	if (unlikely(away))
+		return;
 	if (ut)
 		sched_ready(ut, UTHREAD_READY_WOKEN);
 	else
 		futex_wake(word, 1);
 }
 
+bool waiter_choose(struct waiter *w)
+{
+	return waiter_claim(w, WAITER_CHOSEN) != CLAIM_FAILED;
+}
+
 bool waiter_wake(struct waiter *w)
 {
-	if (!waiter_claim(w, WAITER_CHOSEN))
+	if (!waiter_choose(w))
 		return false;
 	waiter_wake_chosen(w);
 	return true;
+}
+
+bool waiter_withdraw(struct waiter *w)
+{
+	if (!waiter_claim(w, WAITER_TIMEDOUT))
+		return false;
+	if (load_relaxed(&w->ut->state) == UT_WAITING)
+		uthread_become(w->ut, UT_RUNNING);
+	return true;
+}
+
+bool waiter_pick(struct waiter *w, struct uthread_list *ready)
+{
+	struct uthread *ut = w->ut;
+	enum claim claim = waiter_claim(w, WAITER_WOKEN);
+
+	if (likely(claim == CLAIM_PARKED))
+		list_push(ready, ut); /* it stays until it is ready */
+	return claim != CLAIM_FAILED;
 }
 
 bool waiter_leaves(struct waiter *w)
@@ -93,11 +193,21 @@ static void waitq_put_back(struct waitq *q, struct waiter *w)
 bool waitq_choose(struct waitq *q, struct waiter *w)
 {
 	waitq_remove(q, w); /* before: it may be gone when it is woken */
-	if (waiter_claim(w, WAITER_CHOSEN))
+	if (waiter_claim(w, WAITER_CHOSEN) != CLAIM_FAILED)
 		return true;
 	if (!waiter_dismiss(w))
 		waitq_put_back(q, w);
 	return false;
+}
+
+bool waitq_push_chosen(struct waitq *q, struct waiter *w)
+{
+	if (load_relaxed(&w->state) != WAITER_CHOSEN)
+		return false;
+	waitq_append(q, w);
+	/* pairs: who waits; what it is to see is there before */
+	store_release(&w->state, WAITER_MOVED);
+	return true;
 }
 
 bool waitq_wake(struct waitq *q, struct waiter *w)
@@ -138,8 +248,9 @@ static int waitq_dismiss(struct waitq *q)
 
 	for (w = q->head; w; w = next) {
 		next = w->next;
-		if (load_acquire(&w->state) == WAITER_WAITING)
+		if (waiter_waits(w))
 			return EBUSY;
+		__atomic_thread_fence(__ATOMIC_ACQUIRE);
 		waitq_remove(q, w);
 		if (!waiter_dismiss(w)) {
 			waitq_put_back(q, w);
@@ -166,21 +277,171 @@ int waitq_end(uint32_t *lock, struct waitq *q)
 	}
 }
 
-static int wait_pthread(struct waiter *w, uint64_t deadline)
+static int sleep_pthread(struct waiter *w, uint64_t deadline)
 {
 	uint32_t state;
 	unsigned n = 0;
 
 	while ((state = load_acquire(&w->state)) == WAITER_WAITING ||
-	       state == WAITER_CHOSEN) {
+	       state == WAITER_CHOSEN || state == WAITER_MOVED) {
 		if (state == WAITER_CHOSEN)
 			spin_pause(&n);
+		else if (state == WAITER_MOVED)
+			futex_wait(&w->state, WAITER_MOVED, NO_DEADLINE);
 		else if (futex_wait(&w->state, WAITER_WAITING, deadline) ==
 				 ETIMEDOUT &&
-			 waiter_claim(w, WAITER_TIMEDOUT))
+			 waiter_claim(w, WAITER_TIMEDOUT) != CLAIM_FAILED)
 			return ETIMEDOUT;
 	}
 	return 0;
+}
+
+/* A semaphore that a handler posts in a region is posted at the end of that, and here
+ * there would be no end: it may be the one we wait for. So not in a region. */
+static int wait_pthread(struct waiter *w, uint64_t deadline)
+{
+	const uint32_t off = here_now()->off;
+	int err;
+
+	store_relaxed(&here_now()->off, 1);
+	region_leave();
+	err = sleep_pthread(w, deadline);
+	region_enter();
+	store_relaxed(&here_now()->off, off);
+	return err;
+}
+
+/* ---- waiting, as a uthread ---- */
+
+/* What others have asked of it (ask.h), outside of regions: there the handlers of
+ * signals run. The depth belongs to this code, not to the block (region.h). */
+static __attribute__((noinline)) void see_to_it(struct uthread *me)
+{
+	struct here *h = here_now();
+	const void *const outer = me->away;
+	const uint32_t off = h->off;
+	const uint8_t intr = me->intr; /* a handler's waits are its own */
+
+	me->away = __builtin_frame_address(0);
+	me->intr = INTR_NONE;
+	store_relaxed(&h->off, 0);
+	barrier(); /* pairs: the handler, same CPU */
+	sched_hooks.answer(me);
+	barrier();
+	store_relaxed(&here_now()->off, off);
+	barrier();
+	me->away = outer;
+	me->intr = intr;
+}
+
+/* Asked before it has left: true, it need not. */
+static __attribute__((noinline)) bool stays(struct waiter *w,
+					    struct uthread *me)
+{
+	const uint32_t asked = load_relaxed(&me->flags);
+	bool stay = false;
+
+	if (asked & UT_ASK_CANCEL && cancel_heeded(me))
+		stay = waiter_cancel(w);
+	if (!stay && asked & UT_ASK_SIGNAL && sched_hooks.answer)
+		stay = waiter_send_away(w);
+	if (stay)
+		uthread_become(me, UT_RUNNING);
+	return stay;
+}
+
+/* True: it waits again. False: it was woken meanwhile. */
+static bool come_back(struct waiter *w, struct uthread *me)
+{
+	uint32_t away = WAITER_AWAY;
+	unsigned n = 0;
+
+	uthread_become(me, UT_WAITING);
+	do {
+		/* release: from here on who wakes it makes it ready */
+		if (__atomic_compare_exchange_n(
+			    &w->state, &away,
+			    away == WAITER_AWAY_MOVED ? WAITER_MOVED :
+							WAITER_WAITING,
+			    false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+			return true;
+	} while (away == WAITER_AWAY || away == WAITER_AWAY_MOVED);
+	uthread_become(me, UT_RUNNING);
+	while (load_acquire(&w->state) == WAITER_AWAY_CHOSEN)
+		spin_pause(&n);
+	return false;
+}
+
+/* Handlers have run. True: one of them ends the wait. False: it goes on, or has
+ * ended meanwhile. */
+static bool is_interrupted(struct waiter *w, struct uthread *me,
+			   uint32_t handled, uint32_t interrupts)
+{
+	uint32_t away = WAITER_AWAY;
+
+	if (likely(!w->intr) ||
+	    (w->intr == INTR_ANY ? me->handled == handled :
+				   me->interrupts == interrupts))
+		return false;
+	w->interrupted = __atomic_compare_exchange_n(&w->state, &away,
+						     WAITER_TIMEDOUT, false,
+						     __ATOMIC_ACQ_REL,
+						     __ATOMIC_RELAXED);
+	return w->interrupted;
+}
+
+static void park(struct waiter *w, struct uthread *me, bool timed,
+		 struct uthread *owner)
+{
+	const uint32_t handled = me->handled, interrupts = me->interrupts;
+
+	for (;;) {
+		if (likely(!(load_relaxed(&me->flags) & UT_ASKED)) ||
+		    !stays(w, me))
+			sched_park(me, timed, owner);
+		/* pairs with the claim: whoever made us ready has moved it */
+		if (likely(load_acquire(&w->state) < WAITER_AWAY))
+			return;
+		see_to_it(me);
+		if (unlikely(is_interrupted(w, me, handled, interrupts)) ||
+		    !come_back(w, me))
+			return;
+	}
+}
+
+static bool on_stack_of(const struct uthread *me, const void *at)
+{
+	return (uintptr_t)at - (uintptr_t)me->on_low < me->on_bytes;
+}
+
+/* A handler's wait lies deeper than what it was called from. As far as it can be
+ * told: who has jumped may be as deep again. */
+static void check_outer(const struct uthread *me)
+{
+	const void *here = __builtin_frame_address(0);
+
+	if (on_stack_of(me, here) && on_stack_of(me, me->away) &&
+	    (uintptr_t)me->away < (uintptr_t)here)
+		ut_panic(
+			"uthread %u '%s': a signal's handler left a wait by a jump; it must return",
+			me->id, me->name);
+}
+
+void waiter_abandon(struct uthread *me)
+{
+	struct waiter *w = me->waits;
+
+	if (likely(!w))
+		return;
+	if (w->kind != WAITS_SLEEP)
+		ut_panic(
+			"uthread %u '%s' ends in a signal's handler that came in a wait; it must return",
+			me->id, me->name);
+	region_enter();
+	timer_cancel(w);
+	store_relaxed(&me->waits, NULL);
+	region_leave();
+	ask_end(me);
 }
 
 int waiter_wait(struct waiter *w, uint64_t deadline)
@@ -191,6 +452,7 @@ int waiter_wait(struct waiter *w, uint64_t deadline)
 int waiter_wait_for(struct waiter *w, uint64_t deadline, struct uthread *owner)
 {
 	struct uthread *me = w->ut;
+	struct waiter *outer;
 
 	if (!me)
 		return wait_pthread(w, deadline);
@@ -206,18 +468,42 @@ int waiter_wait_for(struct waiter *w, uint64_t deadline, struct uthread *owner)
 		w->deadline = deadline;
 		timer_add(w);
 	}
-	sched_park(me, deadline != NO_DEADLINE, owner);
+	/* A handler's, inside of another: that one is to end first. */
+	outer = me->waits;
+	if (unlikely(outer)) {
+		check_outer(me);
+		w->cancellable = false;
+	}
+	store_release(&me->waits, w); /* with what is in it; pairs: ask() */
+	bias_light_fence(); /* pairs: ask() */
+	park(w, me, deadline != NO_DEADLINE, owner);
 	if (deadline != NO_DEADLINE)
 		timer_cancel(w);
-	/* pairs with the claim: whoever made us ready has moved the state */
-	return load_acquire(&w->state) == WAITER_WOKEN ? 0 : ETIMEDOUT;
+	store_relaxed(&me->waits, outer);
+	bias_light_fence(); /* pairs: ask() */
+	if (unlikely(load_acquire(&me->flags) & UT_ASK_LOOKS))
+		ask_wait(me);
+	if (likely(load_relaxed(&w->state) == WAITER_WOKEN))
+		return 0;
+	return w->interrupted ? EINTR : w->cancelled ? ECANCELED : ETIMEDOUT;
 }
 
-void waiter_sleep(uint64_t deadline)
+static int sleep_until(uint64_t deadline, bool cancellable)
 {
 	REGION;
 	struct waiter wt;
 
 	waiter_init_on(&wt, WAITS_SLEEP, NULL);
-	waiter_wait(&wt, deadline);
+	wt.cancellable = cancellable;
+	return waiter_wait(&wt, deadline);
+}
+
+void waiter_sleep(uint64_t deadline)
+{
+	sleep_until(deadline, false);
+}
+
+int waiter_sleep_cancellable(uint64_t deadline)
+{
+	return sleep_until(deadline, true) == ECANCELED ? ECANCELED : 0;
 }

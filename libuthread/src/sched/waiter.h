@@ -5,18 +5,32 @@
  *
  * A waiter lives on the stack of who waits. Whoever moves its state from
  * WAITING to something else (compare-and-swap) owns the wake-up, and only
- * that one: waker and deadline cannot both win.
+ * that one: of waker, deadline and canceller one wins.
  *
  *	waiting side			waking side
  *	waiter_init(&w)
  *	[object lock] queue w
  *	[object unlock]			[object lock] take w from the queue
  *	r = waiter_wait(&w, deadline)	waiter_wake(w)
- *	if r == ETIMEDOUT		[object unlock]
- *	   && waiter_leaves(&w):
+ *	if r && waiter_leaves(&w):	[object unlock]
  *	  [object lock]
  *	  waitq_remove(q, &w)
  *	  [object unlock]
+ *	... the region ends
+ *	return cancel_result(r)		(cancel.h)
+ *
+ * r is 0, ETIMEDOUT, or, where waiter_cancellable() was said before it was
+ * queued, ECANCELED: it was cancelled (ask.h), or, where `intr` was set, EINTR: a
+ * handler has run. For the object these are the same as a deadline that has passed.
+ * All are called so below.
+ *
+ * Between, its uthread may go away to run the handler of a signal, and comes back
+ * to wait on: it keeps its place, and who wakes it meanwhile need not make it
+ * ready. For who looks at a state, it waits (waiter_waits()).
+ *
+ * One that was chosen need not be woken: it may be put into the queue of another
+ * object (waitq_push_chosen()). From then on it waits there as if it had come by
+ * itself, but neither its deadline nor a canceller ends that (MOVED).
  *
  * waiter_wake() returns false for a waiter whose deadline has won; the waker
  * then takes the next one. Such a waiter is either taken out by a waker, and
@@ -27,6 +41,14 @@
  * are waited for, which is a matter of instructions, not of their turn.
  * Rejected: a count in the object of those who may still touch it, as in
  * glibc: who destroys would wait until they have had the CPU.
+ *
+ * A lone waiter (waiter_lone()) is a uthread's without a deadline, in the queue of
+ * one object. Besides the wakers of that object, which its lock keeps apart, only
+ * who asks something of the uthread (ask.h) may move its state, and that is rare.
+ * So a waker need not compare and swap: it says that it is choosing, looks whether
+ * anybody asks, and if not the waiter is its own. Who asks has said so in the
+ * uthread's flags first, passes a heavy fence and lets a waker that is choosing
+ * come first (waiter_cancel(), waiter_send_away()).
  */
 #ifndef UTHREAD_WAITER_H
 #define UTHREAD_WAITER_H
@@ -44,6 +66,17 @@ enum waiter_state {
 	WAITER_LEAVING = 3, /* its time was up; it takes itself out */
 	WAITER_REMOVED = 4, /* the same, and it was taken out */
 	WAITER_CHOSEN = 5, /* it will be woken at once */
+	WAITER_AWAY = 6, /* it waits, and runs a handler */
+	WAITER_AWAY_CHOSEN = 7, /* the same, and will be woken at once */
+	WAITER_MOVED = 8, /* it waits in another object's queue, until woken */
+	WAITER_AWAY_MOVED = 9, /* the same, and runs a handler */
+};
+
+/* Which handlers of signals end a wait; the numbers are those of uthread/futex.h. */
+enum intr {
+	INTR_NONE = 0,
+	INTR_PLAIN = 1, /* those without SA_RESTART */
+	INTR_ANY = 2,
 };
 
 /* What for; uthread_dump() says it. */
@@ -56,6 +89,13 @@ enum waiter_kind {
 	WAITS_BARRIER,
 	WAITS_SEM,
 	WAITS_ONCE,
+	WAITS_RWLOCK,
+	WAITS_IO, /* on: the descriptor */
+	WAITS_CHAN,
+	WAITS_SELECT, /* on: its cases */
+	WAITS_GROUP,
+	WAITS_HELPER, /* in io/pool.c */
+	WAITS_FUTEX, /* on: the word */
 	WAITER_KINDS,
 };
 
@@ -63,16 +103,25 @@ struct waiter {
 	/* Guarded by the lock of the object it waits on. */
 	struct waiter *next, *prev;
 	bool queued;
+	bool cancellable; /* its own */
+	bool cancelled; /* who claims it so; what timed it out was that */
 
 	struct uthread *ut; /* NULL: a plain pthread, which sleeps on `state` */
 	void *pthread; /* its thread pointer, where ut is NULL */
 	uint32_t state; /* atomic, enum waiter_state */
+	uint32_t choosing; /* atomic; of a lone one: a waker is at it */
+	bool lone;
+	bool handed; /* who wakes it: what it waited for is its own */
+	uint8_t intr; /* enum intr: a handler ends it, */
+	bool interrupted; /* and has; its own */
+	uint64_t since; /* sync/mutex.c: it waits; ns, or 0 */
 	uint32_t kind; /* enum waiter_kind, and */
 	const void *on;
 
 	/* Guarded by the timer lock (timer.c). */
 	struct waiter *theap_child, *theap_next, *theap_prev;
-	uint64_t deadline; /* CLOCK_MONOTONIC, ns */
+	uint64_t deadline; /* clock.h */
+	uint32_t theap_rank;
 	bool timed;
 };
 
@@ -154,8 +203,12 @@ static inline void waiter_init_on(struct waiter *w, enum waiter_kind kind,
 	w->kind = kind;
 	w->on = on;
 	w->queued = false;
+	w->cancellable = w->cancelled = w->handed = w->lone = false;
+	w->since = 0;
 	w->timed = false;
+	w->interrupted = false;
 	w->ut = uthread_current();
+	w->intr = kind == WAITS_IO && w->ut ? w->ut->intr : INTR_NONE;
 	w->pthread = w->ut ? NULL : self_id();
 	store_relaxed(&w->state, WAITER_WAITING);
 }
@@ -163,6 +216,28 @@ static inline void waiter_init_on(struct waiter *w, enum waiter_kind kind,
 static inline void waiter_init(struct waiter *w)
 {
 	waiter_init_on(w, WAITS, NULL);
+}
+
+/* Before it is queued: who waits may be cancelled. A plain pthread is not. */
+static inline void waiter_cancellable(struct waiter *w)
+{
+	w->cancellable = true;
+}
+
+/* Before it is queued: it will be in one queue only, and without a deadline. */
+static inline void waiter_lone(struct waiter *w)
+{
+	store_relaxed(&w->choosing, 0);
+	w->lone = w->ut;
+}
+
+/* Nothing has decided yet how it ends. */
+static inline bool waiter_waits(const struct waiter *w)
+{
+	const uint32_t state = load_relaxed(&w->state);
+
+	return state == WAITER_WAITING || state == WAITER_AWAY ||
+	       state >= WAITER_MOVED;
 }
 
 /*
@@ -177,7 +252,7 @@ static inline void waiter_note(struct uthread *ut, const struct waiter *w)
 				 UTHREAD_STACK_LIMIT :
 				 (uintptr_t)(ut->stack_top - ut->stack_low);
 
-	ut->ctx.note = off <= size ? (uint32_t)off : 0;
+	store_relaxed(&ut->ctx.note, off <= size ? (uint32_t)off : 0);
 }
 
 static inline const struct waiter *waiter_noted(const struct uthread *ut)
@@ -200,10 +275,8 @@ static inline void waitq_forget(struct waitq *q)
 	store_relaxed(&q->tail, NULL);
 }
 
-static inline void waitq_push(struct waitq *q, struct waiter *w)
+static inline void waitq_append(struct waitq *q, struct waiter *w)
 {
-	if (w->ut)
-		uthread_become(w->ut, UT_WAITING);
 	w->next = NULL;
 	w->prev = q->tail;
 	if (q->tail)
@@ -211,6 +284,27 @@ static inline void waitq_push(struct waitq *q, struct waiter *w)
 	else
 		store_relaxed(&q->head, w);
 	store_relaxed(&q->tail, w);
+	w->queued = true;
+}
+
+static inline void waitq_push(struct waitq *q, struct waiter *w)
+{
+	if (w->ut)
+		uthread_become(w->ut, UT_WAITING);
+	waitq_append(q, w);
+}
+
+static inline void waitq_push_front(struct waitq *q, struct waiter *w)
+{
+	if (w->ut)
+		uthread_become(w->ut, UT_WAITING);
+	w->prev = NULL;
+	w->next = q->head;
+	if (q->head)
+		q->head->prev = w;
+	else
+		store_relaxed(&q->tail, w);
+	store_relaxed(&q->head, w);
 	w->queued = true;
 }
 
@@ -234,23 +328,62 @@ static inline struct waiter *waitq_first(const struct waitq *q)
 {
 	struct waiter *w = q->head;
 
-	while (w && load_relaxed(&w->state) != WAITER_WAITING)
+	while (w && !waiter_waits(w))
 		w = w->next;
 	return w;
 }
 
-/* In a region that began before the waiter was queued: wait until woken (0) or the deadline (ETIMEDOUT). */
+/* In a region that began before the waiter was queued: wait until woken (0), the
+ * deadline (ETIMEDOUT), cancellation (ECANCELED) or a handler (EINTR). */
 int waiter_wait(struct waiter *w, uint64_t deadline);
 /* The same, for what `owner` (NULL: nobody known) holds: if it waits for this
  * worker it gets it now. */
 int waiter_wait_for(struct waiter *w, uint64_t deadline, struct uthread *owner);
+/* The caller ends inside of a handler that came in a wait: it leaves that one, if it
+ * is a sleep, or the process ends, for the object would keep the waiter. */
+void waiter_abandon(struct uthread *me);
 /* Nobody wakes it but the deadline. */
 void waiter_sleep(uint64_t deadline);
+/* The same, or a canceller: ECANCELED. */
+int waiter_sleep_cancellable(uint64_t deadline);
 /* True: woken, and `w` may be gone. False: its deadline has won. */
 bool waiter_wake(struct waiter *w);
+/* It waits no more, and goes on without waiter_wait(). False: it is woken already, so
+ * it has to. Uthreads only. */
+bool waiter_withdraw(struct waiter *w);
+/* The first half of it; waiter_wake_chosen() is the other. In between it stays
+ * where it is, and nobody else wakes it. */
+bool waiter_choose(struct waiter *w);
+/* The same, under the lock of the one object where it is queued. */
+static inline bool waiter_choose_queued(struct waiter *w)
+{
+	if (unlikely(!w->lone))
+		return waiter_choose(w);
+	store_relaxed(&w->choosing, 1);
+	bias_light_fence(); /* pairs: who asks */
+	/* The flags first (acquire): who has asked and is done with it may have
+	 * sent it away since. */
+	if (likely(!(load_acquire(&w->ut->flags) & (UT_ASKED | UT_ASK_LOOKS)) &&
+		   load_relaxed(&w->state) == WAITER_WAITING)) {
+		store_release(&w->state, WAITER_CHOSEN);
+		return true;
+	}
+	store_release(&w->choosing, 0); /* pairs: let_choose() */
+	return waiter_choose(w);
+}
+/* For who wakes many uthreads at once: as waiter_wake(), but who is to be made ready
+ * for it goes to the list (sched_ready_all()). */
+bool waiter_pick(struct waiter *w, struct uthread_list *ready);
 /* Its deadline has won. True: it is still queued, and has to take itself out.
  * False: it was taken out, and the object may be gone. */
 bool waiter_leaves(struct waiter *w);
+
+/* Its deadline has passed (timer.c). True: it is the caller's to make ready. */
+bool waiter_expire(struct waiter *w);
+/* The same for who cancels it. */
+bool waiter_cancel(struct waiter *w);
+/* The same for who has a signal for it: it goes away, to come back. */
+bool waiter_send_away(struct waiter *w);
 
 /* Under the object's lock: */
 
@@ -261,6 +394,9 @@ bool waitq_wake(struct waitq *q, struct waiter *w);
  * after, when it runs. */
 bool waitq_choose(struct waitq *q, struct waiter *w);
 void waiter_wake_chosen(struct waiter *w);
+/* Under the lock of another object: one that was chosen waits there. False: it is
+ * away, and has to be woken. */
+bool waitq_push_chosen(struct waitq *q, struct waiter *w);
 /* The first that can be woken; false: nobody. */
 bool waitq_wake_one(struct waitq *q);
 void waitq_wake_all(struct waitq *q);
@@ -270,7 +406,9 @@ int waitq_end(uint32_t *lock, struct waitq *q);
 
 /* ---- timer.c: the deadlines of parked uthreads ---- */
 
-extern uint64_t timer_next; /* earliest deadline; racy reads allowed */
+/* CLOCK_MONOTONIC: the earliest deadline, or when to look at the other clock;
+ * racy reads allowed. */
+extern uint64_t timer_next;
 
 /* True: it is now the earliest. */
 bool timer_add(struct waiter *w);

@@ -32,6 +32,7 @@ uint32_t actions_ours, actions_begun;
 
 static struct action table[_NSIG];
 static uint32_t lock, sequence; /* odd: somebody writes */
+static pid_t owner; /* the process whose actions these are */
 
 static bool is_handler(const void *handler)
 {
@@ -180,18 +181,52 @@ void actions_setup(void)
 	}
 	overflow_fault = fault;
 	tick_foreign = foreign;
+	owner = getpid();
 	store_release(&actions_ours, 1);
 	write_end(old);
 }
 
+bool actions_of_guest(void)
+{
+	return getpid() != owner;
+}
+
 void actions_forked(void)
 {
+	owner = getpid();
 	lock = 0;
 	if (sequence & 1)
 		sequence++;
 }
 
 /* ---- the functions of libc ---- */
+
+static void say(struct sigaction *old, const struct action *a)
+{
+	memset(old, 0, sizeof(*old));
+	*(void **)&old->sa_handler = a->handler;
+	old->sa_flags = a->flags;
+	ksig_set(&old->sa_mask, a->mask);
+}
+
+/* In the child of a vfork(): the memory is its parent's, and so is the table; what
+ * the kernel does with its signals is its own. */
+static int set_as_guest(int sig, const struct sigaction *sa,
+			struct sigaction *old)
+{
+	const struct action a = action_get(sig);
+	struct sigaction was;
+
+	if (__sigaction(sig, sa, &was))
+		return -1;
+	if (!old)
+		return 0;
+	if (was.sa_flags & SA_SIGINFO && was.sa_sigaction == handler_entry)
+		say(old, &a);
+	else
+		*old = was;
+	return 0;
+}
 
 WEAK int sigaction(int sig, const struct sigaction *sa, struct sigaction *old)
 {
@@ -200,15 +235,13 @@ WEAK int sigaction(int sig, const struct sigaction *sa, struct sigaction *old)
 	if (!load_acquire(&actions_ours) || sig < 1 || sig >= _NSIG ||
 	    sig == SIGKILL || sig == SIGSTOP || sig == 32 || sig == 33)
 		return __sigaction(sig, sa, old);
+	if (unlikely(sa && actions_of_guest()))
+		return set_as_guest(sig, sa, old);
 	a = action_get(sig);
 	if (sa && set(sig, sa))
 		return -1;
-	if (old) {
-		memset(old, 0, sizeof(*old));
-		*(void **)&old->sa_handler = a.handler;
-		old->sa_flags = a.flags;
-		ksig_set(&old->sa_mask, a.mask);
-	}
+	if (old)
+		say(old, &a);
 	return 0;
 }
 

@@ -100,7 +100,7 @@ static void in_place(int sig, siginfo_t *si, ucontext_t *uc)
 /* The outermost counts, but not one that was left by a jump. */
 static void note_handler(struct uthread *me, uintptr_t sp)
 {
-	if (!(me->flags & UT_MASK_UNSURE) || sp > me->handler_sp)
+	if (!(load_relaxed(&me->flags) & UT_MASK_UNSURE) || sp > me->handler_sp)
 		me->handler_sp = sp;
 }
 
@@ -109,8 +109,9 @@ static __attribute__((noreturn)) void run(int sig, siginfo_t *si,
 					  ucontext_t *uc, bool set_mask)
 {
 	struct uthread *me = uthread_current();
-	const bool sure = !(me->flags & UT_MASK_UNSURE);
+	const bool sure = !(load_relaxed(&me->flags) & UT_MASK_UNSURE);
 	const bool taking = me->taking, in_libc = me->in_libc;
+	const bool sigwaits = me->sigwaits;
 	const struct action a = action_take(sig);
 	struct call *const call = me->call;
 	const stack_t alt = me->alt;
@@ -118,11 +119,12 @@ static __attribute__((noreturn)) void run(int sig, siginfo_t *si,
 
 	if (!is_gone(&a, sig)) {
 		note_handler(me, (uintptr_t)UC_SP(uc));
-		me->flags |= UT_MASK_UNSURE;
+		ut_flags_set(me, UT_MASK_UNSURE);
 		/* It may be left by a jump. */
-		me->taking = me->in_libc = false;
+		me->taking = me->in_libc = me->sigwaits = false;
 		store_relaxed(&me->call, NULL);
 		me->handled++;
+		me->interrupts += !(a.flags & SA_RESTART);
 		if (alt.ss_flags & (int)SS_AUTODISARM &&
 		    within(&mask, alt.ss_sp, alt.ss_size))
 			me->alt.ss_size = 0;
@@ -137,6 +139,7 @@ static __attribute__((noreturn)) void run(int sig, siginfo_t *si,
 			me->alt = alt;
 		store_relaxed(&me->call, call);
 		me->taking = taking;
+		me->sigwaits = sigwaits;
 		me->in_libc = in_libc;
 	}
 	mask = mask_usable(ksig_word(&uc->uc_sigmask));
@@ -151,7 +154,7 @@ static __attribute__((noreturn)) void run(int sig, siginfo_t *si,
 		mask_send_raised(me, mask);
 	}
 	if (sure)
-		me->flags &= ~(uint32_t)UT_MASK_UNSURE;
+		ut_flags_clear(me, UT_MASK_UNSURE);
 	signal_return(uc);
 }
 
@@ -252,7 +255,9 @@ static int take_kept(struct worker *w, uint64_t some, siginfo_t *si)
 static __attribute__((noinline)) void run_kept(struct uthread *me, int sig,
 					       siginfo_t *si)
 {
-	const bool sure = !(me->flags & UT_MASK_UNSURE), in_libc = me->in_libc;
+	const bool sure = !(load_relaxed(&me->flags) & UT_MASK_UNSURE),
+		   in_libc = me->in_libc;
+	const bool sigwaits = me->sigwaits;
 	const struct action a = action_take(sig);
 	struct call *const call = me->call;
 	struct worker *w = worker_current();
@@ -269,10 +274,11 @@ static __attribute__((noinline)) void run_kept(struct uthread *me, int sig,
 		me->mask = mask_usable(
 			mask_in_handler(&a, sig, me->mask | w->deferred));
 		note_handler(me, (uintptr_t)(&uc + 1));
-		me->flags |= UT_MASK_UNSURE;
-		me->in_libc = false;
+		ut_flags_set(me, UT_MASK_UNSURE);
+		me->in_libc = me->sigwaits = false;
 		store_relaxed(&me->call, NULL);
 		me->handled++;
+		me->interrupts += !(a.flags & SA_RESTART);
 	}
 	mask_install(w, me->mask);
 	barrier();
@@ -292,11 +298,12 @@ static __attribute__((noinline)) void run_kept(struct uthread *me, int sig,
 	region_enter();
 	w = worker_current();
 	me->in_libc = in_libc;
+	me->sigwaits = sigwaits;
 	store_relaxed(&me->call, call);
 	me->mask = mask_usable(ksig_word(&uc.uc_sigmask));
 	w->mask_kept = me->mask;
 	if (sure)
-		me->flags &= ~(uint32_t)UT_MASK_UNSURE;
+		ut_flags_clear(me, UT_MASK_UNSURE);
 }
 
 /* A region has ended: what waited for that? */
@@ -325,14 +332,18 @@ static void kept(void)
 			return; /* at its next switch */
 		sched_give_base();
 		region_enter();
-		ran = !(me->flags & UT_MASK_UNSURE);
+		ran = !(load_relaxed(&me->flags) & UT_MASK_UNSURE);
 	}
 	unpoison(w);
 	/* In a handler the kernel knows better, but where we changed it. */
-	if (w->mask != me->mask && (ran || !(me->flags & UT_MASK_UNSURE)))
+	if (w->mask != me->mask &&
+	    (ran || !(load_relaxed(&me->flags) & UT_MASK_UNSURE)))
 		mask_become(w, me->mask);
+	if (unlikely(load_relaxed(&me->flags) & UT_ASK_SIGNAL))
+		sent_take(me);
 	region_leave();
-	mask_send_raised(me, me->mask);
+	if (unlikely(me->raised))
+		mask_send_raised(me, mask_current(me));
 }
 
 void handler_info(siginfo_t *si)
@@ -446,6 +457,7 @@ void signals_setup(void)
 {
 	rt.mask = mask_usable(mask_now());
 	preempt_signals = kept;
+	sent_setup();
 	preempt_raised = mask_let_raised_in;
 	sched_hooks.mask_out = mask_out;
 	sched_hooks.mask_in = mask_in;
@@ -485,6 +497,7 @@ uint32_t actions_ours;
 
 void signals_setup(void)
 {
+	sent_setup();
 }
 
 void signals_worker_setup(struct worker *w)

@@ -27,6 +27,10 @@
  * nothing; before it sleeps, that of who started the runtime, so that a signal
  * that a single uthread blocks does not stay outside with it.
  *
+ * A child of vfork() has its parent's memory and a mask of its own, which it may set
+ * for the program that it begins: the kernel alone is told (one getpid() for who
+ * changes its mask).
+ *
  * A blocked signal that a uthread sends to itself would wait at the kernel
  * thread and come to somebody else; it is kept (raised.c) until the uthread lets
  * it in or waits for it.
@@ -103,7 +107,7 @@ void mask_out(struct worker *w, struct uthread *me)
 	me->mask = mask_usable(now);
 	know(w, now);
 	if (has_left_handler(me))
-		me->flags &= ~(uint32_t)UT_MASK_UNSURE;
+		ut_flags_clear(me, UT_MASK_UNSURE);
 }
 
 void mask_in(struct here *h)
@@ -132,22 +136,44 @@ void mask_base(struct worker *w, bool parks)
 
 void mask_inherit_unsure(struct uthread *ut, const struct uthread *me)
 {
-	const bool sure = me && !(me->flags & UT_MASK_UNSURE);
+	const bool sure = me && !(load_relaxed(&me->flags) & UT_MASK_UNSURE);
 	const uint64_t mask = sure ? me->mask : mask_now();
 
 	ut->mask = mask_usable(mask);
-	if (me ? me->flags & UT_TICK_BLOCKED :
+	if (me ? load_relaxed(&me->flags) & UT_TICK_BLOCKED :
 		 rt.tick_ns && mask & KSIG_BIT(rt.tick_signal))
-		ut->flags |= UT_TICK_BLOCKED;
+		ut_flags_set(ut, UT_TICK_BLOCKED);
 }
 
 /* ---- signals to oneself ---- */
 
-/* In a region: who asks for its number and is moved hits another. */
-static int send_self(siginfo_t *si)
+static int send_once(siginfo_t *si)
 {
 	return (int)syscall(SYS_rt_tgsigqueueinfo, getpid(),
 			    syscall(SYS_gettid), si->si_signo, si);
+}
+
+/*
+ * In a region: who asks for its number and is moved hits another. The kernel takes
+ * the tick's signal for the same as a tick that is pending there: then that one came
+ * instead, and it is sent again.
+ */
+static int send_self(siginfo_t *si)
+{
+	const struct worker *w = worker_current();
+	uint32_t others;
+	uint64_t ticks;
+	int err;
+
+	if (likely(si->si_signo != rt.tick_signal || !rt.tick_ns || !w))
+		return send_once(si);
+	do {
+		others = w->not_ticks;
+		ticks = w->stats.ticks;
+		err = send_once(si);
+		barrier(); /* pairs: the handler, same CPU */
+	} while (!err && w->not_ticks == others && w->stats.ticks != ticks);
+	return err;
 }
 
 void mask_send_raised(struct uthread *me, uint64_t mask)
@@ -183,13 +209,14 @@ bool mask_let_raised_in(const sigset_t *set)
 	return me->handled != handled;
 }
 
-static uint64_t mask_of(const struct uthread *me)
+uint64_t mask_current(const struct uthread *me)
 {
-	return me->flags & UT_MASK_UNSURE ? mask_usable(mask_now()) : me->mask;
+	return load_relaxed(&me->flags) & UT_MASK_UNSURE ?
+		       mask_usable(mask_now()) :
+		       me->mask;
 }
 
-/* An error number. */
-static int to_oneself(struct uthread *me, int sig, int code, union sigval value)
+int mask_to_oneself(struct uthread *me, int sig, int code, union sigval value)
 {
 	siginfo_t si;
 	int err = 0;
@@ -198,7 +225,7 @@ static int to_oneself(struct uthread *me, int sig, int code, union sigval value)
 		return EINVAL;
 	if (!sig)
 		return 0;
-	if (KSIG_BIT(sig) & mask_of(me))
+	if (KSIG_BIT(sig) & mask_current(me))
 		return raised_add(me, sig, code, value);
 	memset(&si, 0, sizeof(si));
 	si.si_signo = sig;
@@ -220,7 +247,7 @@ WEAK int pthread_kill(pthread_t thread, int sig)
 	struct uthread *me = uthread_current();
 
 	if (me && pthread_equal(thread, pthread_self()))
-		return to_oneself(me, sig, SI_TKILL, (union sigval){ 0 });
+		return mask_to_oneself(me, sig, SI_TKILL, (union sigval){ 0 });
 	return next_kill(thread, sig);
 }
 
@@ -231,7 +258,7 @@ WEAK int pthread_sigqueue(pthread_t thread, int sig, const union sigval value)
 	struct uthread *me = uthread_current();
 
 	if (me && pthread_equal(thread, pthread_self()))
-		return to_oneself(me, sig, SI_QUEUE, value);
+		return mask_to_oneself(me, sig, SI_QUEUE, value);
 	return next_queue(thread, sig, value);
 }
 
@@ -267,7 +294,7 @@ static bool apply(int how, uint64_t set, uint64_t *mask)
 
 uint64_t mask_set(struct uthread *me, uint64_t mask)
 {
-	const uint64_t was = mask_of(me);
+	const uint64_t was = mask_current(me);
 
 	region_enter();
 	me->mask = mask;
@@ -280,10 +307,10 @@ static int change(struct uthread *me, int how, const sigset_t *set,
 		  sigset_t *old)
 {
 	const uint64_t tick = rt.tick_ns ? KSIG_BIT(rt.tick_signal) : 0;
-	const bool sure = !(me->flags & UT_MASK_UNSURE);
-	uint64_t was = mask_of(me), mask;
+	const bool sure = !(load_relaxed(&me->flags) & UT_MASK_UNSURE);
+	uint64_t was = mask_current(me), mask;
 
-	if (me->flags & UT_TICK_BLOCKED)
+	if (load_relaxed(&me->flags) & UT_TICK_BLOCKED)
 		was |= tick;
 	mask = was;
 	if (set && !apply(how, ksig_word(set), &mask))
@@ -293,9 +320,9 @@ static int change(struct uthread *me, int how, const sigset_t *set,
 	if (!set)
 		return 0;
 	if (mask & tick)
-		me->flags |= UT_TICK_BLOCKED;
+		ut_flags_set(me, UT_TICK_BLOCKED);
 	else
-		me->flags &= ~(uint32_t)UT_TICK_BLOCKED;
+		ut_flags_clear(me, UT_TICK_BLOCKED);
 	mask = mask_usable(mask);
 	if (sure && mask == me->mask)
 		return 0;
@@ -311,8 +338,9 @@ WEAK int pthread_sigmask(int how, const sigset_t *set, sigset_t *old)
 	uint64_t word, was;
 	int err = 0;
 
-	/* In a region only the handler of a fault can be that asks. */
-	if (me && !here_now()->off)
+	/* In a region only the handler of a fault can be that asks. The child of
+	 * a vfork() changes its own, of which its parent's words say nothing. */
+	if (me && !here_now()->off && !(set && actions_of_guest()))
 		return change(me, how, set, old);
 	if (set)
 		word = ksig_word(set) & ~KSIG_LIBC;
@@ -381,8 +409,12 @@ WEAK int sigpending(sigset_t *set)
 
 	if (syscall(SYS_rt_sigpending, &pending, sizeof(pending)))
 		return -1;
-	if (me)
+	if (me) {
+		region_enter();
+		sent_take(me);
+		region_leave();
 		pending = (pending & me->mask) | me->raised;
+	}
 	ksig_set(set, pending);
 	return 0;
 }
@@ -397,9 +429,10 @@ static void unsure_of(const struct __jmp_buf_tag *env)
 {
 	struct uthread *me = uthread_current();
 
-	if (!me || !env->__mask_was_saved || me->flags & UT_MASK_UNSURE)
+	if (!me || !env->__mask_was_saved ||
+	    load_relaxed(&me->flags) & UT_MASK_UNSURE)
 		return;
-	me->flags |= UT_MASK_UNSURE;
+	ut_flags_set(me, UT_MASK_UNSURE);
 	me->handler_sp = (uintptr_t)__builtin_frame_address(0);
 }
 

@@ -29,7 +29,7 @@ struct raised {
 static struct raised places[RAISED_MAX];
 static uint64_t taken[WORDS]; /* atomic: a bit for each */
 
-static struct raised *place_get(void)
+static struct raised *place_find(void)
 {
 	uint64_t was, bit;
 	int i;
@@ -54,6 +54,59 @@ static void place_put(struct raised *r)
 	__atomic_fetch_and(&taken[i / 64], ~(1ull << i % 64), __ATOMIC_RELEASE);
 }
 
+struct raised *raised_place(int sig, int code, union sigval value)
+{
+	struct raised *r = place_find();
+
+	if (r)
+		*r = (struct raised){ NULL, sig, code, value };
+	return r;
+}
+
+void raised_push(struct raised **first, struct raised *r)
+{
+	r->next = load_relaxed(first);
+	while (!__atomic_compare_exchange_n(first, &r->next, r, false,
+					    __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+		;
+}
+
+void raised_take_over(struct uthread *me, struct raised **first)
+{
+	struct raised *r = __atomic_exchange_n(first, NULL, __ATOMIC_ACQUIRE);
+	struct raised *next, *turned = NULL, **last;
+
+	for (; r; r = next) {
+		next = r->next;
+		r->next = turned;
+		turned = r;
+	}
+	for (last = &me->raised_first; *last;)
+		last = &(*last)->next;
+	for (r = turned; r; r = next) {
+		next = r->next;
+		if (r->sig < SIGRTMIN && me->raised & KSIG_BIT(r->sig)) {
+			place_put(r); /* one of these at most */
+			continue;
+		}
+		r->next = NULL;
+		*last = r;
+		last = &r->next;
+		me->raised |= KSIG_BIT(r->sig);
+	}
+}
+
+void raised_drop(struct raised **first)
+{
+	struct raised *r = __atomic_exchange_n(first, NULL, __ATOMIC_ACQUIRE);
+	struct raised *next;
+
+	for (; r; r = next) {
+		next = r->next;
+		place_put(r);
+	}
+}
+
 int raised_add(struct uthread *me, int sig, int code, union sigval value)
 {
 	const bool queued = sig >= SIGRTMIN;
@@ -62,9 +115,8 @@ int raised_add(struct uthread *me, int sig, int code, union sigval value)
 
 	region_enter();
 	if (queued || !(me->raised & KSIG_BIT(sig))) {
-		r = place_get();
+		r = raised_place(sig, code, value);
 		if (r) {
-			*r = (struct raised){ NULL, sig, code, value };
 			for (last = &me->raised_first; *last;)
 				last = &(*last)->next;
 			*last = r;
@@ -138,6 +190,8 @@ void raised_forked(struct uthread *me)
 	if (me) {
 		me->raised = 0;
 		me->raised_first = NULL;
+		me->sent = NULL;
+		me->sent_bits = 0;
 	}
 	memset(taken, 0, sizeof(taken));
 }

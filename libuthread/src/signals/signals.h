@@ -41,6 +41,8 @@ extern uint32_t actions_ours;
 /* How many handlers of the program's have begun, in any thread. */
 extern uint32_t actions_begun;
 
+/* A child of vfork() calls: its signals are its own, our words its parent's. */
+bool actions_of_guest(void);
 void actions_setup(void);
 void actions_forked(void);
 struct action action_get(int sig);
@@ -56,10 +58,31 @@ void handler_entry(int sig, siginfo_t *si, void *uc);
 int raised_add(struct uthread *me, int sig, int code, union sigval value);
 /* The first of these that waits, by number; 0: none. */
 int raised_take(struct uthread *me, uint64_t set, siginfo_t *si);
+/* The same with a place for what others send; NULL: there is none. */
+struct raised *raised_place(int sig, int code, union sigval value);
+/* Into a list that anybody adds to, the last first. */
+void raised_push(struct raised **first, struct raised *r);
+/* All that is in it is `me`'s now. In a region, or a handler that came in none. */
+void raised_take_over(struct uthread *me, struct raised **first);
+/* The places of all that is in it. */
+void raised_drop(struct raised **first);
 /* At its end, nothing coming any more. */
 void raised_forget(struct uthread *me);
 /* In the child of a fork. */
 void raised_forked(struct uthread *me);
+
+/* ---- sent.c ---- */
+
+void sent_setup(void);
+/* What others have sent is the caller's now. In a region. */
+void sent_take(struct uthread *me);
+/* By who makes one, or ends: nobody sends any more. */
+void sent_forget(struct uthread *ut);
+
+static inline bool sent_any(const struct uthread *ut)
+{
+	return load_relaxed(&ut->sent) || load_relaxed(&ut->sent_bits);
+}
 
 /* ---- mask.c ---- */
 
@@ -80,12 +103,17 @@ void mask_become(struct worker *w, uint64_t mask);
 uint64_t mask_now(void);
 /* The calling uthread's is another from now on; it was that. */
 uint64_t mask_set(struct uthread *me, uint64_t mask);
+/* The calling uthread's, now. */
+uint64_t mask_current(const struct uthread *me);
+/* A signal of the caller's to itself; an error number. */
+int mask_to_oneself(struct uthread *me, int sig, int code, union sigval value);
 /* A new uthread of the caller's has that. */
 void mask_inherit_unsure(struct uthread *ut, const struct uthread *me);
 
 static inline void mask_inherit(struct uthread *ut, const struct uthread *me)
 {
-	if (likely(me && !(me->flags & (UT_MASK_UNSURE | UT_TICK_BLOCKED)))) {
+	if (likely(me && !(load_relaxed(&me->flags) &
+			   (UT_MASK_UNSURE | UT_TICK_BLOCKED)))) {
 		ut_assert(me->mask == mask_usable(me->mask));
 		ut->mask = me->mask;
 	} else {

@@ -7,9 +7,31 @@
 #include "base/clock.h"
 #include "base/interpose.h"
 #include "base/san.h"
+#include "sched/cancel.h"
 #include "signals/signals.h"
 
 #if !UTHREAD_SAN
+
+/*
+ * While it waits in the kernel the uthread takes what others send to it by itself,
+ * and a tick that is for that only ends the call. It is a cancellation point.
+ */
+static void begin_wait(struct uthread *me)
+{
+	me->sigwaits = true;
+	barrier(); /* pairs: asked_on_tick(), same CPU */
+	region_enter();
+	sent_take(me);
+	region_leave();
+	if (unlikely(load_relaxed(&me->flags) & UT_ASK_CANCEL))
+		cancel_point();
+}
+
+static void end_wait(struct uthread *me)
+{
+	barrier();
+	me->sigwaits = false;
+}
 
 /* The signal, or -1 and errno. */
 static int wait_for(struct uthread *me, const sigset_t *which, siginfo_t *si,
@@ -25,9 +47,12 @@ static int wait_for(struct uthread *me, const sigset_t *which, siginfo_t *si,
 	if (!si)
 		si = &unused;
 	for (;;) {
+		begin_wait(me);
 		sig = raised_take(me, set, si);
-		if (sig)
+		if (sig) {
+			end_wait(me);
 			return sig;
+		}
 		now = deadline == NO_DEADLINE ? 0 : now_ns();
 		now = now < deadline ? deadline - now : 0;
 		left.tv_sec = (time_t)(now / 1000000000u);
@@ -35,6 +60,7 @@ static int wait_for(struct uthread *me, const sigset_t *which, siginfo_t *si,
 		sig = (int)syscall(SYS_rt_sigtimedwait, &set, si,
 				   deadline == NO_DEADLINE ? NULL : &left,
 				   sizeof(set));
+		end_wait(me);
 		if (sig > 0)
 			handler_info(si);
 		if (sig > 0 || errno != EINTR || me->handled != handled)
@@ -102,9 +128,16 @@ WEAK int sigsuspend(const sigset_t *set)
 		return next_sigsuspend(set);
 	mask = mask_usable(ksig_word(set));
 	handled = me->handled;
-	mask_let_raised_in(set);
-	while (me->handled == handled)
+	for (;;) {
+		begin_wait(me);
+		mask_let_raised_in(set);
+		if (me->handled != handled)
+			break;
 		syscall(SYS_rt_sigsuspend, &mask, sizeof(mask));
+		if (me->handled != handled)
+			break;
+	}
+	end_wait(me);
 	errno = EINTR;
 	return -1;
 }
@@ -119,8 +152,10 @@ WEAK int pause(void)
 
 	if (!uthread_current())
 		return next_pause();
-	while (load_acquire(&actions_begun) == begun)
+	while (load_acquire(&actions_begun) == begun) {
+		cancel_point();
 		next_pause();
+	}
 	errno = EINTR;
 	return -1;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * stack.c - stacks: slabs of slots, guards, pools.
+ * stack.c - stacks: slabs of slots, and guards.
  *
  * A slot is a power of two of address space, from its lowest address:
  *
@@ -17,11 +17,6 @@
  * page has really faulted (qemu-user answers 0 and does nothing). Otherwise
  * mprotect(PROT_NONE), two VMAs a slot, up to what vm.max_map_count allows;
  * beyond that no stack is given: never an unguarded one.
- *
- * Pools keep a slot with its TLS block: a few hundred per worker without a
- * lock, the rest in a global one, where stacks that were used deeply are
- * trimmed. A slot may be put into a pool by the very uthread that runs on
- * it; who takes it waits for ctx.busy == 0.
  *
  * Rejected: malloc (no guard), one mmap a stack (max_map_count), growing by
  * copying (C has pointers into its stack), freeing slabs (a handle that is
@@ -43,8 +38,6 @@
 
 #define SLAB_BYTES (16ul << 20)
 #define COLOURS 32
-#define POOL_MAX 256 /* slots a worker keeps, per class and mode */
-#define TRIM_KEEP (16ul << 10) /* bytes at the top that stay committed */
 
 enum { GUARD_MADVISE = 1, GUARD_MPROTECT = 2 };
 
@@ -63,10 +56,6 @@ static struct slab *slabs; /* all, newest first; never freed */
 static struct slab *open_slab[STACK_CLASSES];
 static struct stack_other *others;
 static uint64_t nslots;
-
-/* Guarded by pool_lock. */
-static uint32_t pool_lock;
-static struct pool pools[STACK_CLASSES][2];
 
 /* Immutable after stack_setup(). */
 static int guard_kind;
@@ -385,9 +374,9 @@ void stack_each(void (*fn)(struct uthread *ut, void *arg), void *arg)
 	}
 }
 
-bool stack_holds(const struct uthread *ut)
+struct uthread *stack_at(const void *address)
 {
-	const char *at = (const char *)ut;
+	const char *at = address;
 	const struct slab *s;
 	size_t i;
 
@@ -395,152 +384,16 @@ bool stack_holds(const struct uthread *ut)
 		if (at < s->base || at >= s->base + s->bytes)
 			continue;
 		i = (size_t)(at - s->base) >> s->class;
-		return i < load_acquire(&s->carved) &&
-		       slot_uthread(s, (uint32_t)i) == ut;
+		return i < load_acquire(&s->carved) ?
+			       slot_uthread(s, (uint32_t)i) :
+			       NULL;
 	}
-	return false;
+	return NULL;
 }
 
-/* ---- pools ---- */
-
-static struct uthread *pool_pop(struct pool *p)
+bool stack_holds(const struct uthread *ut)
 {
-	struct uthread *ut = p->head;
-
-	if (ut) {
-		store_relaxed(&p->head, ut->next);
-		p->count--;
-	}
-	return ut;
-}
-
-static void pool_push(struct pool *p, struct uthread *ut)
-{
-	ut->next = p->head;
-	store_relaxed(&p->head, ut);
-	p->count++;
-}
-
-void stack_wait_left(struct uthread *ut)
-{
-	unsigned n = 0;
-
-	while (load_acquire(&ut->ctx.busy)) /* pairs: context_switch() */
-		spin_pause(&n);
-}
-
-/* Give back what a deep call has committed, if any has. */
-static void trim(struct uthread *ut)
-{
-	size_t bytes = (size_t)(ut->stack_top - ut->stack_low), i;
-	unsigned char resident[256];
-	size_t n, step = sizeof(resident) * page;
-	char *p = ut->stack_low, *end;
-	int saved = errno;
-
-	if (bytes <= TRIM_KEEP)
-		return;
-	end = (char *)(((uintptr_t)ut->stack_top - TRIM_KEEP) &
-		       ~(uintptr_t)(page - 1));
-	for (; p < end; p += n * page) {
-		n = (size_t)(end - p) < step ? (size_t)(end - p) / page :
-					       sizeof(resident);
-		if (mincore(p, n * page, resident))
-			break;
-		for (i = 0; i < n; i++)
-			if (resident[i] & 1)
-				break;
-		if (i < n) {
-			madvise(p, (size_t)(end - p), MADV_DONTNEED);
-			break;
-		}
-	}
-	errno = saved;
-}
-
-/* In a region of a worker false, and nothing done, while there is a fork. */
-static __attribute__((noinline)) bool
-pool_to_global(struct uthread *first, unsigned c, unsigned own, bool in_region)
-{
-	struct uthread *ut, *next;
-
-	for (ut = first; ut; ut = ut->next) {
-		stack_wait_left(ut);
-		trim(ut);
-	}
-	if (!in_region)
-		spin_lock_gated(&pool_lock);
-	else if (!spin_lock_unless_gated(&pool_lock))
-		return false;
-	for (ut = first; ut; ut = next) {
-		next = ut->next;
-		pool_push(&pools[c][own], ut);
-	}
-	spin_unlock(&pool_lock);
-	return true;
-}
-
-/* Keep the newer half here: their caches are warm, and the newest may still
- * be running. */
-static __attribute__((noinline)) void pool_spill(struct pool *p, unsigned c,
-						 unsigned own)
-{
-	struct uthread *last = p->head, *rest;
-	const uint32_t before = p->count;
-	uint32_t i;
-
-	if (load_relaxed(&fork_gate))
-		return; /* the next time */
-	for (i = 1; i < POOL_MAX / 2; i++)
-		last = last->next;
-	rest = last->next;
-	last->next = NULL;
-	p->count = POOL_MAX / 2;
-	if (!pool_to_global(rest, c, own, true)) {
-		last->next = rest;
-		p->count = before;
-	}
-}
-
-static __attribute__((noinline)) struct uthread *
-pool_from_global(struct worker *w, unsigned c, unsigned own)
-{
-	struct uthread *ut, *more;
-	int n;
-
-	if (!load_relaxed(&pools[c][own].head))
-		return NULL;
-	if (!w)
-		spin_lock_gated(&pool_lock);
-	else if (!spin_lock_unless_gated(&pool_lock))
-		return NULL; /* slot_new() waits for the fork */
-	ut = pool_pop(&pools[c][own]);
-	for (n = 0; w && n < POOL_MAX / 4; n++) {
-		more = pool_pop(&pools[c][own]);
-		if (!more)
-			break;
-		pool_push(&w->pool[c][own], more);
-	}
-	spin_unlock(&pool_lock);
-	return ut;
-}
-
-struct uthread *stack_get(struct worker *w, unsigned class, bool own)
-{
-	unsigned c = class - STACK_CLASS_MIN;
-	struct uthread *ut = NULL;
-
-	if (w)
-		ut = pool_pop(&w->pool[c][own]);
-	if (!ut)
-		ut = pool_from_global(w, c, own);
-	if (!ut)
-		return NULL;
-	if (unlikely(load_acquire(&ut->ctx.busy)))
-		stack_wait_left(ut);
-	if (w)
-		STAT_INC(w->stats.reuses);
-	return ut;
+	return ut && stack_at(ut) == ut;
 }
 
 struct uthread *stack_new(unsigned class)
@@ -552,57 +405,14 @@ struct uthread *stack_new(unsigned class)
 	return ut;
 }
 
-void stack_unused(struct uthread *ut)
-{
-	ut->next = NULL;
-	pool_to_global(ut, (unsigned)ut->class - STACK_CLASS_MIN, false, false);
-}
-
-void stack_pool_give(struct worker *w)
-{
-	unsigned c, own;
-	struct pool *p;
-
-	for (c = 0; c < STACK_CLASSES; c++) {
-		for (own = 0; own < 2; own++) {
-			p = &w->pool[c][own];
-			if (!p->head || !pool_to_global(p->head, c, own, true))
-				continue;
-			p->head = NULL;
-			p->count = 0;
-		}
-	}
-}
-
-void stack_put(struct worker *w, struct uthread *ut)
-{
-	unsigned c = (unsigned)ut->class - STACK_CLASS_MIN;
-	unsigned own = !!(ut->flags & UT_TLS_BLOCK);
-	struct pool *p;
-
-	if (unlikely(ut->flags & UT_MAIN))
-		return;
-	uthread_become(ut, UT_FREE);
-	san_stack_fresh(ut->stack_low, (size_t)(ut->stack_top - ut->stack_low));
-	if (!w) {
-		ut->next = NULL;
-		pool_to_global(ut, c, own, false);
-		return;
-	}
-	p = &w->pool[c][own];
-	pool_push(p, ut);
-	if (unlikely(p->count > POOL_MAX))
-		pool_spill(p, c, own);
-}
-
 void stack_fork_lock(void)
 {
 	spin_lock(&slab_lock);
-	spin_lock(&pool_lock);
+	pool_fork_lock();
 }
 
 void stack_fork_unlock(void)
 {
-	spin_unlock(&pool_lock);
+	pool_fork_unlock();
 	spin_unlock(&slab_lock);
 }

@@ -12,27 +12,19 @@ size_t stack_slot_of(size_t usable);
 /* log2 of the slot for that many usable bytes (0: the default), with a TLS
  * block of so many bytes beside them. */
 unsigned stack_class(size_t usable, size_t tls_bytes);
-/* A slot of 1 << class bytes with a struct uthread at its top, from the
- * worker's pool (w may be NULL) or the global pool; in a region. `own`: with
- * a TLS block in it. NULL: none. */
-struct uthread *stack_get(struct worker *w, unsigned class, bool own);
-/* A new one, without a TLS block; not in a region. NULL: no memory. */
+/* A new slot of 1 << class bytes, with a struct uthread at its top and without
+ * a TLS block; not in a region. NULL: no memory. */
 struct uthread *stack_new(unsigned class);
-/* Give back. The slot may still be in use until ctx.busy is 0. */
-void stack_put(struct worker *w, struct uthread *ut);
-/* One without a TLS block that was not used after all. Not in a region. */
-void stack_unused(struct uthread *ut);
-/* All that the worker keeps, for others; on the worker, in a region. */
-void stack_pool_give(struct worker *w);
-/* Wait until nobody runs on its stack any more. */
-void stack_wait_left(struct uthread *ut);
 int stack_guard_kind(void);
 size_t stack_page(void);
 uint64_t stack_count(void);
 /* Call fn for every uthread slot that exists. */
 void stack_each(void (*fn)(struct uthread *ut, void *arg), void *arg);
+/* Whose slot has that address? It may be anything; NULL: nobody's. */
+struct uthread *stack_at(const void *address);
 /* Is it one of those? The pointer may be anything. */
 bool stack_holds(const struct uthread *ut);
+/* Its lock and the pools', around a fork. */
 void stack_fork_lock(void);
 void stack_fork_unlock(void);
 /* A mapping for stacks. NULL: none to be had. */
@@ -51,6 +43,28 @@ struct stack_other {
 /* Not in a region. */
 void stack_other_add(struct stack_other *s);
 void stack_other_remove(struct stack_other *s);
+
+/* ---- pool.c ---- */
+/* A slot that somebody has used, from the worker's pool (w may be NULL) or the global pool; in a region. `own`: with
+ * a TLS block in it. NULL: none. */
+struct uthread *stack_get(struct worker *w, unsigned class, bool own);
+#define STACK_DEEP (16ul << 10) /* used beyond: pool.c trims it */
+/* The caller, which ends, was deep when it parked last, or was stopped. */
+static inline bool stack_was_deep(const struct uthread *me)
+{
+	return (uintptr_t)me->stack_top - (uintptr_t)me->ctx.sp > STACK_DEEP;
+}
+/* Give back. The slot may still be in use until ctx.busy is 0. */
+void stack_put(struct worker *w, struct uthread *ut);
+/* One without a TLS block that was not used after all. Not in a region. */
+void stack_unused(struct uthread *ut);
+/* All that the worker keeps, for others; on the worker, in a region. */
+void stack_pool_give(struct worker *w);
+/* Wait until nobody runs on its stack any more. */
+void stack_wait_left(struct uthread *ut);
+/* After stack.c's own lock, and before it. */
+void pool_fork_lock(void);
+void pool_fork_unlock(void);
 
 /* ---- exec.c ---- */
 /* How to map a stack: PROT_EXEC only if the program asks for it. */

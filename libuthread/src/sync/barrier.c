@@ -5,15 +5,43 @@
  * destroy it at once.
  */
 #include "sched/waiter.h"
+#include "sync/sync.h"
 
 WAITQ_ASSERT(uthread_barrier_t);
 
-int uthread_barrier_init(uthread_barrier_t *barrier, const void *attr,
-			 unsigned count)
+int uthread_barrierattr_init(uthread_barrierattr_t *attr)
+{
+	attr->_reserved = 0;
+	return 0;
+}
+
+int uthread_barrierattr_destroy(uthread_barrierattr_t *attr)
+{
+	(void)attr;
+	return 0;
+}
+
+int uthread_barrierattr_setpshared(uthread_barrierattr_t *attr, int pshared)
+{
+	(void)attr;
+	return pshared_error(pshared);
+}
+
+int uthread_barrierattr_getpshared(const uthread_barrierattr_t *attr,
+				   int *pshared)
+{
+	(void)attr;
+	*pshared = UTHREAD_PROCESS_PRIVATE;
+	return 0;
+}
+
+int uthread_barrier_init(uthread_barrier_t *barrier,
+			 const uthread_barrierattr_t *attr, unsigned count)
 {
 	uthread_barrier_t fresh = { ._count = count };
 
-	if (!count || attr)
+	(void)attr; /* it says nothing that is not so anyway */
+	if (!count)
 		return EINVAL;
 	*barrier = fresh;
 	return 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mutex_pi.c - mutexes with priority inheritance.
+ * mutex_pi.c - mutexes with priority inheritance; of robust ones, the common
+ * part.
  *
  * A uthread has a priority of its own and a boost; the larger counts. The boost
  * is the highest priority among those who wait for any inheriting mutex it
@@ -10,7 +11,8 @@
  * waits in turn, so is that of the holder of what it waits for, and so on.
  *
  *	uthread.pi_held   the mutexes it holds for which others wait, linked
- *			  through _reserved
+ *			  through _reserved; robust ones from the moment they
+ *			  are held (mutex_robust.c)
  *	uthread.pi_waits  the one it waits for
  *
  * Free to taken and back without a waiter is one compare-and-swap on _owner, so
@@ -65,40 +67,64 @@ static int priority_of(const struct waiter *wt)
 }
 
 /* The waiter that shall have it next. */
-static struct waiter *best(const struct waitq *q)
+static struct waiter *best(uthread_mutex_t *m)
 {
+	const struct waitq *q = WAITQ(m);
 	struct waiter *wt, *found = NULL;
 
+	if (!(m->_kind & KIND_INHERIT))
+		return waitq_first(q);
 	for (wt = q->head; wt; wt = wt->next)
-		if (load_relaxed(&wt->state) == WAITER_WAITING &&
+		if (waiter_waits(wt) &&
 		    (!found || priority_of(wt) > priority_of(found)))
 			found = wt;
 	return found;
 }
 
-static void hold(struct uthread *ut, uthread_mutex_t *m)
-{
-	const uthread_mutex_t *at;
+static __thread uthread_mutex_t *held_here /* by a plain pthread; robust ones */
+	__attribute__((tls_model("initial-exec")));
 
-	for (at = ut->pi_held; at; at = at->_reserved)
-		if (at == m)
-			return;
-	m->_reserved = ut->pi_held;
-	store_relaxed(&ut->pi_held, m);
+/* ut NULL: the calling pthread's. */
+static inline uthread_mutex_t **held_by(struct uthread *ut)
+{
+	return ut ? &ut->pi_held : &held_here;
 }
 
-static void drop(struct uthread *ut, const uthread_mutex_t *m)
+void pi_hold(struct uthread *ut, uthread_mutex_t *m)
 {
-	uthread_mutex_t *at, *prev = NULL;
+	uthread_mutex_t **list = held_by(ut), *at;
 
-	for (at = ut->pi_held; at && at != m; at = at->_reserved)
+	for (at = *list; at; at = at->_reserved)
+		if (at == m)
+			return;
+	m->_reserved = *list;
+	store_relaxed(list, m);
+}
+
+void pi_drop(struct uthread *ut, const uthread_mutex_t *m)
+{
+	uthread_mutex_t **list = held_by(ut), *at, *prev = NULL;
+
+	for (at = *list; at && at != m; at = at->_reserved)
 		prev = at;
 	if (!at)
 		return;
 	if (prev)
 		prev->_reserved = at->_reserved;
 	else
-		store_relaxed(&ut->pi_held, at->_reserved);
+		store_relaxed(list, at->_reserved);
+}
+
+uthread_mutex_t *pi_first_robust(struct uthread *ut)
+{
+	uthread_mutex_t *m;
+
+	lock_boosts();
+	for (m = *held_by(ut); m; m = m->_reserved)
+		if (m->_kind & KIND_ROBUST)
+			break;
+	unlock_boosts();
+	return m;
 }
 
 static int lent_to(const struct uthread *ut)
@@ -108,7 +134,9 @@ static int lent_to(const struct uthread *ut)
 	int most = 0;
 
 	for (m = ut->pi_held; m; m = m->_reserved) {
-		wt = best(WAITQ(m));
+		if (!(m->_kind & KIND_INHERIT))
+			continue;
+		wt = best(m);
 		if (wt && priority_of(wt) > most)
 			most = priority_of(wt);
 	}
@@ -147,6 +175,7 @@ static void priority_changed(struct uthread *ut)
 
 void pi_abandon(struct uthread *me)
 {
+	robust_abandon(me);
 	lock_boosts();
 	store_relaxed(&me->pi_held, NULL);
 	unlock_boosts();
@@ -156,16 +185,24 @@ void pi_abandon(struct uthread *me)
 
 void pi_init(uthread_mutex_t *m)
 {
-	m->_state = INHERITS;
-	store_relaxed(&sched_priority_changed, priority_changed);
+	m->_state = LISTED;
+	if (m->_kind & KIND_INHERIT)
+		store_relaxed(&sched_priority_changed, priority_changed);
 }
 
 static inline bool take(uthread_mutex_t *m, void *self)
 {
 	void *nobody = NULL;
 
+	/* release: who finds the name reads what belongs to it */
 	return __atomic_compare_exchange_n(&m->_owner, &nobody, self, false,
-					   __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+					   __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+}
+
+/* The caller has it. */
+static inline int took(uthread_mutex_t *m)
+{
+	return unlikely(m->_kind & KIND_ROBUST) ? robust_took(m) : 0;
 }
 
 /* It is held. 0: once more, by the same. */
@@ -185,7 +222,7 @@ int pi_trylock(uthread_mutex_t *m)
 {
 	void *self = self_id();
 
-	return take(m, self) ? 0 : again(m, self, EBUSY);
+	return take(m, self) ? took(m) : again(m, self, EBUSY);
 }
 
 /* As in mutex.c. */
@@ -233,14 +270,14 @@ static bool take_or_mark(uthread_mutex_t *m, void *self)
 	}
 }
 
-static void lock_both(uthread_mutex_t *m)
+void pi_lock_both(uthread_mutex_t *m)
 {
 	OBJECT_LOCK(m);
 	lock_boosts();
 }
 
 /* The mutex may be gone as soon as its own lock is free. */
-static void unlock_both(uthread_mutex_t *m)
+void pi_unlock_both(uthread_mutex_t *m)
 {
 	unlock_boosts();
 	OBJECT_UNLOCK(m);
@@ -253,10 +290,10 @@ static int wait_for(uthread_mutex_t *m, void *self, uint64_t deadline)
 	struct waiter wt;
 
 	waiter_init_on(&wt, WAITS_MUTEX, m);
-	lock_both(m);
+	pi_lock_both(m);
 	if (take_or_mark(m, self)) {
-		unlock_both(m);
-		return 0;
+		pi_unlock_both(m);
+		return took(m);
 	}
 	waitq_push(WAITQ(m), &wt);
 	holder = uthread_of_id(mutex_owner(m));
@@ -265,22 +302,24 @@ static int wait_for(uthread_mutex_t *m, void *self, uint64_t deadline)
 		full_fence(); /* pairs: uthread_setpriority() */
 	}
 	if (holder) {
-		hold(holder, m);
+		pi_hold(holder, m);
 		boost(holder);
 	}
-	unlock_both(m);
+	pi_unlock_both(m);
 	if (waiter_wait_for(&wt, deadline, holder) != ETIMEDOUT ||
 	    !waiter_leaves(&wt))
-		/* Handed over, _owner included; or taken out. */
-		return load_relaxed(&wt.state) == WAITER_WOKEN ? 0 : ETIMEDOUT;
-	lock_both(m);
+		/* Taken out; or handed over, _owner included; or it is lost. */
+		return load_relaxed(&wt.state) != WAITER_WOKEN ? ETIMEDOUT :
+		       wt.on ? took(m) :
+			       ENOTRECOVERABLE;
+	pi_lock_both(m);
 	waitq_remove(WAITQ(m), &wt);
 	if (wt.ut)
 		store_relaxed(&wt.ut->pi_waits, NULL);
 	holder = uthread_of_id(mutex_owner(m));
 	if (holder)
 		boost(holder);
-	unlock_both(m);
+	pi_unlock_both(m);
 	return ETIMEDOUT;
 }
 
@@ -290,12 +329,12 @@ int pi_lock(uthread_mutex_t *m, uint64_t deadline)
 	int err;
 
 	if (take(m, self))
-		return 0;
+		return took(m);
 	err = again(m, self, EINPROGRESS);
 	if (err != EINPROGRESS)
 		return err;
 	if (rt.nworkers > 1 && spin_for(m, self))
-		return 0;
+		return took(m);
 	return wait_for(m, self, deadline);
 }
 
@@ -306,41 +345,51 @@ static bool hand_over(uthread_mutex_t *m, struct waiter *wt)
 	struct waitq *q = WAITQ(m);
 	struct uthread *heir = wt->ut;
 	uintptr_t owner = (uintptr_t)waiter_id(wt);
+	bool mark;
 
 	/* It may be taken out with its time up, and not come by here again. */
 	if (heir)
 		store_relaxed(&heir->pi_waits, NULL);
 	if (!waitq_choose(q, wt))
 		return false;
+	mark = q->head || m->_kind & KIND_ROBUST;
 	store_relaxed(&m->_owner,
-		      (void *)(q->head ? owner | OWNER_CONTENDED : owner));
+		      (void *)(mark ? owner | OWNER_CONTENDED : owner));
 	if (heir) {
 		if (q->head)
-			hold(heir, m);
+			pi_hold(heir, m);
 		boost(heir);
 	}
 	waiter_wake_chosen(wt);
 	return true;
 }
 
-static void release_slow(uthread_mutex_t *m)
+void pi_hand_on(uthread_mutex_t *m)
 {
-	REGION;
-	/* By name, as hold() had it: main may be a plain pthread. */
-	struct uthread *me = uthread_of_id(self_id());
 	struct waiter *wt;
 
-	lock_both(m);
-	if (me)
-		drop(me, m);
 	do
-		wt = best(WAITQ(m));
+		wt = best(m);
 	while (wt && !hand_over(m, wt));
 	if (!wt)
 		store_release(&m->_owner, NULL); /* pairs: take() */
+}
+
+static void release_slow(uthread_mutex_t *m)
+{
+	REGION;
+	/* By name, as pi_hold() had it: main may be a plain pthread. */
+	struct uthread *me = uthread_of_id(self_id());
+
+	pi_lock_both(m);
+	pi_drop(me, m);
+	if (unlikely(load_relaxed(&m->_state) == OWNER_DEAD))
+		robust_lose(m);
+	else
+		pi_hand_on(m);
 	if (me)
 		boost(me);
-	unlock_both(m);
+	pi_unlock_both(m);
 }
 
 /* Who is still queued has its time up, and is told to stay away: no walk may
@@ -349,11 +398,11 @@ void pi_end(uthread_mutex_t *m)
 {
 	struct waiter *wt;
 
-	lock_both(m);
+	pi_lock_both(m);
 	for (wt = WAITQ(m)->head; wt; wt = wt->next)
-		if (wt->ut && load_relaxed(&wt->state) != WAITER_WAITING)
+		if (wt->ut && !waiter_waits(wt))
 			store_relaxed(&wt->ut->pi_waits, NULL);
-	unlock_both(m);
+	pi_unlock_both(m);
 }
 
 int pi_unlock(uthread_mutex_t *m)

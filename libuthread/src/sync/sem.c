@@ -13,6 +13,7 @@
  * one does not end the life of a semaphore that is in a list.
  */
 #include "base/ksignal.h"
+#include "sched/cancel.h"
 #include "sched/waiter.h"
 
 #define QUEUED_SHIFT 53 /* a pointer needs no more: 8 bytes apart, below 2^56 */
@@ -62,8 +63,10 @@ static int wait_until(uthread_sem_t *s, uint64_t deadline)
 {
 	REGION;
 	struct waiter wt;
+	int r;
 
 	waiter_init_on(&wt, WAITS_SEM, s);
+	waiter_cancellable(&wt);
 	OBJECT_LOCK(s);
 	if (!uthread_sem_trywait(s)) {
 		OBJECT_UNLOCK(s);
@@ -71,30 +74,39 @@ static int wait_until(uthread_sem_t *s, uint64_t deadline)
 	}
 	waitq_push(WAITQ(s), &wt);
 	OBJECT_UNLOCK(s);
-	if (!waiter_wait(&wt, deadline))
-		return 0;
-	if (waiter_leaves(&wt)) {
+	r = waiter_wait(&wt, deadline);
+	if (r && waiter_leaves(&wt)) {
 		OBJECT_LOCK(s);
 		waitq_remove(WAITQ(s), &wt);
 		OBJECT_UNLOCK(s);
 	}
-	return ETIMEDOUT;
+	return r;
 }
 
 int uthread_sem_wait(uthread_sem_t *sem)
 {
-	return uthread_sem_trywait(sem) ? wait_until(sem, NO_DEADLINE) : 0;
+	cancel_point();
+	return uthread_sem_trywait(sem) ?
+		       cancel_result(wait_until(sem, NO_DEADLINE)) :
+		       0;
 }
 
-int uthread_sem_timedwait(uthread_sem_t *sem, const struct timespec *deadline)
+int uthread_sem_clockwait(uthread_sem_t *sem, clockid_t clock,
+			  const struct timespec *deadline)
 {
 	uint64_t ns;
 	int err;
 
+	cancel_point();
 	if (!uthread_sem_trywait(sem))
 		return 0;
-	err = deadline_ns(deadline, &ns);
-	return err ? err : wait_until(sem, ns);
+	err = deadline_on(clock, deadline, &ns);
+	return err ? err : cancel_result(wait_until(sem, ns));
+}
+
+int uthread_sem_timedwait(uthread_sem_t *sem, const struct timespec *deadline)
+{
+	return uthread_sem_clockwait(sem, CLOCK_MONOTONIC, deadline);
 }
 
 static int post_now(uthread_sem_t *sem)

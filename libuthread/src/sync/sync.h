@@ -5,6 +5,14 @@
 
 #include "sched/waiter.h"
 
+/* Of an attribute: what is wrong with it. */
+static inline int pshared_error(int pshared)
+{
+	if (pshared == UTHREAD_PROCESS_PRIVATE)
+		return 0;
+	return pshared == UTHREAD_PROCESS_SHARED ? ENOTSUP : EINVAL;
+}
+
 /* ---- mutex_pi.c ---- */
 /* It ends with inheriting mutexes for which others wait. */
 void pi_abandon(struct uthread *me);

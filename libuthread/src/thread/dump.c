@@ -16,19 +16,27 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
+#include "base/san.h"
+#include "io/io.h"
+#include "preempt/preempt.h"
 #include "process/process.h"
 #include "sched/sched.h"
 #include "sched/waiter.h"
 #include "stack/stack.h"
+#include "thread/thread.h"
 #include "tls/tls.h"
 
 #define LINES_MAX 4096 /* of uthreads */
 
 static const char *const kinds[WAITER_KINDS] = {
-	[WAITS] = "something", [WAITS_SLEEP] = "sleep",
-	[WAITS_JOIN] = "join", [WAITS_MUTEX] = "mutex",
-	[WAITS_COND] = "cond", [WAITS_BARRIER] = "barrier",
-	[WAITS_SEM] = "sem",   [WAITS_ONCE] = "once",
+	[WAITS] = "something",	      [WAITS_SLEEP] = "sleep",
+	[WAITS_JOIN] = "join",	      [WAITS_MUTEX] = "mutex",
+	[WAITS_COND] = "cond",	      [WAITS_BARRIER] = "barrier",
+	[WAITS_SEM] = "sem",	      [WAITS_ONCE] = "once",
+	[WAITS_RWLOCK] = "rwlock",    [WAITS_IO] = "descriptor",
+	[WAITS_CHAN] = "channel",     [WAITS_SELECT] = "select",
+	[WAITS_GROUP] = "wait group", [WAITS_HELPER] = "a helper",
+	[WAITS_FUTEX] = "futex",
 };
 
 /* ---- a line ---- */
@@ -122,6 +130,10 @@ static void put_deadline(struct line *l, const char *s, uint64_t at)
 {
 	uint64_t now = now_ns();
 
+	if (deadline_is_real(at)) {
+		at &= ~DEADLINE_REALTIME;
+		now = realtime_ns();
+	}
 	put_num(l, s, (at > now ? at - now : now - at) / 1000);
 	put(l, at > now ? " us" : " us ago");
 }
@@ -152,7 +164,37 @@ static void dump_runtime(struct line *l)
 	} else {
 		put(l, ", no ticks");
 	}
+	if (io_chosen())
+		put(l,
+		    io_chosen() == UTHREAD_IO_URING ? ", io_uring" : ", epoll");
 	put_hex(l, "; the program's headers at ", getauxval(AT_PHDR));
+	end(l);
+}
+
+/* Calls of uthread/io.h, and who tells of descriptors. */
+static void dump_io(struct line *l)
+{
+	struct uthread_stats s = { 0 };
+
+	stats_io(&s);
+	if (!s.io_at_once && !s.io_waits)
+		return;
+	begin(l, "I/O: ");
+	put_num(l, "at once ", s.io_at_once);
+	put_num(l, ", waited ", s.io_waits);
+	put_num(l, ", retries ", s.io_retries);
+	put_num(l, "; expired ", s.io_expired);
+	put_num(l, ", cancelled ", s.io_cancelled);
+	put_num(l, ", closed ", s.io_closed);
+	put_num(l, "; polls ", s.io_polls);
+	put_num(l, ", events ", s.io_events);
+	if (io_chosen() == UTHREAD_IO_URING) {
+		put_num(l, "; enters ", s.io_enters);
+		put_num(l, ", requests ", s.io_requests);
+	}
+	put_num(l, "; jobs ", s.io_jobs);
+	put_num(l, ", helpers ", s.helpers);
+	put_num(l, ", at most ", s.helpers_most);
 	end(l);
 }
 
@@ -167,6 +209,15 @@ static void dump_worker(struct line *l, const struct worker *w)
 	put(l, worker_state_name(load_relaxed(&w->state)));
 	if (worker_is_leaving(w))
 		put(l, ", leaving");
+	if (worker_has_ended(w))
+		put(l, ", no thread now");
+	if (worker_is_stuck(w)) {
+		char call[UTHREAD_CALL_NAME_MAX];
+
+		call_name(load_relaxed(&w->stuck_call) - 1, call);
+		put(l, " in ");
+		put(l, call);
+	}
 	if (ut)
 		put_num(l, ", runs ", ut->id);
 	put_num(l, "; queue ", load_relaxed(&w->count));
@@ -176,10 +227,14 @@ static void dump_worker(struct line *l, const struct worker *w)
 		put_num(l, ", inbox ", load_relaxed(&w->inbox_count));
 	if (load_relaxed(&rt.timekeeper) == w)
 		put(l, ", keeps the deadline");
+	if (load_relaxed(&rt.poller) == w)
+		put(l, ", polls");
 	put_num(l, "; switches ", load_relaxed(&w->stats.switches));
 	put_num(l, ", ticks ", load_relaxed(&w->stats.ticks));
 	put(l, load_relaxed(&w->ticking) ? " (on)" : " (off)");
 	put_num(l, ", preempted ", load_relaxed(&w->stats.preempted));
+	put_num(l, "; I/O at once ", load_relaxed(&w->stats.io_at_once));
+	put_num(l, ", waited ", load_relaxed(&w->stats.io_waits));
 	end(l);
 }
 
@@ -201,7 +256,7 @@ struct dump {
 	uint64_t live;
 };
 
-static void put_waits(struct line *l, const struct uthread *ut)
+static SAN_GLANCES void put_waits(struct line *l, const struct uthread *ut)
 {
 	const struct waiter *w = waiter_noted(ut);
 	const struct uthread *other;
@@ -220,6 +275,8 @@ static void put_waits(struct line *l, const struct uthread *ut)
 	if (kind == WAITS_JOIN &&
 	    (other == &main_uthread || stack_holds(other)))
 		put_num(l, " of ", load_relaxed(&other->id));
+	else if (kind == WAITS_IO)
+		put_num(l, " ", (uint64_t)(uintptr_t)other);
 	else if (kind != WAITS_JOIN && other)
 		put_hex(l, " ", (uintptr_t)other);
 	deadline = load_relaxed(&w->deadline);
@@ -236,7 +293,7 @@ static void put_bound(struct line *l, int index)
 
 static void put_flags(struct line *l, const struct uthread *ut, uint32_t state)
 {
-	const bool own = ut->flags & UT_OWN_TLS;
+	const bool own = load_relaxed(&ut->flags) & UT_OWN_TLS;
 	uint32_t off = 0;
 
 	if (load_relaxed(&ut->bound) >= 0)
@@ -256,6 +313,8 @@ static void put_flags(struct line *l, const struct uthread *ut, uint32_t state)
 		put(l, ", in a coroutine");
 	if (!own)
 		put(l, ", shared TLS");
+	if (load_relaxed(&ut->flags) & UT_ASK_CANCEL)
+		put(l, ", to be cancelled");
 	if (load_relaxed(&ut->join) == JOIN_DETACHED)
 		put(l, ", detached");
 }
@@ -290,6 +349,7 @@ void uthread_dump(int fd)
 	int i, saved = errno;
 
 	dump_runtime(&l);
+	dump_io(&l);
 	for (i = 0; i < load_acquire(&rt.existing); i++)
 		dump_worker(&l, rt.workers[i]);
 	stack_each(dump_uthread, &d);

@@ -5,6 +5,7 @@
  * pthread_getattr_np    the uthread's stack, not the carrier's
  * pthread_exit          is uthread_exit() in a uthread
  * thrd_exit             the same
+ * pthread_testcancel    is uthread_testcancel() there
  * __pthread_unwind_next goes on with it, behind a handler of
  *			 pthread_cleanup_push() in C without -fexceptions
  * pthread_cancel        of a uthread or worker is refused: ESRCH
@@ -14,6 +15,7 @@
 #include "base/interpose.h"
 #include "base/san.h"
 #include "process/process.h"
+#include "sched/cancel.h"
 #include "stack/stack.h"
 #include "thread/thread.h"
 #include "tls/tls.h"
@@ -30,7 +32,8 @@ static void match_self(struct uthread *ut, void *arg)
 {
 	struct search *s = arg;
 
-	if ((ut->flags & UT_TLS_BLOCK) && tls_pthread(ut) == s->self)
+	if ((load_relaxed(&ut->flags) & UT_TLS_BLOCK) &&
+	    tls_pthread(ut) == s->self)
 		s->found = ut;
 }
 
@@ -94,6 +97,19 @@ EXPORT void __pthread_unwind_next(__pthread_unwind_buf_t *buf)
 	next(buf);
 }
 
+EXPORT void pthread_testcancel(void)
+{
+	static void (*next)(void);
+
+	if (uthread_current()) {
+		cancel_point();
+		return;
+	}
+	if (!next)
+		NEXT(next, "pthread_testcancel");
+	next();
+}
+
 EXPORT void thrd_exit(int result)
 {
 	pthread_exit((void *)(intptr_t)result);
@@ -104,7 +120,8 @@ static bool is_ours(pthread_t thread)
 	int i;
 
 	for (i = 0; i < load_acquire(&rt.existing); i++)
-		if (pthread_equal(rt.workers[i]->pthread, thread))
+		if (!worker_has_ended(rt.workers[i]) &&
+		    pthread_equal(rt.workers[i]->pthread, thread))
 			return true;
 	return !*tls_reason() && tls_pthread_id(thread) >= UTHREAD_FIRST_ID;
 }

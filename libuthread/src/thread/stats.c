@@ -3,9 +3,36 @@
 #include <string.h>
 
 #include "base/nouns.h"
+#include "io/io.h"
+#include "io/pool.h"
 #include "preempt/preempt.h"
 #include "stack/stack.h"
+#include "thread/thread.h"
 #include "tls/tls.h"
+
+#define BLOCKED_MAX 32 /* different calls; they are on the caller's stack */
+
+void stats_io(struct uthread_stats *s)
+{
+	int i;
+
+	for (i = 0; i < load_acquire(&rt.existing); i++) {
+		const struct worker_stats *w = &rt.workers[i]->stats;
+
+		s->io_at_once += load_relaxed(&w->io_at_once);
+		s->io_waits += load_relaxed(&w->io_waits);
+		s->io_retries += load_relaxed(&w->io_retries);
+		s->io_expired += load_relaxed(&w->io_expired);
+		s->io_cancelled += load_relaxed(&w->io_cancelled);
+		s->io_closed += load_relaxed(&w->io_closed);
+		s->io_polls += load_relaxed(&w->io_polls);
+		s->io_events += load_relaxed(&w->io_events);
+		s->io_enters += load_relaxed(&w->io_enters);
+		s->io_requests += load_relaxed(&w->io_requests);
+		s->io_jobs += load_relaxed(&w->io_jobs);
+	}
+	s->helpers = io_pool_there(&s->helpers_most);
+}
 
 int uthread_stats(struct uthread_stats *stats, size_t size)
 {
@@ -43,10 +70,32 @@ int uthread_stats(struct uthread_stats *stats, size_t size)
 	s.tick_source = rt.tick_source;
 	s.preempt = rt.tick_ns ? rt.mechanism : 0;
 	spare_stats(&s);
+	s.io = io_chosen();
+	stats_io(&s);
 	/* A caller of another version gets what both know. */
 	memset(stats, 0, size);
 	memcpy(stats, &s, size < sizeof(s) ? size : sizeof(s));
 	return 0;
+}
+
+int uthread_blocked_calls(struct uthread_blocked *list, size_t size, int n)
+{
+	/* A caller of another version gets what both know. */
+	struct uthread_blocked known[BLOCKED_MAX];
+	char *at = (char *)list;
+	int all, i;
+
+	if (!list || size < sizeof(uint64_t) || n < 0)
+		n = 0;
+	if (n > BLOCKED_MAX)
+		n = BLOCKED_MAX;
+	all = blocked_list(known, n);
+	for (i = 0; i < n && i < all; i++, at += size) {
+		memset(at, 0, size);
+		memcpy(at, &known[i],
+		       size < sizeof(known[i]) ? size : sizeof(known[i]));
+	}
+	return all;
 }
 
 const char *uthread_tls_reason(void)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * thread.c - the life of a uthread: create, end, join, detach.
+ * thread.c - the life of a uthread: create, join, detach; its end is in exit.c.
  *
  * One word, `join`, decides between who ends and who waits for the end:
  *
@@ -24,6 +24,9 @@
 
 #include "base/san.h"
 #include "process/process.h"
+#include "sched/ask.h"
+#include "sched/cancel.h"
+#include "sched/cpuclock.h"
 #include "sched/sched.h"
 #include "sched/waiter.h"
 #include "signals/signals.h"
@@ -32,139 +35,35 @@
 #include "thread/attr.h"
 #include "thread/thread.h"
 #include "tls/tls.h"
+#include "uthread/pthread.h"
 
-#include <unwind.h>
-
-/* Only in programs that link libgcc_s (C++, or C with cleanup handlers). */
-extern _Unwind_Reason_Code _Unwind_ForcedUnwind(struct _Unwind_Exception *,
-						_Unwind_Stop_Fn, void *)
-	__attribute__((weak));
-extern _Unwind_Word _Unwind_GetCFA(struct _Unwind_Context *)
-	__attribute__((weak));
-
-/*
- * Uthread keys, thread_local variables and pthread keys, in that order, as
- * often as one sets what another destroys. What is left is dropped: it would
- * be there in the next uthread of this slot.
- */
-static void run_destructors(struct uthread *me)
-{
-	const bool own = me->flags & UT_OWN_TLS;
-	bool again;
-	int round;
-
-	for (round = 0; round < UTHREAD_DESTRUCTOR_ITERATIONS; round++) {
-		again = unlikely(me->keys) && keys_round(me);
-		if (own && tls_round(me))
-			again = true;
-		if (likely(!again))
-			return;
-	}
-	if (own)
-		tls_last_round();
-	keys_drop(me);
-}
-
-/* A handler that calls malloc() would believe what is said there meanwhile. */
-static void empty_cache(struct uthread *me)
-{
-	sigset_t all, old;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	malloc_cache_give_back(me);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-}
-
-/* In a build with assertions. */
-static void say_what_it_holds(const struct uthread *me)
-{
-	const int mutexes = load_relaxed(&me->holds), spins = me->spins;
-
-	if (mutexes > 0)
-		ut_warn("uthread %u '%s' ends and still holds %d mutex%s",
-			me->id, me->name, mutexes, mutexes > 1 ? "es" : "");
-	if (spins > 0)
-		ut_warn("uthread %u '%s' ends and still holds %d spin lock%s",
-			me->id, me->name, spins, spins > 1 ? "s" : "");
-}
-
-/* Everything after the user's function. Never returns. */
-static __attribute__((noreturn)) void finish(struct uthread *me)
-{
-	struct worker *w;
-	uintptr_t old, gone;
-
-	if (unlikely(load_relaxed(&last_alone) || me->flags & UT_MAIN))
-		last_begins(me);
-	if (unlikely(me->nonces))
-		once_abandon(me);
-	run_destructors(me);
-	if (me->flags & UT_OWN_TLS) {
-		tls_end();
-		if (unlikely(malloc_cache_is_much(me)))
-			empty_cache(me);
-	}
-	if (UTHREAD_ASSERTIONS)
-		say_what_it_holds(me);
-	if (unlikely(load_relaxed(&me->pi_held)))
-		pi_abandon(me);
-	region_enter(); /* for good */
-	if (unlikely(me->raised))
-		raised_forget(me);
-	if (me->flags & UT_OWN_TLS)
-		tls_reset(me);
-	w = me->worker;
-	uthread_become(me, UT_ENDED);
-	/* release: after its create, for who counts (last.c). */
-	if (!(me->flags & UT_MAIN))
-		store_release(&w->stats.ended, w->stats.ended + 1);
-	bias_light_fence(); /* pairs: the heavy one in last_begins() */
-	if (unlikely(load_relaxed(&last_alone)))
-		last_ended(me);
-	/* release: the joiner sees `value`; acquire: we see the waiter. */
-	old = load_relaxed(&me->join);
-	do {
-		gone = old == JOIN_NONE ? JOIN_DONE : JOIN_GONE;
-	} while (!__atomic_compare_exchange_n(&me->join, &old, gone, false,
-					      __ATOMIC_ACQ_REL,
-					      __ATOMIC_RELAXED));
-	if (old == JOIN_DETACHED)
-		stack_put(w, me);
-	else if (old != JOIN_NONE)
-		waiter_wake((struct waiter *)old);
-	sched_exit(me);
-}
-
-/* Called when a catch (...) ends without passing uthread_exit() on. */
-static void not_rethrown(_Unwind_Reason_Code reason,
-			 struct _Unwind_Exception *exc)
-{
-	(void)reason;
-	(void)exc;
-	ut_panic("uthread_exit() was caught and not thrown again");
-}
+/* ---- begin ---- */
 
 static void uthread_main(void *arg)
 {
 	/* Here and not in uthread_exit(), whose frame is gone as soon as the
 	 * first destructor runs. */
-	struct _Unwind_Exception exc = { .exception_cleanup = not_rethrown };
+	struct _Unwind_Exception exc = { .exception_cleanup =
+						 exit_not_rethrown };
 	struct uthread *me = arg;
 
 	san_switch_finish(NULL);
 	me->unwind = &exc;
-	if (me->flags & UT_OWN_TLS)
+	if (load_relaxed(&me->flags) & UT_OWN_TLS)
 		tls_begin();
 	/* As it was made, or left by who ran here before: in a region. */
 	store_relaxed(&here_now()->off, 1);
 	store_relaxed(&here_now()->pending, 0);
+	if (unlikely(load_relaxed(&me->flags) & UT_ASKED))
+		region_wait(here_now());
+	if (unlikely(load_relaxed(&me->flags) & UT_CLOCK))
+		cpuclock_start(me);
 	if (unlikely(load_relaxed(&me->worker->mask) != me->mask))
 		sched_hooks.mask_in(here_now());
 	region_leave();
 	me->value = me->fn(me->arg);
 	ut_assert(!here_now()->off);
-	finish(me);
+	thread_end(me);
 }
 
 /* ---- create ---- */
@@ -180,8 +79,9 @@ static int resolve_tls(const struct attr *a, bool *own)
 	return *own && *tls_reason() ? ENOTSUP : 0;
 }
 
-int uthread_create(uthread_t *thread, const uthread_attr_t *attr,
-		   void *(*fn)(void *), void *arg)
+/* `id` NULL: nobody asks for its pthread_t. */
+static int create(uthread_t *thread, pthread_t *id, const uthread_attr_t *attr,
+		  void *(*fn)(void *), void *arg)
 {
 	const struct attr *a = NULL;
 	struct uthread *me, *ut;
@@ -226,10 +126,21 @@ int uthread_create(uthread_t *thread, const uthread_attr_t *attr,
 	ut->value = NULL;
 	ut->coroutine = NULL;
 	ut->call = NULL;
+	ut->waits = NULL;
+	ut->cancel = 0;
+	ut->sigwaits = false;
+	ut->intr = INTR_NONE;
+	ut->has_workers = false;
+	ut->cpu_tid = 0;
+	ut->cpu_ran = 0;
+	if (unlikely(sent_any(ut)))
+		sent_forget(ut);
+	ut->cleanups = NULL;
 	ut->preempt_off = ut->preempt_pending = 0;
 	ut->priority = a ? a->priority : 0;
 	ut->boost = 0;
 	ut->pi_held = ut->pi_waits = NULL;
+	ut->reads = 0;
 	ut->holds = ut->spins = 0;
 	ut->weight = a && a->weight ? a->weight : WEIGHT_DEFAULT;
 	ut->ran = 0;
@@ -238,7 +149,8 @@ int uthread_create(uthread_t *thread, const uthread_attr_t *attr,
 	ut->bound = a && a->worker >= 0 ? rt.proper[a->worker]->index :
 					  UTHREAD_WORKER_ANY;
 	ut->join = a && a->detached ? JOIN_DETACHED : JOIN_NONE;
-	ut->flags = (ut->flags & UT_TLS_BLOCK) | (own ? UT_OWN_TLS : 0);
+	store_relaxed(&ut->flags, (load_relaxed(&ut->flags) & UT_TLS_BLOCK) |
+					  (own ? UT_OWN_TLS : 0));
 	mask_inherit(ut, me);
 	ut->alt.ss_size = 0;
 	ut->ctx.tp = own ? ut->tcb : 0;
@@ -255,9 +167,60 @@ int uthread_create(uthread_t *thread, const uthread_attr_t *attr,
 	else
 		__atomic_fetch_add(&rt.pthread_created, 1, __ATOMIC_RELAXED);
 	*thread = ut;
+	if (id)
+		*id = tls_pthread(ut);
 	sched_ready(ut, UTHREAD_READY_NEW);
 	region_leave();
 	return 0;
+}
+
+int uthread_create(uthread_t *thread, const uthread_attr_t *attr,
+		   void *(*fn)(void *), void *arg)
+{
+	return create(thread, NULL, attr, fn, arg);
+}
+
+/* ---- as a pthread ---- */
+
+int uthread_create_pthread(pthread_t *id, const uthread_attr_t *attr,
+			   void *(*fn)(void *), void *arg)
+{
+	uthread_t thread;
+	uthread_attr_t own;
+	int err;
+
+	if (attr)
+		own = *attr;
+	else
+		uthread_attr_init(&own);
+	err = uthread_attr_settls(&own, UTHREAD_TLS_OWN);
+	return err ? err : create(&thread, id, &own, fn, arg);
+}
+
+/* By where its block lies: what is in it is set anew while it ends. */
+uthread_t uthread_of_pthread(pthread_t id)
+{
+	struct uthread *ut;
+
+	if (!load_acquire(&rt.started) || *tls_reason() || !id)
+		return NULL;
+	if (tls_pthread_id(id) < UTHREAD_FIRST_ID)
+		return load_relaxed(&main_uthread.flags) & UT_MAIN &&
+				       id == tls_pthread(&main_uthread) ?
+			       &main_uthread :
+			       NULL;
+	ut = stack_at((const void *)id);
+	return ut && tls_pthread(ut) == id ? ut : NULL;
+}
+
+int uthread_interruptible(int how)
+{
+	struct uthread *me = uthread_current();
+	int old = me ? me->intr : INTR_NONE;
+
+	if (me)
+		me->intr = (uint8_t)how;
+	return old;
 }
 
 /* ---- join, detach ---- */
@@ -272,16 +235,25 @@ static void reap(struct uthread *ut, void **value)
 	stack_put(me ? me->worker : NULL, ut);
 }
 
-/* In a region. It has ended, if nobody was quicker. */
-static int reap_done(struct uthread *ut, void **value)
+/* It has ended, if nobody was quicker, and is the caller's to reap. */
+static int claim_done(struct uthread *ut)
 {
 	uintptr_t old = JOIN_DONE;
 
-	if (!__atomic_compare_exchange_n(&ut->join, &old, JOIN_GONE, false,
-					 __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
-		return ESRCH;
-	reap(ut, value);
-	return 0;
+	return __atomic_compare_exchange_n(&ut->join, &old, JOIN_GONE, false,
+					   __ATOMIC_ACQ_REL, __ATOMIC_RELAXED) ?
+		       0 :
+		       ESRCH;
+}
+
+/* In a region. */
+static int reap_done(struct uthread *ut, void **value)
+{
+	int err = claim_done(ut);
+
+	if (!err)
+		reap(ut, value);
+	return err;
 }
 
 /* What is wrong with joining or detaching one whose word says this. */
@@ -290,23 +262,26 @@ static int join_error(uintptr_t now)
 	return now == JOIN_GONE ? ESRCH : EINVAL;
 }
 
-static int join_until(struct uthread *ut, void **value, uint64_t deadline)
+int thread_await(struct uthread *ut, uint64_t deadline, bool cancellable)
 {
 	REGION;
 	uintptr_t old = JOIN_NONE;
 	struct uthread *me;
 	struct waiter wt;
+	int r;
 
 	if (!ut)
 		return ESRCH;
 	if (load_acquire(&ut->join) == JOIN_DONE)
-		return reap_done(ut, value);
+		return claim_done(ut);
 	waiter_init_on(&wt, WAITS_JOIN, ut);
+	wt.cancellable = cancellable;
 	me = wt.ut;
 	if (ut == me)
 		return EDEADLK;
-	/* Two that join each other: the other waits for me already. */
-	if (me) {
+	/* Two that join each other: the other waits for me already, and nobody has
+	 * asked it to end. */
+	if (me && !(load_relaxed(&ut->flags) & UT_ASK_CANCEL)) {
 		uintptr_t mine = load_acquire(&me->join);
 
 		if (mine > JOIN_GONE && ((struct waiter *)mine)->ut == ut)
@@ -318,35 +293,65 @@ static int join_until(struct uthread *ut, void **value, uint64_t deadline)
 					 __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
 		if (me)
 			uthread_become(me, UT_RUNNING);
-		return old == JOIN_DONE ? reap_done(ut, value) :
-					  join_error(old);
+		return old == JOIN_DONE ? claim_done(ut) : join_error(old);
 	}
-	if (waiter_wait(&wt, deadline) == ETIMEDOUT) {
+	r = waiter_wait(&wt, deadline);
+	if (r) {
 		old = (uintptr_t)&wt;
 		if (__atomic_compare_exchange_n(&ut->join, &old, JOIN_NONE,
 						false, __ATOMIC_ACQ_REL,
 						__ATOMIC_ACQUIRE))
-			return ETIMEDOUT;
+			return r;
 		/* It ended just now: that counts as joined. It may still be
 		 * about to look at our waiter. */
 		stack_wait_left(ut);
 	}
-	reap(ut, value);
 	return 0;
+}
+
+bool thread_try_end(struct uthread *ut)
+{
+	return !claim_done(ut);
+}
+
+void thread_reap(struct uthread *ut, void **value)
+{
+	REGION;
+
+	reap(ut, value);
+}
+
+static int join_until(struct uthread *ut, void **value, uint64_t deadline)
+{
+	int err = thread_await(ut, deadline, true);
+
+	if (!err)
+		thread_reap(ut, value);
+	return err;
 }
 
 int uthread_join(uthread_t thread, void **value)
 {
-	return join_until(thread, value, NO_DEADLINE);
+	cancel_point();
+	return cancel_result(join_until(thread, value, NO_DEADLINE));
+}
+
+int uthread_clockjoin(uthread_t thread, void **value, clockid_t clock,
+		      const struct timespec *deadline)
+{
+	uint64_t ns;
+	int err = deadline_on(clock, deadline, &ns);
+
+	if (err)
+		return err;
+	cancel_point();
+	return cancel_result(join_until(thread, value, ns));
 }
 
 int uthread_timedjoin(uthread_t thread, void **value,
 		      const struct timespec *deadline)
 {
-	uint64_t ns;
-	int err = deadline_ns(deadline, &ns);
-
-	return err ? err : join_until(thread, value, ns);
+	return uthread_clockjoin(thread, value, CLOCK_MONOTONIC, deadline);
 }
 
 int uthread_tryjoin(uthread_t thread, void **value)
@@ -371,67 +376,6 @@ int uthread_detach(uthread_t thread)
 					__ATOMIC_ACQUIRE))
 		return 0;
 	return old == JOIN_DONE ? reap_done(thread, NULL) : join_error(old);
-}
-
-/* ---- exit ---- */
-
-static _Unwind_Reason_Code unwind_stop(int version, _Unwind_Action actions,
-				       _Unwind_Exception_Class class,
-				       struct _Unwind_Exception *exc,
-				       struct _Unwind_Context *context,
-				       void *arg)
-{
-	struct uthread *me = arg;
-	void *handler = cancel_handler(me);
-	uintptr_t sp;
-
-	(void)version;
-	(void)class;
-	(void)exc;
-	/* Beyond its function's frame, which was left alone. */
-	if (handler) {
-		sp = _Unwind_GetCFA(context);
-		if (actions & _UA_END_OF_STACK ||
-		    (sp > (uintptr_t)handler && sp <= (uintptr_t)me->stack_top))
-			cancel_jump(handler);
-	}
-	if (actions & _UA_END_OF_STACK)
-		finish(me);
-	return _URC_NO_REASON;
-}
-
-static __attribute__((noreturn)) void unwind(struct uthread *me)
-{
-	void *handler;
-
-	if (_Unwind_ForcedUnwind)
-		_Unwind_ForcedUnwind(me->unwind, unwind_stop, me);
-	/* No unwinder, or a frame it cannot pass: end without destructors. */
-	handler = cancel_handler(me);
-	if (handler)
-		cancel_jump(handler);
-	finish(me);
-}
-
-void exit_goes_on(struct uthread *me, void *handler)
-{
-	cancel_handled(handler);
-	unwind(me);
-}
-
-void uthread_exit(void *value)
-{
-	static struct _Unwind_Exception main_exc = { .exception_cleanup =
-							     not_rethrown };
-	struct uthread *me = uthread_current();
-
-	if (!me)
-		ut_panic(
-			"uthread_exit() outside a uthread; use pthread_exit()");
-	if (me->flags & UT_MAIN)
-		me->unwind = &main_exc;
-	me->value = value;
-	unwind(me);
 }
 
 /* ---- who am I ---- */
@@ -473,8 +417,8 @@ int uthread_getstack(uthread_t thread, void **low, size_t *bytes)
 
 int uthread_gettls(uthread_t thread, enum uthread_tls *mode)
 {
-	*mode = thread->flags & UT_OWN_TLS ? UTHREAD_TLS_OWN :
-					     UTHREAD_TLS_SHARED;
+	*mode = load_relaxed(&thread->flags) & UT_OWN_TLS ? UTHREAD_TLS_OWN :
+							    UTHREAD_TLS_SHARED;
 	return 0;
 }
 
@@ -491,16 +435,19 @@ int uthread_sleep(uint64_t ns)
 {
 	uint64_t now = now_ns();
 
-	waiter_sleep(ns < NO_DEADLINE - 1 - now ? now + ns : NO_DEADLINE - 1);
-	return 0;
+	return cancel_result(waiter_sleep_cancellable(
+		ns < DEADLINE_LAST - now ? now + ns : DEADLINE_LAST));
+}
+
+int uthread_clocksleep(clockid_t clock, const struct timespec *deadline)
+{
+	uint64_t ns;
+	int err = deadline_on(clock, deadline, &ns);
+
+	return err ? err : cancel_result(waiter_sleep_cancellable(ns));
 }
 
 int uthread_sleep_until(const struct timespec *deadline)
 {
-	uint64_t ns;
-	int err = deadline_ns(deadline, &ns);
-
-	if (!err)
-		waiter_sleep(ns);
-	return err;
+	return uthread_clocksleep(CLOCK_MONOTONIC, deadline);
 }

@@ -41,7 +41,7 @@ void cancel_forget(struct uthread *me)
 	pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
 	pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, NULL);
 	/* Left by a return, which is not allowed. */
-	if (cancel_at.handlers && !(me->flags & UT_MAIN))
+	if (cancel_at.handlers && !(load_relaxed(&me->flags) & UT_MAIN))
 		*head_of(me) = NULL;
 }
 
@@ -49,11 +49,11 @@ void *cancel_handler(const struct uthread *me)
 {
 	__pthread_unwind_buf_t *buf;
 
-	if (!cancel_at.handlers || !(me->flags & UT_OWN_TLS))
+	if (!cancel_at.handlers || !(load_relaxed(&me->flags) & UT_OWN_TLS))
 		return NULL;
 	buf = *head_of(me);
 	/* The first one of main is libc's, for the end of the process. */
-	if (buf && me->flags & UT_MAIN && !buf->__pad[0])
+	if (buf && load_relaxed(&me->flags) & UT_MAIN && !buf->__pad[0])
 		return NULL;
 	return buf;
 }
@@ -71,6 +71,13 @@ void cancel_jump(void *handler)
 void cancel_handled(void *handler)
 {
 	__pthread_unregister_cancel(handler);
+}
+
+bool cancel_is_off(const struct uthread *ut)
+{
+	/* Older ones keep both in one byte, and this is its lowest bit. */
+	return load_relaxed(&ut->flags) & UT_OWN_TLS && cancel_at.sure &&
+	       pd_of(ut)[cancel_at.state] & PTHREAD_CANCEL_DISABLE;
 }
 
 /* ---- finding them ---- */

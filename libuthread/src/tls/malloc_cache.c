@@ -103,7 +103,7 @@ bool malloc_cache_is_much(struct uthread *me)
 	struct cache *c;
 	uint32_t bytes;
 
-	if (unlikely(!cache_off || me->flags & UT_MAIN))
+	if (unlikely(!cache_off || load_relaxed(&me->flags) & UT_MAIN))
 		return false;
 	c = cache_of(me->tcb);
 	if (!c)

@@ -358,7 +358,7 @@ static void refresh_block(struct uthread *ut, void *arg)
 	const struct refresh *r = arg;
 	size_t i;
 
-	if (!(ut->flags & UT_TLS_BLOCK))
+	if (!(load_relaxed(&ut->flags) & UT_TLS_BLOCK))
 		return;
 	for (i = 0; i < r->new->n; i++)
 		if (r->new->m[i].is_static && !known(r->old, &r->new->m[i]))

@@ -178,7 +178,7 @@ static char *make_block(struct uthread *ut, char *limit)
 	tls_modules_lock();
 	ut->tcb = tls_build(limit, ut->id, true, &low);
 	if (ut->tcb)
-		ut->flags |= UT_TLS_BLOCK;
+		ut_flags_set(ut, UT_TLS_BLOCK);
 	tls_modules_unlock();
 	if (!ut->tcb)
 		return NULL;
@@ -352,7 +352,7 @@ void tls_reset(struct uthread *ut)
 {
 	const struct tls_layout *l = &tls_layout;
 
-	if (unlikely(ut->flags & UT_MAIN))
+	if (unlikely(load_relaxed(&ut->flags) & UT_MAIN))
 		return; /* nobody uses its block again */
 	tls_modules_reset(ut);
 	own_here(ut);

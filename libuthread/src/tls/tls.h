@@ -141,6 +141,8 @@ void malloc_cache_reused(struct uthread *ut);
 /* ---- cancel.c ---- */
 /* On a real pthread, whose struct pthread this is. */
 void cancel_find(const char *pd);
+/* Has it, or a library in it, told libc that it is not to be cancelled? */
+bool cancel_is_off(const struct uthread *ut);
 /* On the uthread's own TLS: what it set for its cancellation is forgotten. */
 void cancel_forget(struct uthread *me);
 /* The innermost pthread_cleanup_push() of C without -fexceptions that is still

@@ -2,7 +2,11 @@
 /* soak.c - the driver of storms; what it does is said in soak.h. */
 #include "soak.h"
 
+#include "base/region.h"
+
+#include <execinfo.h>
 #include <inttypes.h>
+#include <sys/time.h>
 
 #define SLOTS_MAX 2048
 #define ENOUGH_PREEMPTED 100
@@ -55,35 +59,78 @@ void soak_spin(unsigned n)
 
 /* ---- failing ---- */
 
-/* What a signal handler may call: nothing is known about who came here. */
-static void say(void)
+/*
+ * Nothing is known about who comes here: it may have crashed in the runtime, in
+ * the child of a fork, or with locks of malloc or of the loader. So what it calls
+ * is the kernel: signal(), raise(), write() and sleep() are the runtime's here,
+ * and would wait for what the crash has left behind. What does take locks of
+ * libc's, the backtrace, comes last, and an alarm ends the process if that waits.
+ */
+#define LAST_WORDS_S 10
+
+static void by_default(int sig)
 {
-	static int said;
-	char line[128];
+	const uint64_t none[4] = { 0 }; /* the kernel's sigaction: SIG_DFL */
+	uint64_t set = 1ull << (sig - 1);
+
+	syscall(SYS_rt_sigaction, sig, none, NULL, sizeof(set));
+	syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, &set, NULL, sizeof(set));
+}
+
+static void end_by(int sig) __attribute__((noreturn));
+static void end_by(int sig)
+{
+	by_default(sig);
+	syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), sig);
+	for (;;)
+		syscall(SYS_exit_group, 1);
+}
+
+static void put(const char *s, size_t n)
+{
+	if (syscall(SYS_write, 2, s, n) < 0)
+		syscall(SYS_exit_group, 1);
+}
+
+static void say(const char *why, int sig)
+{
+	static int said; /* the process that has; one forked off begins anew */
+	const struct itimerval last = { .it_value.tv_sec = LAST_WORDS_S };
+	const struct timespec longer = { .tv_sec = 2 * LAST_WORDS_S };
+	void *calls[64];
+	char line[160];
 	int n;
 
-	if (__atomic_exchange_n(&said, 1, __ATOMIC_SEQ_CST)) {
-		sleep(10); /* who was first says it all, if it can */
+	by_default(SIGALRM);
+	syscall(SYS_setitimer, ITIMER_REAL, &last, NULL);
+	if (__atomic_exchange_n(&said, getpid(), __ATOMIC_SEQ_CST) ==
+	    getpid()) {
+		/* Who was first says it all, if it can. */
+		syscall(SYS_nanosleep, &longer, NULL);
 		return;
 	}
 	n = snprintf(line, sizeof(line),
-		     "soak %s: seed %" PRIu64 "; what everybody does:\n", name,
-		     seed);
-	if (write(2, line, (size_t)n) == n)
-		uthread_dump(2);
+		     "soak %s: %s %d; seed %" PRIu64 "; what everybody does:\n",
+		     name, why, sig, seed);
+	put(line, (size_t)n);
+	uthread_dump(2);
+	n = snprintf(line, sizeof(line), "soak %s: called by:\n", name);
+	put(line, (size_t)n);
+	n = backtrace(calls, (int)(sizeof(calls) / sizeof(calls[0])));
+	backtrace_symbols_fd(calls, n, 2);
 }
 
 void soak_failed(void)
 {
-	say();
-	_exit(1);
+	say("a check failed in process", getpid());
+	for (;;)
+		syscall(SYS_exit_group, 1);
 }
 
 static void on_end(int sig)
 {
-	say();
-	signal(sig, SIG_DFL);
-	raise(sig);
+	say("signal", sig);
+	end_by(sig);
 }
 
 static void say_at_the_end(void)
@@ -92,10 +139,30 @@ static void say_at_the_end(void)
 				       SIGFPE };
 	struct sigaction sa = { .sa_handler = on_end,
 				.sa_flags = SA_ONSTACK | SA_NODEFER };
+	void *calls[2];
 	size_t i;
 
+	backtrace(calls, 2); /* loads what it needs: now, not then */
 	for (i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
 		CHECK(!sigaction(signals[i], &sa, NULL));
+}
+
+/* SOAK_CRASH: in the runtime, where nobody can take this worker's place; 2: in the
+ * child of a fork, for which its parent waits. */
+static void *crashes(void *how)
+{
+	int in_child = how != NULL, status;
+	pid_t pid = in_child ? fork() : 0;
+
+	if (!pid) {
+#ifdef SOAK_STATIC
+		region_enter();
+#endif
+		__builtin_trap();
+	}
+	CHECK(waitpid(pid, &status, 0) == pid);
+	CHECK(WIFEXITED(status));
+	return NULL;
 }
 
 static uint64_t number(const char *name, uint64_t otherwise)
@@ -351,6 +418,8 @@ int main(int argc, char **argv)
 	for (i = 0; i < nslots; i++)
 		successor(&slots[i], NULL);
 	store(&all_there, 1);
+	if (number("SOAK_CRASH", 0))
+		spawn(crashes, number("SOAK_CRASH", 0) > 1 ? &seed : NULL);
 	watch(seconds);
 	for (st = storms; st; st = st->next)
 		if (wanted(st, argc, argv) && st->finish)

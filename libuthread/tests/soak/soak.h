@@ -18,6 +18,8 @@
  *	SOAK_SEED      first of all random numbers (default: from the clock)
  *	SOAK_RESIZE    1: another number of workers, 1 to 6, 20 times a second
  *	SOAK_PATIENCE  seconds without one finished round that are a hang
+ *	SOAK_CRASH     1: one crashes, 2: the child of one does; to see what is
+ *		       said then
  *	UTHREAD_*      as always; default here: 4 workers, 100 us
  *
  * Exit 0 passed, 1 failed, 77 not possible here. One line of totals at the end.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * storm_sync.c - the runtime's own locks and waits under ticks: mutexes of
- * each kind, condition variables, semaphores, barriers, once, deadlines that
- * pass while the lock is handed over, joins with a deadline.
+ * storm_sync.c - the runtime's own locks and waits under ticks: mutexes and
+ * reader-writer locks of each kind, condition variables, semaphores, barriers,
+ * once, deadlines that pass while the lock is handed over, joins with a deadline.
  */
 #include "soak.h"
 
@@ -76,6 +76,51 @@ static void semaphores(struct soak *s)
 	soak_spin(300);
 	CHECK(add(&in_sem, -1) >= 0);
 	CHECK_EQ(uthread_sem_post(&sem), 0);
+}
+
+/* ---- reader-writer locks, one of each kind ---- */
+
+static struct {
+	uthread_rwlock_t lock;
+	struct pair in;
+	uint64_t asked;
+} shelf[3] = { { .lock = UTHREAD_RWLOCK_INITIALIZER },
+	       { .lock = { ._kind = UTHREAD_RWLOCK_PREFER_READER } },
+	       { .lock = { ._kind = UTHREAD_RWLOCK_PREFER_WRITER } } };
+
+static void rwlocks(struct soak *s)
+{
+	const unsigned i = soak_random(s, 3), what = soak_random(s, 8);
+	uthread_rwlock_t *l = &shelf[i].lock;
+	struct timespec t;
+	int err = 0;
+
+	clock_gettime(what & 1 ? CLOCK_REALTIME : CLOCK_MONOTONIC, &t);
+	t.tv_nsec = (t.tv_nsec + soak_random(s, 300000)) % 1000000000;
+	if (what < 2) {
+		err = uthread_rwlock_clockwrlock(
+			l, what & 1 ? CLOCK_REALTIME : CLOCK_MONOTONIC, &t);
+	} else if (what == 2) {
+		CHECK_EQ(uthread_rwlock_wrlock(l), 0);
+	} else if (what < 5) {
+		err = uthread_rwlock_clockrdlock(
+			l, what & 1 ? CLOCK_REALTIME : CLOCK_MONOTONIC, &t);
+	} else {
+		CHECK_EQ(uthread_rwlock_rdlock(l), 0);
+	}
+	CHECK(!err || err == ETIMEDOUT);
+	if (err)
+		return;
+	if (what <= 2) {
+		bump(&shelf[i].in, &shelf[i].asked);
+	} else {
+		CHECK_EQ(shelf[i].in.a, shelf[i].in.b);
+		soak_spin(200);
+		CHECK_EQ(uthread_rwlock_rdlock(l), 0);
+		CHECK_EQ(shelf[i].in.a, shelf[i].in.b);
+		CHECK_EQ(uthread_rwlock_unlock(l), 0);
+	}
+	CHECK_EQ(uthread_rwlock_unlock(l), 0);
 }
 
 static struct {
@@ -198,6 +243,7 @@ static void round_of_sync(struct soak *s)
 {
 	mutexes(s);
 	semaphores(s);
+	rwlocks(s);
 	produce_and_consume(s);
 	if (soak_random(s, 8) == 0)
 		party(s);
@@ -213,6 +259,10 @@ static void finish(void)
 	CHECK_EQ(buffer.put, buffer.got);
 	CHECK_EQ(buffer.put_sum, buffer.got_sum);
 	CHECK_EQ(load(&in_sem), 0);
+	for (unsigned i = 0; i < 3; i++) {
+		CHECK_EQ(shelf[i].in.a, shelf[i].asked);
+		CHECK_EQ(uthread_rwlock_destroy(&shelf[i].lock), 0);
+	}
 }
 
 STORM(sync, .uthreads = 300, .shared_tls = 1, .round = round_of_sync,

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The tokio peer: a probe by the same protocol that knows the trial `ring`. Two
+// The tokio peer: a probe by the same protocol that knows the trials `ring` and, in
+// echo.rs, `io-server`, the server of `io-echo`. In a ring two
 // tasks of a runtime with one thread hand over to one another, by yielding or
 // through a channel with room for one. As in probes/switching/ring.c a batch of laps is
 // timed as a whole and the first is warm-up.
+mod echo;
+
 use serde_json::{json, Value};
 use std::io::Read;
 use std::process::exit;
@@ -109,9 +112,12 @@ fn main() {
         Err(error) => fail("trial", format!("the trial is not JSON: {error}")),
     };
     number(&trial, "schema", 1, 1);
-    choice(&trial, "probe", &["ring"]);
+    let probe = choice(&trial, "probe", &["ring", "io-server"]);
     choice(&trial, "model", &["tokio"]);
     choice(&trial, "policy", &["other"]);
+    if probe == "io-server" {
+        return echo::serve(&trial);
+    }
     let by = choice(&trial, "by", &["yield", "channel"]);
     number(&trial, "members", 2, 2);
     let batches = number(&trial, "batches", 1, 100_000);

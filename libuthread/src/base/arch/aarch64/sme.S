@@ -55,11 +55,4 @@ context_sme_leave:
 	.cfi_endproc
 	.size	context_sme_leave, .-context_sme_leave
 
-	.section .note.GNU-stack, "", %progbits
-
-/* AArch64 feature note: BTI only. */
-	.section .note.gnu.property, "a"
-	.p2align 3
-	.word	4, 16, 5
-	.asciz	"GNU"
-	.word	0xc0000000, 4, 1, 0
+#include "elf_notes.inc"

@@ -150,11 +150,4 @@ context_entry:
 	.cfi_endproc
 	.size	context_entry, .-context_entry
 
-	.section .note.GNU-stack, "", %progbits
-
-/* AArch64 feature note: BTI only. */
-	.section .note.gnu.property, "a"
-	.p2align 3
-	.word	4, 16, 5
-	.asciz	"GNU"
-	.word	0xc0000000, 4, 1, 0
+#include "elf_notes.inc"

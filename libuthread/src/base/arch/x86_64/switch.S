@@ -129,11 +129,4 @@ context_entry:
 	.cfi_endproc
 	.size	context_entry, .-context_entry
 
-	.section .note.GNU-stack, "", @progbits
-
-/* x86 feature note: IBT only. */
-	.section .note.gnu.property, "a"
-	.p2align 3
-	.long	4, 16, 5
-	.asciz	"GNU"
-	.long	0xc0000002, 4, 1, 0
+#include "elf_notes.inc"

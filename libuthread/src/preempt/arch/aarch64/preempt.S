@@ -155,11 +155,4 @@ signal_call:
 	.cfi_endproc
 	.size	signal_call, .-signal_call
 
-	.section .note.GNU-stack, "", %progbits
-
-/* AArch64 feature note: BTI only. */
-	.section .note.gnu.property, "a"
-	.p2align 3
-	.word	4, 16, 5
-	.asciz	"GNU"
-	.word	0xc0000000, 4, 1, 0
+#include "elf_notes.inc"

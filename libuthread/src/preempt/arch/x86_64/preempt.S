@@ -215,10 +215,4 @@ signal_call:
 	.cfi_endproc
 	.size	signal_call, .-signal_call
 
-	.section .note.GNU-stack, "", @progbits
-
-	.section .note.gnu.property, "a"
-	.p2align 3
-	.long	4, 16, 5
-	.asciz	"GNU"
-	.long	0xc0000002, 4, 1, 0
+#include "elf_notes.inc"

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * uthread/pthread.h - a uthread by the name that libc has for it. One with own TLS
+ * is a thread to libc: pthread_self() in it is the address of its block. For who
+ * builds pthreads on uthreads; <uthread.h> does not include it.
+ */
+#ifndef UTHREAD_PTHREAD_H
+#define UTHREAD_PTHREAD_H
+
+#include <pthread.h>
+
+#include "../uthread.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* uthread_create() of one with own TLS; *id is set before it runs. ENOTSUP: there is
+ * no own TLS here. */
+int uthread_create_pthread(pthread_t *id, const uthread_attr_t *attr,
+			   void *(*fn)(void *), void *arg);
+/* NULL: it is a pthread. As with pthreads the thread must not be gone. */
+uthread_t uthread_of_pthread(pthread_t id);
+
+/* From now on handlers of signals end the caller's waits for descriptors
+ * (<uthread/io.h>) with EINTR: 0 none, as at first; 1 those without SA_RESTART; 2
+ * all. Returns what it was. Nothing in a pthread. */
+int uthread_interruptible(int how);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* UTHREAD_PTHREAD_H */

@@ -1,0 +1,617 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * calls.c - the public calls on one descriptor: try, wait, try again.
+ *
+ * Each is a struct io_request and a function that tries it (kinds.c). What is
+ * the same for all is here: whether a try is worth it, waiting, what is left
+ * after a part, and the result.
+ *
+ * Where nobody can tell (no descriptor is left for a back end, or it takes no more) who
+ * waits naps, tries, and asks the back end again. Rejected: to wait in the kernel while
+ * a spare stands in. Spares are limited, and without ticks there are none, so two that
+ * wait for each other did so for ever; and who waits in the kernel does not see that
+ * the number was closed, or that there is room again.
+ *
+ * errno is set once, at the end, on the TLS block where the call ends: with
+ * shared TLS that need not be the one where it began.
+ */
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "io/backend.h"
+#include "io/request.h"
+#include "sched/cancel.h"
+
+static bool is_cancelled(void)
+{
+	const struct uthread *me = uthread_current();
+
+	return me && load_relaxed(&me->flags) & UT_ASK_CANCEL;
+}
+
+__attribute__((noinline)) long io_error(void)
+{
+	return -errno;
+}
+
+/* Never inlined: no address of errno is kept across a wait. */
+__attribute__((noinline)) long io_result(long got)
+{
+	if (likely(got >= 0))
+		return got;
+	/* A timer's descriptor says so, too, when the clock is set. */
+	if (unlikely(got == -ECANCELED && is_cancelled()))
+		cancel_act();
+	errno = (int)-got;
+	return -1;
+}
+
+bool io_until(const struct timespec *deadline, uint64_t *ns)
+{
+	*ns = NO_DEADLINE;
+	return !deadline || !deadline_ns(deadline, ns);
+}
+
+/* ---- waiting ---- */
+
+#define NS_PER_S 1000000000u
+
+int io_block(int fd, short events, uint64_t deadline)
+{
+	struct pollfd p = { .fd = fd, .events = events };
+	const uint64_t left = deadline_left(deadline);
+	struct timespec t = { .tv_sec = (time_t)(left / NS_PER_S),
+			      .tv_nsec = (long)(left % NS_PER_S) };
+	int n;
+
+	n = ppoll(&p, 1, deadline == NO_DEADLINE ? NULL : &t, NULL);
+	if (n < 0)
+		return errno == EINTR ? 0 : errno;
+	if (p.revents & POLLNVAL)
+		return EBADF;
+	return n || deadline_left(deadline) ? 0 : ETIMEDOUT;
+}
+
+#define NAP_NS 200000u
+#define NAP_MAX_NS 20000000u
+
+int io_nap(unsigned *naps, uint64_t deadline)
+{
+	uint64_t until = now_ns(), ns = NAP_NS << *naps;
+
+	if (ns < NAP_MAX_NS)
+		(*naps)++;
+	else
+		ns = NAP_MAX_NS;
+	until += ns;
+	if (!deadline_left(deadline))
+		return ETIMEDOUT;
+	io_call_waits();
+	return waiter_sleep_cancellable(until < deadline ? until : deadline);
+}
+
+/* The table has none for it: is there such a descriptor? */
+static long no_entry(int fd)
+{
+	return fd < 0 || fcntl(fd, F_GETFD) < 0 ? -EBADF : -ENOMEM;
+}
+
+/* 0: try again. */
+static int wait_for(struct io_request *r, uint32_t edges)
+{
+	const short events = r->way == IO_IN ? POLLIN : POLLOUT;
+	int err;
+
+	if (!uthread_current())
+		return io_block(r->fd, events, r->deadline);
+	/* Data that nobody reads here would be an answer each time. */
+	if (unlikely(r->flags & MSG_OOB && io_levels()))
+		return io_poll_one(r->fd, POLLPRI, r->deadline);
+	err = io_wait_edge(r->e, r->fd, r->way, edges, r->gen, r->deadline);
+	switch (err) {
+	case ELOOP:
+	case EMFILE:
+	case ENFILE:
+	case ENOMEM:
+	case ENOSPC:
+		/* It takes no more now, so no edge is counted: a try will say. */
+		r->untold = true;
+		err = io_nap(&r->naps, r->deadline);
+		break;
+	default:
+		r->untold = false;
+		break;
+	}
+	/* It was closed after an edge had woken us: what has the number now is
+	 * none of ours. */
+	if (unlikely(load_acquire(&r->e->gen) != r->gen) &&
+	    (!err || err == ETIMEDOUT))
+		err = EBADF;
+	if (unlikely(err == EBADF))
+		io_call_closed();
+	return err;
+}
+
+#define WASTED 16 /* in a row, before it pauses */
+#define PAUSE_NS 200000
+#define PAUSE_MAX_NS 20000000
+
+/*
+ * Woken again and again for nothing, by a socket with an error for who asks for
+ * that (MSG_ERRQUEUE) alone: by level that is at once, each time. 0, ETIMEDOUT or
+ * ECANCELED.
+ */
+static int pause_if_wasted(struct io_request *r, unsigned wasted)
+{
+	uint64_t ns = PAUSE_NS, until;
+
+	if (wasted < WASTED || !io_levels() || !uthread_current())
+		return 0;
+	for (; wasted > WASTED && ns < PAUSE_MAX_NS; wasted--)
+		ns *= 2;
+	until = now_ns() + (ns < PAUSE_MAX_NS ? ns : PAUSE_MAX_NS);
+	return waiter_sleep_cancellable(
+		       until < r->deadline ? until : r->deadline) == ECANCELED ?
+		       ECANCELED :
+		       0;
+}
+
+/* Of what there is to do, so much is done. */
+static void shrink(struct io_request *r, size_t done)
+{
+	r->bytes -= done;
+	r->msg = NULL;
+	r->name = NULL; /* it is known by the first part */
+	r->name_bytes = 0;
+	if (r->part.iov_len) {
+		r->part.iov_base = (char *)r->part.iov_base + done;
+		r->part.iov_len -= done;
+		return;
+	}
+	for (; r->n && done >= r->iov->iov_len; r->n--)
+		done -= r->iov++->iov_len;
+	if (!done)
+		return;
+	r->part.iov_base = (char *)r->iov->iov_base + done;
+	r->part.iov_len = r->iov->iov_len - done;
+	r->iov++;
+	r->n--;
+}
+
+/* Such reads say nothing of what is in the socket's queue. */
+#define BESIDE (MSG_PEEK | MSG_OOB | MSG_ERRQUEUE)
+
+/* A part of the bytes was read: is it all there was? */
+static bool has_emptied(struct io_request *r, size_t got)
+{
+	return r->way == IO_IN && got && got < r->bytes &&
+	       !(r->flags & BESIDE) && io_kind_of(r->e, r->fd) == IO_TCP;
+}
+
+long io_run(struct io_request *r)
+{
+	/* Only who is told of edges may go by them. */
+	bool must_try = r->flags & MSG_DONTWAIT || !uthread_current();
+	size_t done = 0;
+	uint32_t edges;
+	unsigned wasted = 0;
+	bool emptied;
+	long got;
+	int err;
+
+	r->e = io_fd_get(r->fd);
+	if (unlikely(!r->e))
+		return no_entry(r->fd);
+	r->gen = load_acquire(&r->e->gen);
+	for (err = 0;;) {
+		edges = io_edges(r->e, r->way);
+		if (must_try || r->untold ||
+		    !io_is_empty(r->e, r->way, edges)) {
+			got = r->attempt(r);
+			emptied = got == -EAGAIN ||
+				  (got > 0 && has_emptied(r, (size_t)got));
+			if (emptied && !(r->flags & BESIDE))
+				io_set_empty(r->e, r->way, edges);
+			if (likely(got >= 0)) {
+				done += (size_t)got;
+				wasted = 0;
+				if (!r->whole || !got ||
+				    (size_t)got >= r->bytes)
+					break;
+				shrink(r, (size_t)got);
+				continue;
+			}
+			if (unlikely(got == -EINTR))
+				continue;
+			if (got != -EAGAIN)
+				break;
+		}
+		emptied = true;
+		got = err ? -err : -EAGAIN;
+		if (err || r->flags & MSG_DONTWAIT)
+			break;
+		if (wasted)
+			io_call_retries();
+		err = pause_if_wasted(r, wasted++);
+		err = err ? err : wait_for(r, edges);
+		if (unlikely(err == EPERM)) {
+			/* It is not of a kind that waits. */
+			store_relaxed(&r->e->kind, IO_FILE);
+			r->unpolled = true;
+			err = 0;
+		} else if (unlikely(err == ETIMEDOUT)) {
+			/* It may be that nobody has polled. */
+			must_try = true;
+		} else if (unlikely(err)) {
+			got = -err;
+			break;
+		}
+	}
+	/* What it was woken for, if it was, may be there still. */
+	io_pass_on(r->e, r->fd, r->way, emptied);
+	/* The kernel says these of its own, too: a deadline's is that of a wait. */
+	if (unlikely(got == -ECANCELED || (err && got == -err)))
+		r->how = (int)-got;
+	return done ? (long)done : got;
+}
+
+/* ---- sockets ---- */
+
+ssize_t io_call(struct io_request *r, const struct timespec *deadline)
+{
+	uint8_t outer;
+	long got;
+
+	cancel_point();
+	if (unlikely(!io_until(deadline, &r->deadline)))
+		return io_result(-EINVAL);
+	outer = io_call_begin();
+	got = io_run(r);
+	io_call_end(outer, r->how);
+	return io_result(got);
+}
+
+#define ALONE(b, n) { .iov_base = (void *)(uintptr_t)(b), .iov_len = (n) }
+
+/* All that is asked for, and no less: of a stream. */
+static bool waits_for_all(int flags)
+{
+	return (flags & (MSG_WAITALL | MSG_DONTWAIT | BESIDE | MSG_TRUNC)) ==
+	       MSG_WAITALL;
+}
+
+ssize_t uthread_recvfrom_timed(int fd, void *buf, size_t bytes, int flags,
+			       struct sockaddr *from, socklen_t *room,
+			       const struct timespec *deadline)
+{
+	struct io_request r = { .fd = fd,
+				.way = IO_IN,
+				.flags = flags,
+				.attempt = io_try_recv,
+				.whole = waits_for_all(flags),
+				.part = ALONE(buf, bytes),
+				.bytes = bytes,
+				.name = from,
+				.room = room };
+
+	return io_call(&r, deadline);
+}
+
+ssize_t uthread_sendto_timed(int fd, const void *buf, size_t bytes, int flags,
+			     const struct sockaddr *to, socklen_t room,
+			     const struct timespec *deadline)
+{
+	struct io_request r = { .fd = fd,
+				.way = IO_OUT,
+				.flags = flags,
+				.attempt = io_try_send,
+				.whole = !(flags & MSG_DONTWAIT),
+				.part = ALONE(buf, bytes),
+				.bytes = bytes,
+				.name = (struct sockaddr *)(uintptr_t)to,
+				.name_bytes = room };
+
+	return io_call(&r, deadline);
+}
+
+/* As many as the kernel takes; else it says so itself. */
+static bool takes(size_t n)
+{
+	return n <= IOV_MAX;
+}
+
+ssize_t uthread_recvmsg_timed(int fd, struct msghdr *msg, int flags,
+			      const struct timespec *deadline)
+{
+	struct io_request r = { .fd = fd,
+				.way = IO_IN,
+				.flags = flags,
+				.attempt = io_try_recvmsg,
+				.msg = msg };
+
+	if (takes(msg->msg_iovlen)) {
+		r.iov = msg->msg_iov;
+		r.n = (int)msg->msg_iovlen;
+		r.bytes = io_iov_bytes(r.iov, r.n);
+		r.whole = waits_for_all(flags);
+	}
+	return io_call(&r, deadline);
+}
+
+ssize_t uthread_sendmsg_timed(int fd, const struct msghdr *msg, int flags,
+			      const struct timespec *deadline)
+{
+	struct io_request r = { .fd = fd,
+				.way = IO_OUT,
+				.flags = flags,
+				.attempt = io_try_sendmsg,
+				.msg = (struct msghdr *)(uintptr_t)msg };
+
+	if (takes(msg->msg_iovlen)) {
+		r.iov = msg->msg_iov;
+		r.n = (int)msg->msg_iovlen;
+		r.bytes = io_iov_bytes(r.iov, r.n);
+		r.whole = !(flags & MSG_DONTWAIT);
+	}
+	return io_call(&r, deadline);
+}
+
+int uthread_accept4_timed(int fd, struct sockaddr *from, socklen_t *room,
+			  int flags, const struct timespec *deadline)
+{
+	struct io_request r = { .fd = fd,
+				.way = IO_IN,
+				.attempt = io_try_accept,
+				.accept_flags = flags,
+				.name = from,
+				.room = room };
+	int got = (int)io_call(&r, deadline), kind;
+
+	if (got >= 0) {
+		kind = load_relaxed(&r.e->kind);
+		if (kind == IO_UNKNOWN)
+			kind = io_kind_of(r.e, fd);
+		io_fd_fresh(got, (uint8_t)kind);
+	}
+	return got;
+}
+
+/* ---- connecting ---- */
+
+#define UNIX_RETRY_NS 200000
+#define UNIX_RETRY_MAX_NS 20000000
+
+static long connect_once(int fd, const struct sockaddr *to, socklen_t room)
+{
+	const int flags = fcntl(fd, F_GETFL);
+	long got;
+
+	if (flags < 0)
+		return -errno;
+	if (!(flags & O_NONBLOCK))
+		fcntl(fd, F_SETFL, flags | O_NONBLOCK);
+	/* libc's is a point of cancellation. */
+	got = syscall(SYS_connect, fd, to, room) ? -errno : 0;
+	if (!(flags & O_NONBLOCK))
+		fcntl(fd, F_SETFL, flags);
+	return got;
+}
+
+static long connected(int fd)
+{
+	socklen_t bytes = sizeof(int);
+	int err = 0;
+
+	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &bytes))
+		return -errno;
+	return -err;
+}
+
+/* A full queue of a local socket, or no port of the others' is free: nothing tells
+ * when there is room. */
+static long connect_again(int fd, const struct sockaddr *to, socklen_t room,
+			  uint64_t deadline, int *how)
+{
+	uint64_t pause = UNIX_RETRY_NS, left;
+	long got;
+
+	do {
+		left = deadline_left(deadline);
+		if (!left)
+			return -(*how = ETIMEDOUT);
+		io_call_waits();
+		if (waiter_sleep_cancellable(now_ns() +
+					     (left < pause ? left : pause)))
+			return -(*how = ECANCELED);
+		pause = pause * 2 < UNIX_RETRY_MAX_NS ? pause * 2 :
+							UNIX_RETRY_MAX_NS;
+		got = connect_once(fd, to, room);
+	} while (got == -EAGAIN);
+	return got;
+}
+
+static long do_connect(int fd, const struct sockaddr *to, socklen_t room,
+		       uint64_t deadline, int *how)
+{
+	struct io_request r = { .fd = fd, .way = IO_OUT, .deadline = deadline };
+	bool told = false;
+	uint32_t edges;
+	long got;
+	int err;
+
+	r.e = io_fd_get(fd);
+	if (!r.e)
+		return no_entry(fd);
+	r.gen = load_acquire(&r.e->gen);
+	edges = io_edges(r.e, IO_OUT);
+	got = connect_once(fd, to, room);
+	if (got == -EAGAIN)
+		got = connect_again(fd, to, room, deadline, how);
+	/* EINTR: it goes on, as without waiting. */
+	if (got != -EINPROGRESS && got != -EALREADY && got != -EINTR)
+		return got;
+	/* The edges of registering it and of a socket that is nowhere yet (it
+	 * hangs up) are none of its. */
+	for (;;) {
+		struct pollfd p = { .fd = fd, .events = POLLOUT };
+
+		if (io_look(&p, 1) > 0) {
+			got = connected(fd);
+			break;
+		}
+		if (told)
+			io_call_retries();
+		err = wait_for(&r, edges);
+		if (err) {
+			got = -err;
+			*how = err;
+			break;
+		}
+		told = true;
+		edges = io_edges(r.e, IO_OUT);
+	}
+	io_pass_on(r.e, fd, IO_OUT, false);
+	return got;
+}
+
+int uthread_connect_timed(int fd, const struct sockaddr *to, socklen_t room,
+			  const struct timespec *deadline)
+{
+	uint8_t outer;
+	uint64_t ns;
+	int how = 0;
+	long got;
+
+	cancel_point();
+	if (!io_until(deadline, &ns))
+		return (int)io_result(-EINVAL);
+	outer = io_call_begin();
+	got = do_connect(fd, to, room, ns, &how);
+	io_call_end(outer, how);
+	return (int)io_result(got);
+}
+
+/* ---- whatever it is ---- */
+
+static ssize_t any(int fd, int way, struct iovec part, const struct iovec *iov,
+		   int n, const struct timespec *deadline)
+{
+	struct io_request r = { .fd = fd,
+				.way = way,
+				.attempt = io_try_any,
+				.whole = way == IO_OUT,
+				.part = part,
+				.iov = iov,
+				.n = n };
+
+	if (n < 0 || !takes((size_t)n))
+		return io_result(-EINVAL);
+	r.bytes = part.iov_len + io_iov_bytes(iov, n);
+	return io_call(&r, deadline);
+}
+
+ssize_t uthread_read_timed(int fd, void *buf, size_t bytes,
+			   const struct timespec *deadline)
+{
+	return any(fd, IO_IN, (struct iovec)ALONE(buf, bytes), NULL, 0,
+		   deadline);
+}
+
+ssize_t uthread_write_timed(int fd, const void *buf, size_t bytes,
+			    const struct timespec *deadline)
+{
+	return any(fd, IO_OUT, (struct iovec)ALONE(buf, bytes), NULL, 0,
+		   deadline);
+}
+
+ssize_t uthread_readv_timed(int fd, const struct iovec *iov, int n,
+			    const struct timespec *deadline)
+{
+	return any(fd, IO_IN, (struct iovec){ 0 }, iov, n, deadline);
+}
+
+ssize_t uthread_writev_timed(int fd, const struct iovec *iov, int n,
+			     const struct timespec *deadline)
+{
+	return any(fd, IO_OUT, (struct iovec){ 0 }, iov, n, deadline);
+}
+
+/* ---- without a deadline ---- */
+
+ssize_t uthread_read(int fd, void *buf, size_t bytes)
+{
+	return uthread_read_timed(fd, buf, bytes, NULL);
+}
+
+ssize_t uthread_write(int fd, const void *buf, size_t bytes)
+{
+	return uthread_write_timed(fd, buf, bytes, NULL);
+}
+
+ssize_t uthread_readv(int fd, const struct iovec *iov, int n)
+{
+	return uthread_readv_timed(fd, iov, n, NULL);
+}
+
+ssize_t uthread_writev(int fd, const struct iovec *iov, int n)
+{
+	return uthread_writev_timed(fd, iov, n, NULL);
+}
+
+ssize_t uthread_recv_timed(int fd, void *buf, size_t bytes, int flags,
+			   const struct timespec *deadline)
+{
+	return uthread_recvfrom_timed(fd, buf, bytes, flags, NULL, NULL,
+				      deadline);
+}
+
+ssize_t uthread_recv(int fd, void *buf, size_t bytes, int flags)
+{
+	return uthread_recvfrom_timed(fd, buf, bytes, flags, NULL, NULL, NULL);
+}
+
+ssize_t uthread_send_timed(int fd, const void *buf, size_t bytes, int flags,
+			   const struct timespec *deadline)
+{
+	return uthread_sendto_timed(fd, buf, bytes, flags, NULL, 0, deadline);
+}
+
+ssize_t uthread_send(int fd, const void *buf, size_t bytes, int flags)
+{
+	return uthread_sendto_timed(fd, buf, bytes, flags, NULL, 0, NULL);
+}
+
+ssize_t uthread_recvfrom(int fd, void *buf, size_t bytes, int flags,
+			 struct sockaddr *from, socklen_t *room)
+{
+	return uthread_recvfrom_timed(fd, buf, bytes, flags, from, room, NULL);
+}
+
+ssize_t uthread_sendto(int fd, const void *buf, size_t bytes, int flags,
+		       const struct sockaddr *to, socklen_t room)
+{
+	return uthread_sendto_timed(fd, buf, bytes, flags, to, room, NULL);
+}
+
+ssize_t uthread_recvmsg(int fd, struct msghdr *msg, int flags)
+{
+	return uthread_recvmsg_timed(fd, msg, flags, NULL);
+}
+
+ssize_t uthread_sendmsg(int fd, const struct msghdr *msg, int flags)
+{
+	return uthread_sendmsg_timed(fd, msg, flags, NULL);
+}
+
+int uthread_accept4(int fd, struct sockaddr *from, socklen_t *room, int flags)
+{
+	return uthread_accept4_timed(fd, from, room, flags, NULL);
+}
+
+int uthread_connect(int fd, const struct sockaddr *to, socklen_t room)
+{
+	return uthread_connect_timed(fd, to, room, NULL);
+}

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * children.c - waiting for the end of children.
+ *
+ * The end of one child makes its pidfd readable. For any child, or one that is
+ * stopped or goes on, the kernel has nothing of the kind: a helper watches until
+ * there is something (WNOWAIT: it takes nothing), and who waits takes it.
+ *
+ * What a helper has begun ends with a child alone. So a watch belongs to nobody:
+ * who asks for the same as one that is there waits with the others, and one that
+ * gives up leaves it for the next. There are as many as there are different
+ * questions. All are woken together, and those who find nothing wait anew. In the
+ * child of a fork there are none.
+ *
+ * Rejected: a helper for each wait (waiting with a deadline, again and again while
+ * a child lives, takes all helpers there may be); a handler of SIGCHLD (the signal
+ * is the program's).
+ */
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "io/pool.h"
+#include "io/request.h"
+#include "sched/cancel.h"
+
+#ifndef SYS_pidfd_open
+#define SYS_pidfd_open 434
+#endif
+
+/* ---- any child, or one that is stopped ---- */
+
+struct question {
+	idtype_t type;
+	id_t id;
+	int options;
+};
+
+struct watch {
+	struct io_job job;
+	struct question q;
+	struct watch *next;
+	struct waitq queue;
+};
+
+static struct {
+	uint32_t lock; /* object_lock(); guards the list, and all queues */
+	struct watch *first;
+} watches;
+
+static void lock(void)
+{
+	if (unlikely(object_lock(&watches.lock)))
+		watches.first = NULL;
+}
+
+static void unlock(void)
+{
+	object_unlock(&watches.lock);
+}
+
+static struct watch *find(const struct question *q)
+{
+	struct watch *x = watches.first;
+
+	while (x && (x->q.type != q->type || x->q.id != q->id ||
+		     x->q.options != q->options))
+		x = x->next;
+	return x;
+}
+
+static void ask(const struct question *q)
+{
+	siginfo_t si;
+
+	while (waitid(q->type, q->id, &si, q->options) && errno == EINTR)
+		;
+}
+
+static void run_watch(struct io_job *job)
+{
+	ask(&((struct watch *)(void *)job)->q);
+}
+
+/* All look for themselves, and nobody finds it any more. */
+static void end_watch(struct io_job *job)
+{
+	struct watch *x = (struct watch *)(void *)job, **at;
+
+	lock();
+	for (at = &watches.first; *at != x;)
+		at = &(*at)->next;
+	*at = x->next;
+	waitq_wake_all(&x->queue);
+	unlock();
+	/* Those who are giving up take themselves out. */
+	waitq_end(&watches.lock, &x->queue);
+	free(x);
+}
+
+/* There is one, or it has just ended. EAGAIN: no helper can be had; ENOMEM. */
+static int ensure_watch(const struct question *q)
+{
+	struct watch *x, *there;
+	int err;
+
+	lock();
+	there = find(q);
+	unlock();
+	if (there)
+		return 0;
+	x = calloc(1, sizeof(*x));
+	if (!x)
+		return ENOMEM;
+	x->job.fn = run_watch;
+	x->job.abandoned = end_watch;
+	x->q = *q;
+	lock();
+	there = find(q);
+	if (!there) {
+		x->next = watches.first;
+		watches.first = x;
+	}
+	unlock();
+	if (there) {
+		free(x);
+		return 0;
+	}
+	err = io_pool_start(POOL_LONG, &x->job);
+	if (err)
+		end_watch(&x->job);
+	return err;
+}
+
+/* 0: something may be there. */
+static int wait_watch(const struct question *q, uint64_t deadline)
+{
+	REGION;
+	struct waiter w;
+	struct watch *x;
+	int err;
+
+	waiter_init_on(&w, WAITS_HELPER, NULL);
+	waiter_cancellable(&w);
+	lock();
+	x = find(q);
+	if (x)
+		waitq_push(&x->queue, &w);
+	unlock();
+	if (!x)
+		return 0;
+	io_call_waits();
+	err = waiter_wait(&w, deadline);
+	if (err && waiter_leaves(&w)) {
+		lock();
+		waitq_remove(&x->queue, &w);
+		unlock();
+	}
+	return err;
+}
+
+static int wait_any(pid_t pid, int options, uint64_t deadline, unsigned *naps)
+{
+	const struct question q = {
+		.type = pid == -1 ? P_ALL :
+			pid > 0	  ? P_PID :
+				    P_PGID,
+		.id = (id_t)(pid > 0   ? pid :
+			     pid == -1 ? 0 :
+			     pid       ? -pid :
+					 getpgrp()),
+		.options = WEXITED | WNOWAIT |
+			   (options & WUNTRACED ? WSTOPPED : 0) |
+			   (options & WCONTINUED),
+	};
+	int err = EAGAIN;
+
+	if (uthread_current() || deadline != NO_DEADLINE)
+		err = ensure_watch(&q);
+	if (!err)
+		return wait_watch(&q, deadline);
+	/* No helper, or no memory for asking one: it looks now and then. */
+	if (uthread_current())
+		return io_nap(naps, deadline);
+	if (err == EAGAIN) {
+		ask(&q);
+		err = 0;
+	}
+	return err;
+}
+
+/* ---- the end of one ---- */
+
+/* -1: there are none here. */
+static int pidfd_of(pid_t pid)
+{
+	return (int)syscall(SYS_pidfd_open, pid, 0);
+}
+
+long io_wait_child(pid_t pid, int *status, int options, uint64_t deadline)
+{
+	const uint8_t outer = io_call_begin();
+	bool told = false;
+	pid_t got;
+	int fd = -1, err = 0, how;
+	unsigned naps = 0;
+
+	if (pid > 0 && !(options & (WUNTRACED | WCONTINUED | WNOHANG)) &&
+	    (uthread_current() || deadline != NO_DEADLINE))
+		fd = pidfd_of(pid);
+	if (fd >= 0)
+		io_fd_fresh(fd, IO_STREAM);
+	for (;;) {
+		got = waitpid(pid, status, options | WNOHANG);
+		if (got || options & WNOHANG || err)
+			break;
+		if (told)
+			io_call_retries();
+		if (fd >= 0)
+			err = io_poll_one(fd, POLLIN, deadline);
+		else
+			err = wait_any(pid, options, deadline, &naps);
+		told = true;
+	}
+	how = got ? 0 : err;
+	if (got < 0)
+		err = -(int)io_error(); /* here, after the waits */
+	if (fd >= 0)
+		io_close(fd);
+	io_call_end(outer, how);
+	return got > 0 || options & WNOHANG ? (got < 0 ? -err : got) : -err;
+}
+
+pid_t uthread_waitpid_timed(pid_t pid, int *status, int options,
+			    const struct timespec *deadline)
+{
+	uint64_t ns;
+
+	cancel_point();
+	return (pid_t)io_result(
+		io_until(deadline, &ns) ?
+			io_wait_child(pid, status, options, ns) :
+			-EINVAL);
+}
+
+pid_t uthread_waitpid(pid_t pid, int *status, int options)
+{
+	return uthread_waitpid_timed(pid, status, options, NULL);
+}

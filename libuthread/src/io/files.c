@@ -1,0 +1,540 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * files.c - what waits for a disk, or for what no poll() tells of.
+ *
+ * Reading and writing of files first with RWF_NOWAIT: what is in memory is there
+ * at once. The rest, and fsync(), is an order to the kernel where the back end takes
+ * such (backend.h). Else, and for open() and name servers, there are helpers (pool.c).
+ * A file system that has no RWF_NOWAIT always takes one.
+ *
+ * A read that finds a part in memory goes on for the rest, as a blocking one
+ * does: only the end of the file makes it short.
+ *
+ * splice() and sendfile() wait until both sides are ready and then move what
+ * surely goes without waiting, again and again: what a stream takes that says
+ * it is writable is more than SURE bytes. Reading a file from a disk for
+ * sendfile() holds the worker for that long, and a spare stands in.
+ */
+#include <fcntl.h>
+#include <limits.h>
+#include <netdb.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "io/backend.h"
+#include "io/pool.h"
+#include "io/request.h"
+#include "sched/cancel.h"
+
+#ifndef RWF_NOWAIT
+#define RWF_NOWAIT 8
+#endif
+
+#define SURE 16384
+#define SPLICE_FLAGS                                                   \
+	(unsigned)(SPLICE_F_MOVE | SPLICE_F_NONBLOCK | SPLICE_F_MORE | \
+		   SPLICE_F_GIFT)
+
+/* ---- calls of numbers and pointers ---- */
+
+struct call_job {
+	struct io_job job;
+	long (*call)(const struct call_job *c);
+	int fd, n;
+	const struct iovec *iov;
+	off_t offset;
+	long got;
+};
+
+static void run_call(struct io_job *job)
+{
+	struct call_job *c = (struct call_job *)(void *)job;
+
+	do /* done by who has asked for it, a handler may come */
+		c->got = c->call(c);
+	while (c->got == -EINTR);
+}
+
+/* By the kernel, if it takes orders. -ENOSYS: it does not. */
+static long by_order(const struct io_order *o)
+{
+	const struct io_backend *b = uthread_current() ? io_takes_orders() :
+							 NULL;
+
+	return b ? b->order(o) : -ENOSYS;
+}
+
+/* By a helper, or else here. */
+static long by_helper(struct call_job *c, const struct io_order *o)
+{
+	long got = by_order(o);
+	int err;
+
+	if (got != -ENOSYS)
+		return got;
+	c->job.fn = run_call;
+	err = io_pool_do(POOL_FILES, &c->job, NO_DEADLINE);
+	if (err == EAGAIN)
+		run_call(&c->job);
+	else if (err)
+		return -err;
+	return c->got;
+}
+
+/* A public call with this result: for io_call_end(). */
+static int how_ended(long got)
+{
+	return got == -ECANCELED ? ECANCELED : 0;
+}
+
+/* by_helper() as a public call. */
+static long counted(struct call_job *c, const struct io_order *o)
+{
+	const uint8_t outer = io_call_begin();
+	const long got = by_helper(c, o);
+
+	io_call_end(outer, how_ended(got));
+	return got;
+}
+
+/* ---- reading and writing files ---- */
+
+static long call_readv(const struct call_job *c)
+{
+	return io_kernel(c->offset < 0 ?
+				 readv(c->fd, c->iov, c->n) :
+				 preadv(c->fd, c->iov, c->n, c->offset));
+}
+
+static long call_writev(const struct call_job *c)
+{
+	return io_kernel(c->offset < 0 ?
+				 writev(c->fd, c->iov, c->n) :
+				 pwritev(c->fd, c->iov, c->n, c->offset));
+}
+
+/* offset < 0: that of the file. */
+long io_file(int fd, bool in, const struct iovec *iov, int n, off_t offset)
+{
+	struct call_job c = { .call = in ? call_readv : call_writev,
+			      .fd = fd,
+			      .n = n,
+			      .iov = iov,
+			      .offset = offset };
+	const struct io_order o = { .what = in ? ORDER_READ : ORDER_WRITE,
+				    .fd = fd,
+				    .at = iov,
+				    .n = (unsigned)n,
+				    .offset = offset };
+	long got;
+
+	do
+		got = io_kernel(syscall(in ? SYS_preadv2 : SYS_pwritev2, fd,
+					iov, n, offset < 0 ? -1L : (long)offset,
+					offset < 0 ? -1L : 0L, RWF_NOWAIT));
+	while (got == -EINTR);
+	if (got == -EAGAIN || io_knows_no_nowait(got))
+		return by_helper(&c, &o);
+	return got;
+}
+
+/* All of one buffer, as far as there is. */
+static long whole(int fd, bool in, char *buf, size_t bytes, off_t offset)
+{
+	const uint8_t outer = io_call_begin();
+	size_t done = 0;
+	long got;
+
+	do {
+		const struct iovec v = { buf + done, bytes - done };
+
+		got = io_file(fd, in, &v, 1, offset + (off_t)done);
+		if (got > 0)
+			done += (size_t)got;
+	} while (got > 0 && done < bytes);
+	io_call_end(outer, how_ended(got));
+	return done ? (long)done : got;
+}
+
+ssize_t uthread_pread(int fd, void *buf, size_t bytes, off_t offset)
+{
+	cancel_point();
+	return io_result(offset < 0 ? -EINVAL :
+				      whole(fd, true, buf, bytes, offset));
+}
+
+ssize_t uthread_pwrite(int fd, const void *buf, size_t bytes, off_t offset)
+{
+	cancel_point();
+	return io_result(offset < 0 ? -EINVAL :
+				      whole(fd, false, (char *)(uintptr_t)buf,
+					    bytes, offset));
+}
+
+static long call_fsync(const struct call_job *c)
+{
+	return io_kernel(fsync(c->fd));
+}
+
+static long call_fdatasync(const struct call_job *c)
+{
+	return io_kernel(fdatasync(c->fd));
+}
+
+int uthread_fsync(int fd)
+{
+	const struct io_order o = { .what = ORDER_FSYNC, .fd = fd };
+	struct call_job c = { .call = call_fsync, .fd = fd };
+
+	cancel_point();
+	return (int)io_result(counted(&c, &o));
+}
+
+int uthread_fdatasync(int fd)
+{
+	const struct io_order o = { .what = ORDER_FDATASYNC, .fd = fd };
+	struct call_job c = { .call = call_fdatasync, .fd = fd };
+
+	cancel_point();
+	return (int)io_result(counted(&c, &o));
+}
+
+/* ---- opening ---- */
+
+/* A pipe with a name may wait for its other end for ever, so it can be
+ * abandoned. */
+struct open_job {
+	struct io_job job;
+	int dir, flags;
+	mode_t mode;
+	int got;
+	char path[];
+};
+
+static void run_open(struct io_job *job)
+{
+	struct open_job *o = (struct open_job *)(void *)job;
+
+	do {
+		o->got = openat(o->dir, o->path, o->flags, o->mode);
+		if (o->got < 0)
+			o->got = -errno;
+	} while (o->got == -EINTR);
+}
+
+static void abandoned_open(struct io_job *job)
+{
+	struct open_job *o = (struct open_job *)(void *)job;
+
+	if (o->got >= 0)
+		close(o->got);
+	free(o);
+}
+
+static long do_open(int dir, const char *path, int flags, mode_t mode)
+{
+	const size_t bytes = strlen(path) + 1;
+	struct open_job *o = malloc(sizeof(*o) + bytes);
+	int err;
+	long got;
+
+	if (!o)
+		return -ENOMEM;
+	memset(o, 0, sizeof(*o));
+	o->job.fn = run_open;
+	o->job.abandoned = abandoned_open;
+	o->job.endless = true;
+	o->got = -1;
+	o->dir = dir;
+	o->flags = flags;
+	o->mode = mode;
+	memcpy(o->path, path, bytes);
+	err = io_pool_do(POOL_LONG, &o->job, NO_DEADLINE);
+	if (err == EAGAIN)
+		run_open(&o->job);
+	else if (err)
+		return -err; /* it is freed elsewhere, or was not begun */
+	got = o->got;
+	free(o);
+	return got;
+}
+
+int uthread_openat(int dir, const char *path, int flags, ...)
+{
+	mode_t mode = 0;
+	uint8_t outer;
+	va_list ap;
+	long got;
+
+	if (flags & O_CREAT || (flags & O_TMPFILE) == O_TMPFILE) {
+		va_start(ap, flags);
+		mode = va_arg(ap, mode_t);
+		va_end(ap);
+	}
+	cancel_point();
+	outer = io_call_begin();
+	got = do_open(dir, path, flags, mode);
+	io_call_end(outer, how_ended(got));
+	if (got >= 0)
+		io_fd_fresh((int)got, IO_UNKNOWN);
+	return (int)io_result(got);
+}
+
+/* ---- names ---- */
+
+struct name_job {
+	struct io_job job;
+	char *node, *service;
+	struct addrinfo hints;
+	bool hinted;
+	struct addrinfo *found;
+	int got, err;
+};
+
+static void run_name(struct io_job *job)
+{
+	struct name_job *n = (struct name_job *)(void *)job;
+
+	n->got = getaddrinfo(n->node, n->service, n->hinted ? &n->hints : NULL,
+			     &n->found);
+	n->err = errno;
+}
+
+static void free_name(struct name_job *n)
+{
+	free(n->node);
+	free(n->service);
+	free(n);
+}
+
+static void abandoned_name(struct io_job *job)
+{
+	struct name_job *n = (struct name_job *)(void *)job;
+
+	if (!n->got)
+		freeaddrinfo(n->found);
+	free_name(n);
+}
+
+static struct name_job *name_job(const char *node, const char *service,
+				 const struct addrinfo *hints)
+{
+	struct name_job *n = calloc(1, sizeof(*n));
+
+	if (!n)
+		return NULL;
+	n->job.fn = run_name;
+	n->job.abandoned = abandoned_name;
+	n->node = node ? strdup(node) : NULL;
+	n->service = service ? strdup(service) : NULL;
+	n->hinted = hints;
+	n->got = EAI_FAIL;
+	if (hints)
+		n->hints = *hints;
+	if ((node && !n->node) || (service && !n->service)) {
+		free_name(n);
+		return NULL;
+	}
+	return n;
+}
+
+int uthread_getaddrinfo_timed(const char *node, const char *service,
+			      const struct addrinfo *hints,
+			      struct addrinfo **found,
+			      const struct timespec *deadline)
+{
+	struct name_job *n;
+	uint8_t outer;
+	uint64_t ns;
+	int err;
+
+	cancel_point();
+	if (!io_until(deadline, &ns)) {
+		io_result(-EINVAL);
+		return EAI_SYSTEM;
+	}
+	n = name_job(node, service, hints);
+	if (!n)
+		return EAI_MEMORY;
+	outer = io_call_begin();
+	err = io_pool_do(POOL_LONG, &n->job, ns);
+	io_call_end(outer, err);
+	if (err == EAGAIN) {
+		run_name(&n->job);
+	} else if (err) {
+		io_result(-err);
+		return EAI_SYSTEM;
+	}
+	err = n->got;
+	if (!err)
+		*found = n->found;
+	else if (err == EAI_SYSTEM)
+		io_result(-n->err);
+	free_name(n);
+	return err;
+}
+
+int uthread_getaddrinfo(const char *node, const char *service,
+			const struct addrinfo *hints, struct addrinfo **found)
+{
+	return uthread_getaddrinfo_timed(node, service, hints, found, NULL);
+}
+
+/* ---- from one descriptor to another ---- */
+
+struct move {
+	int in, out;
+	off_t *in_at, *out_at;
+	unsigned flags;
+	ssize_t (*some)(const struct move *m, size_t bytes);
+	int (*check)(const struct move *m);
+};
+
+static ssize_t some_splice(const struct move *m, size_t bytes)
+{
+	return splice(m->in, m->in_at, m->out, m->out_at, bytes,
+		      m->flags | SPLICE_F_NONBLOCK);
+}
+
+static ssize_t some_sendfile(const struct move *m, size_t bytes)
+{
+	return sendfile(m->out, m->in, m->in_at, bytes);
+}
+
+/*
+ * What the kernel says no to without looking at what there is: to be heard before a
+ * wait that might never end. 0, or an error. To move nothing tells sendfile(); to
+ * splice() nothing is right whatever else is asked for, and asked for more it may
+ * wait, so that is what the kernel looks at, done by hand.
+ */
+static int check_sendfile(const struct move *m)
+{
+	return sendfile(m->out, m->in, m->in_at, 0) < 0 ? errno : 0;
+}
+
+static int check_end(int fd, int mode, const off_t *at, struct stat *st)
+{
+	const int flags = fcntl(fd, F_GETFL);
+
+	if (flags < 0)
+		return errno;
+	if ((flags & O_ACCMODE) != O_RDWR && (flags & O_ACCMODE) != mode)
+		return EBADF;
+	if (fstat(fd, st))
+		return errno;
+	if (at && S_ISFIFO(st->st_mode))
+		return ESPIPE;
+	if (at && lseek(fd, 0, SEEK_CUR) < 0 && errno == ESPIPE)
+		return EINVAL;
+	return mode == O_WRONLY && flags & O_APPEND && !S_ISFIFO(st->st_mode) ?
+		       EINVAL :
+		       0;
+}
+
+static int check_splice(const struct move *m)
+{
+	struct stat in, out;
+	int err = m->flags & ~SPLICE_FLAGS ? EINVAL : 0;
+
+	if (!err)
+		err = check_end(m->in, O_RDONLY, m->in_at, &in);
+	if (!err)
+		err = check_end(m->out, O_WRONLY, m->out_at, &out);
+	if (err)
+		return err;
+	if (!S_ISFIFO(in.st_mode) && !S_ISFIFO(out.st_mode))
+		return EINVAL;
+	return in.st_dev == out.st_dev && in.st_ino == out.st_ino ? EINVAL : 0;
+}
+
+/* What is there is looked at by the call itself. */
+static int check_move(const struct move *m)
+{
+	struct pollfd p[] = { { .fd = m->in, .events = POLLIN },
+			      { .fd = m->out, .events = POLLOUT } };
+	const struct timespec now = { 0 };
+	int saved = errno, err = 0;
+
+	if (syscall(SYS_ppoll, p, 2, &now, NULL, 0) < 2)
+		err = m->check(m);
+	errno = saved;
+	return err;
+}
+
+/* As much as there is; `all`: as was asked for, as sendfile() does. */
+static long move(const struct move *m, size_t bytes, bool all, int *how)
+{
+	size_t done = 0;
+	long got = 0;
+	int err;
+
+	if (m->in < 0 || m->out < 0) /* poll() passes over such */
+		return -EBADF;
+	err = bytes ? check_move(m) : 0;
+	if (err)
+		return -err;
+	while (done < bytes) {
+		err = io_poll_one(m->in, POLLIN, NO_DEADLINE);
+		if (!err)
+			err = io_poll_one(m->out, POLLOUT, NO_DEADLINE);
+		if (err) {
+			*how = err;
+			return done ? (long)done : -err;
+		}
+		got = io_kernel(
+			m->some(m, bytes - done < SURE ? bytes - done : SURE));
+		if (got == -EAGAIN)
+			io_call_retries();
+		if (got == -EAGAIN || got == -EINTR)
+			continue; /* somebody else was quicker */
+		if (got <= 0)
+			break;
+		done += (size_t)got;
+		if (!all)
+			break;
+	}
+	return done ? (long)done : got;
+}
+
+static ssize_t move_call(const struct move *m, size_t bytes, bool all)
+{
+	const uint8_t outer = io_call_begin();
+	int how = 0;
+	const long got = move(m, bytes, all, &how);
+
+	io_call_end(outer, how);
+	return io_result(got);
+}
+
+ssize_t uthread_splice(int in, off_t *in_at, int out, off_t *out_at,
+		       size_t bytes, unsigned flags)
+{
+	const struct move m = { in,    out,	    in_at,	 out_at,
+				flags, some_splice, check_splice };
+	uint8_t outer;
+	long got;
+
+	cancel_point();
+	if (flags & SPLICE_F_NONBLOCK) {
+		outer = io_call_begin();
+		got = io_kernel(some_splice(&m, bytes));
+		io_call_end(outer, 0);
+		return io_result(got);
+	}
+	return move_call(&m, bytes, false);
+}
+
+ssize_t uthread_sendfile(int out, int in, off_t *at, size_t bytes)
+{
+	const struct move m = {
+		in, out, at, NULL, 0, some_sendfile, check_sendfile
+	};
+
+	cancel_point();
+	return move_call(&m, bytes, true);
+}

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * kinds.c - what a descriptor is, and how to ask it for something without
+ * waiting.
+ *
+ *	TCP, socket	MSG_DONTWAIT
+ *	stream		RWF_NOWAIT; where the kernel has none for it (terminals,
+ *			older kernels), poll() and then the call, by one uthread
+ *			at a time (turn)
+ *	file		RWF_NOWAIT finds what is in memory; else it is called
+ *
+ * The kind is a guess: the number may be another file's by now. What is done by
+ * a wrong guess fails with ENOTSOCK, or works as well; who would give a file to a
+ * helper looks once more, and so does who registers what was a TCP socket (ready.c).
+ *
+ * Who looks with poll() and calls may find that another process was quicker,
+ * and wait in the kernel, as a plain thread would: a spare worker stands in.
+ * accept4() and a terminal have no other way with epoll.
+ */
+#include <fcntl.h>
+#include <limits.h>
+#include <netinet/in.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "io/request.h"
+#include "sched/cancel.h"
+
+#ifndef RWF_NOWAIT
+#define RWF_NOWAIT 8
+#endif
+
+static int find_kind(int fd)
+{
+	int value = 0;
+	socklen_t bytes = sizeof(value);
+	struct stat st;
+
+	if (!getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &value, &bytes)) {
+		if (value != IPPROTO_TCP)
+			return IO_SOCKET;
+		bytes = sizeof(value);
+		return !getsockopt(fd, SOL_SOCKET, SO_TYPE, &value, &bytes) &&
+				       value == SOCK_STREAM ?
+			       IO_TCP :
+			       IO_SOCKET;
+	}
+	if (fstat(fd, &st))
+		return IO_UNKNOWN;
+	return S_ISREG(st.st_mode) || S_ISDIR(st.st_mode) ||
+			       S_ISBLK(st.st_mode) ?
+		       IO_FILE :
+		       IO_STREAM;
+}
+
+int io_kind_of(struct io_fd *e, int fd)
+{
+	int kind = load_relaxed(&e->kind);
+
+	if (unlikely(kind == IO_UNKNOWN)) {
+		kind = find_kind(fd);
+		store_relaxed(&e->kind, (uint8_t)kind);
+	}
+	return kind;
+}
+
+/* ---- sockets ---- */
+
+/* What is left is one piece. */
+static inline bool is_single(const struct io_request *r)
+{
+	return likely(r->part.iov_len || !r->n);
+}
+
+static long many(struct io_request *r, long nr)
+{
+	struct msghdr m = { .msg_iov = (struct iovec *)(uintptr_t)r->iov,
+			    .msg_iovlen = (size_t)r->n };
+
+	return io_kernel(syscall(nr, r->fd, &m, r->flags | MSG_DONTWAIT));
+}
+
+long io_try_recv(struct io_request *r)
+{
+	if (unlikely(!is_single(r)))
+		return many(r, SYS_recvmsg);
+	return io_kernel(syscall(SYS_recvfrom, r->fd, r->part.iov_base,
+				 r->part.iov_len, r->flags | MSG_DONTWAIT,
+				 r->name, r->room));
+}
+
+long io_try_send(struct io_request *r)
+{
+	if (unlikely(!is_single(r)))
+		return many(r, SYS_sendmsg);
+	return io_kernel(syscall(SYS_sendto, r->fd, r->part.iov_base,
+				 r->part.iov_len, r->flags | MSG_DONTWAIT,
+				 r->name, r->name_bytes));
+}
+
+/* The address and what is ancillary goes with the first part. */
+long io_try_recvmsg(struct io_request *r)
+{
+	if (unlikely(!r->msg))
+		return io_try_recv(r);
+	return io_kernel(
+		syscall(SYS_recvmsg, r->fd, r->msg, r->flags | MSG_DONTWAIT));
+}
+
+long io_try_sendmsg(struct io_request *r)
+{
+	if (unlikely(!r->msg))
+		return io_try_send(r);
+	return io_kernel(
+		syscall(SYS_sendmsg, r->fd, r->msg, r->flags | MSG_DONTWAIT));
+}
+
+/* ---- look, then call ---- */
+
+long io_look(struct pollfd *fds, nfds_t n)
+{
+	struct timespec none = { 0 };
+	long got;
+
+	do /* a tick's: poll() is never begun anew, though it does not wait */
+		got = io_kernel(syscall(SYS_ppoll, fds, n, &none, NULL, 0));
+	while (got == -EINTR);
+	return got;
+}
+
+static long look(int fd, short events)
+{
+	struct pollfd p = { .fd = fd, .events = events };
+	long n = io_look(&p, 1);
+
+	if (n <= 0)
+		return n < 0 ? n : -EAGAIN;
+	return p.revents & POLLNVAL ? -EBADF : 0;
+}
+
+/* Of those who only look all see that it is ready, and all but one would wait. */
+static long in_turn(struct io_request *r, short events,
+		    long (*call)(struct io_request *r))
+{
+	struct uthread *me = uthread_current();
+	long got = look(r->fd, events);
+	uint32_t cancel;
+
+	if (got < 0)
+		return got;
+	uthread_mutex_lock(&r->e->turn);
+	/* The call is a point of cancellation, and the turn would be lost. */
+	cancel = me ? me->cancel : 0;
+	if (me)
+		store_relaxed(&me->cancel, cancel | CANCEL_OFF);
+	do {
+		got = look(r->fd, events);
+		if (!got)
+			got = call(r);
+	} while (got == -EINTR);
+	if (me)
+		store_relaxed(&me->cancel, cancel);
+	uthread_mutex_unlock(&r->e->turn);
+	return got;
+}
+
+/* What there is to do, as an array. */
+static const struct iovec *array(const struct io_request *r, int *n)
+{
+	*n = is_single(r) ? 1 : r->n;
+	return is_single(r) ? &r->part : r->iov;
+}
+
+/* Under libc's names, with what preempt/ does about ticks. */
+static long call_readv(struct io_request *r)
+{
+	const struct iovec *v;
+	int n;
+
+	v = array(r, &n);
+	return io_kernel(readv(r->fd, v, n));
+}
+
+static long call_writev(struct io_request *r)
+{
+	const struct iovec *v;
+	int n;
+
+	v = array(r, &n);
+	return io_kernel(writev(r->fd, v, n));
+}
+
+/* poll() says that there is room for PIPE_BUF, no more. Of several the first that
+ * is not empty, and there is one: 0 bytes written would be taken for the end. */
+static long call_write(struct io_request *r)
+{
+	const struct iovec *v;
+	int n;
+
+	for (v = array(r, &n); n > 1 && !v->iov_len; n--)
+		v++;
+	return io_kernel(write(r->fd, v->iov_base,
+			       v->iov_len < PIPE_BUF ? v->iov_len : PIPE_BUF));
+}
+
+static long call_accept(struct io_request *r)
+{
+	return io_kernel(accept4(r->fd, r->name, r->room, r->accept_flags));
+}
+
+long io_try_accept(struct io_request *r)
+{
+	return in_turn(r, POLLIN, call_accept);
+}
+
+/* ---- whatever it is ---- */
+
+/* No event comes of a way that it was not opened for. */
+static bool is_opened_for(const struct io_request *r)
+{
+	const int mode = r->way == IO_IN ? O_RDONLY : O_WRONLY;
+	const long flags = io_kernel(fcntl(r->fd, F_GETFL));
+
+	return flags < 0 || (flags & O_ACCMODE) == O_RDWR ||
+	       (flags & O_ACCMODE) == mode;
+}
+
+static long stream(struct io_request *r)
+{
+	const bool in = r->way == IO_IN;
+	const struct iovec *v;
+	long got;
+	int n;
+
+	if (likely(!load_relaxed(&r->e->plain))) {
+		v = array(r, &n);
+		got = io_kernel(syscall(in ? SYS_preadv2 : SYS_pwritev2, r->fd,
+					v, n, -1L, -1L, RWF_NOWAIT));
+		if (likely(!io_knows_no_nowait(got)))
+			return got;
+		store_relaxed(&r->e->plain, 1);
+	}
+	got = in ? in_turn(r, POLLIN, call_readv) :
+		   in_turn(r, POLLOUT, call_write);
+	return got == -EAGAIN && !is_opened_for(r) ? -EBADF : got;
+}
+
+/* -ENOTSOCK: it is none any more. A helper would wait at a pipe for ever. */
+static long file(struct io_request *r)
+{
+	const bool in = r->way == IO_IN;
+	const struct iovec *v;
+	long got;
+	int n;
+
+	v = array(r, &n);
+	if (!r->unpolled) {
+		got = io_kernel(syscall(in ? SYS_preadv2 : SYS_pwritev2, r->fd,
+					v, n, -1L, -1L, RWF_NOWAIT));
+		if (got != -EAGAIN && !io_knows_no_nowait(got))
+			return got;
+		if (find_kind(r->fd) != IO_FILE)
+			return -ENOTSOCK;
+	}
+	return io_file(r->fd, in, v, n, -1);
+}
+
+long io_try_any(struct io_request *r)
+{
+	const bool in = r->way == IO_IN;
+	long got = -EBADF;
+	int tries;
+
+	/* Sockets would wait for something to come, or send something empty. */
+	if (unlikely(!r->bytes))
+		return in ? call_readv(r) : call_writev(r);
+	for (tries = 0; tries < 2; tries++) {
+		switch (io_kind_of(r->e, r->fd)) {
+		case IO_TCP:
+		case IO_SOCKET:
+			got = in ? io_try_recv(r) : io_try_send(r);
+			if (likely(got != -ENOTSOCK))
+				return got;
+			store_relaxed(&r->e->kind, IO_UNKNOWN);
+			break;
+		case IO_STREAM:
+			return stream(r);
+		case IO_FILE:
+			got = file(r);
+			if (likely(got != -ENOTSOCK))
+				return got;
+			store_relaxed(&r->e->kind, IO_UNKNOWN);
+			break;
+		default: /* of which it says what it is not */
+			return in ? call_readv(r) : call_writev(r);
+		}
+	}
+	return got;
+}

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * poll.c - waiting until one of many descriptors is ready, as poll() does: ask
+ * it, and if nothing is, be woken by the next edge of any, and ask again.
+ *
+ * It is asked once more after the watches are there, or an edge between would be
+ * nobody's. The kernel looks at all descriptors each time, as poll() does, which
+ * is fine for few.
+ */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "io/request.h"
+#include "sched/cancel.h"
+
+#define WATCHES_HERE 8 /* on the stack; more are malloced */
+
+_Static_assert(POLLIN == EPOLLIN && POLLOUT == EPOLLOUT &&
+		       POLLPRI == EPOLLPRI && POLLRDHUP == EPOLLRDHUP,
+	       "events have the same names in both");
+
+static int look(struct pollfd *fds, nfds_t n)
+{
+	return (int)io_look(fds, n);
+}
+
+static bool is_over(uint64_t deadline)
+{
+	return !deadline_left(deadline);
+}
+
+/* In the kernel, as anybody may. */
+static int block(struct pollfd *fds, nfds_t n, uint64_t deadline)
+{
+	struct timespec t;
+	uint64_t left;
+	int got;
+
+	do {
+		left = deadline_left(deadline);
+		t = (struct timespec){ .tv_sec = (time_t)(left / 1000000000u),
+				       .tv_nsec = (long)(left % 1000000000u) };
+		got = (int)io_kernel(ppoll(
+			fds, n, deadline == NO_DEADLINE ? NULL : &t, NULL));
+		/* A handler's signal does not end it. */
+	} while (got == -EINTR || (!got && !is_over(deadline)));
+	return got;
+}
+
+/* The number of some was closed, and may be another file's by now. How many are
+ * ready, with these. */
+static int with_closed(const struct io_watch *x, struct pollfd *fds, nfds_t n)
+{
+	int got = look(fds, n);
+	nfds_t i;
+
+	for (i = 0; i < n && got >= 0; i++) {
+		if (!x[i].e || x[i].result != EBADF)
+			continue;
+		got += !fds[i].revents;
+		fds[i].revents = POLLNVAL;
+	}
+	return got;
+}
+
+/* One round: 0 when something may be there, or an error; *got: what is. */
+static int round_of(struct io_watch *x, struct pollfd *fds, nfds_t n,
+		    uint64_t deadline, int *got)
+{
+	REGION;
+	bool closed = false;
+	struct waiter w;
+	bool again = false;
+	int err = 0;
+	nfds_t i;
+
+	waiter_init_on(&w, WAITS_IO, (void *)(uintptr_t)fds[0].fd);
+	waiter_cancellable(&w);
+	for (i = 0; i < n; i++) {
+		x[i].e = NULL;
+		if (fds[i].fd < 0)
+			continue;
+		err = io_watch_add(&x[i], &w, fds[i].fd,
+				   (uint32_t)fds[i].events);
+		/* poll() says of these that they are ready, or nonsense; if not,
+		 * the number was closed and is in use again. */
+		if (err && err != EPERM && err != EBADF)
+			break;
+		again |= err == EBADF;
+		err = 0;
+	}
+	if (!err)
+		*got = look(fds, n);
+	/* Else it is woken already. */
+	if ((!err && !*got && !again) || !waiter_withdraw(&w)) {
+		int waited;
+
+		io_call_waits();
+		waited = io_watch_wait(&w, deadline);
+
+		err = err ? err : waited;
+	}
+	while (i--) {
+		io_watch_remove(&x[i]);
+		closed |= x[i].e && x[i].result == EBADF;
+	}
+	if (unlikely(closed))
+		io_call_closed();
+	if (unlikely(closed) && !err && !*got)
+		*got = with_closed(x, fds, n);
+	return err;
+}
+
+static int wait_many(struct io_watch *x, struct pollfd *fds, nfds_t n,
+		     uint64_t deadline)
+{
+	unsigned naps = 0;
+	int err, got = 0;
+
+	for (;;) {
+		err = round_of(x, fds, n, deadline, &got);
+		if (got)
+			return got;
+		/* The back end takes no more, or none of these. */
+		if (err && err != ETIMEDOUT && err != ECANCELED && err != EINTR)
+			err = io_nap(&naps, deadline);
+		got = look(fds, n);
+		if (got || is_over(deadline))
+			return got;
+		if (err == ECANCELED || err == EINTR)
+			return -err;
+		if (!err)
+			io_call_retries();
+	}
+}
+
+/* How many are ready, 0 at the deadline, or -error. */
+static int poll_until(struct pollfd *fds, nfds_t n, uint64_t deadline)
+{
+	struct io_watch here[WATCHES_HERE], *x = here;
+	int got = look(fds, n);
+
+	if (got || is_over(deadline))
+		return got;
+	if (!uthread_current())
+		return block(fds, n, deadline);
+	if (!n) {
+		io_call_waits();
+		return -waiter_sleep_cancellable(deadline);
+	}
+	if (n > WATCHES_HERE)
+		x = malloc(n * sizeof(*x));
+	if (!x)
+		return -ENOMEM;
+	got = wait_many(x, fds, n, deadline);
+	if (x != here)
+		free(x);
+	return got;
+}
+
+int io_poll_one(int fd, short events, uint64_t deadline)
+{
+	struct pollfd p = { .fd = fd, .events = events };
+	int got = poll_until(&p, 1, deadline);
+
+	if (got <= 0)
+		return got ? -got : ETIMEDOUT;
+	return p.revents & POLLNVAL ? EBADF : 0;
+}
+
+/* poll_until() as a public call. */
+static int poll_call(struct pollfd *fds, nfds_t n, uint64_t deadline)
+{
+	const uint8_t outer = io_call_begin();
+	int got = poll_until(fds, n, deadline);
+
+	io_call_end(outer, got > 0 ? 0 : got ? -got : ETIMEDOUT);
+	return got;
+}
+
+int uthread_poll(struct pollfd *fds, nfds_t n, int timeout)
+{
+	uint64_t deadline = NO_DEADLINE;
+	uint8_t outer;
+	int got;
+
+	cancel_point();
+	if (!timeout) {
+		outer = io_call_begin();
+		got = look(fds, n);
+		io_call_end(outer, 0);
+		return (int)io_result(got);
+	}
+	if (timeout > 0)
+		deadline = now_ns() + (uint64_t)timeout * 1000000u;
+	return (int)io_result(poll_call(fds, n, deadline));
+}
+
+int uthread_poll_timed(struct pollfd *fds, nfds_t n,
+		       const struct timespec *deadline)
+{
+	uint64_t ns = NO_DEADLINE;
+	int got;
+
+	cancel_point();
+	if (deadline && deadline_ns(deadline, &ns))
+		return (int)io_result(-EINVAL);
+	got = poll_call(fds, n, ns);
+	return (int)io_result(got ? got : -ETIMEDOUT);
+}
+
+int uthread_io_wait(int fd, short events, const struct timespec *deadline)
+{
+	struct pollfd p = { .fd = fd, .events = events };
+	int got;
+
+	if (fd < 0)
+		return (int)io_result(-EBADF);
+	got = uthread_poll_timed(&p, 1, deadline);
+	if (got <= 0)
+		return got;
+	return p.revents & POLLNVAL ? (int)io_result(-EBADF) : p.revents;
+}

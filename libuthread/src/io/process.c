@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* process.c - commands: uthread_system(), uthread_popen(). */
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "io/request.h"
+#include "sched/cancel.h"
+
+/* ---- commands ---- */
+
+extern char **environ;
+
+static int spawn_shell(pid_t *pid, const char *command,
+		       const posix_spawn_file_actions_t *actions,
+		       const sigset_t *defaults)
+{
+	char sh[] = "sh", c[] = "-c", dashes[] = "--";
+	char *argv[] = { sh, c, dashes, (char *)(uintptr_t)command, NULL };
+	posix_spawnattr_t attr;
+	int err = posix_spawnattr_init(&attr);
+
+	if (err)
+		return err;
+	if (defaults) {
+		posix_spawnattr_setsigdefault(&attr, defaults);
+		posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGDEF);
+	}
+	err = posix_spawn(pid, "/bin/sh", actions, &attr, argv, environ);
+	posix_spawnattr_destroy(&attr);
+	return err;
+}
+
+/* While commands run the terminal's signals are theirs, not the program's. */
+static struct {
+	uthread_mutex_t lock;
+	unsigned running;
+	struct sigaction was[2];
+} systems = { .lock = UTHREAD_MUTEX_INITIALIZER };
+
+static const int terminal_signals[2] = { SIGINT, SIGQUIT };
+
+/* *defaults: those that the program does not ignore. */
+static void ignore_signals(sigset_t *defaults)
+{
+	const struct sigaction ignore = { .sa_handler = SIG_IGN };
+	int i;
+
+	sigemptyset(defaults);
+	uthread_mutex_lock(&systems.lock);
+	for (i = 0; i < 2; i++) {
+		if (!systems.running)
+			sigaction(terminal_signals[i], &ignore,
+				  &systems.was[i]);
+		if (systems.was[i].sa_handler != SIG_IGN)
+			sigaddset(defaults, terminal_signals[i]);
+	}
+	systems.running++;
+	uthread_mutex_unlock(&systems.lock);
+}
+
+static void restore_signals(void)
+{
+	int i;
+
+	uthread_mutex_lock(&systems.lock);
+	if (!--systems.running)
+		for (i = 0; i < 2; i++)
+			sigaction(terminal_signals[i], &systems.was[i], NULL);
+	uthread_mutex_unlock(&systems.lock);
+}
+
+static long run_command(const char *command)
+{
+	sigset_t defaults;
+	int status = 0, err;
+	pid_t pid;
+	long got;
+
+	ignore_signals(&defaults);
+	err = spawn_shell(&pid, command, NULL, &defaults);
+	if (err) {
+		restore_signals();
+		/* As if there were a shell that could not start. */
+		return err == EAGAIN || err == ENOMEM ? -err :
+							W_EXITCODE(127, 0);
+	}
+	got = io_wait_child(pid, &status, 0, NO_DEADLINE);
+	if (got == -ECANCELED) {
+		kill(pid, SIGKILL);
+		while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+			;
+	}
+	restore_signals();
+	return got < 0 ? got : status;
+}
+
+int uthread_system(const char *command)
+{
+	cancel_point();
+	if (!command)
+		return run_command("exit 0") == 0;
+	return (int)io_result(run_command(command));
+}
+
+/* ---- popen ---- */
+
+struct stream {
+	struct stream *next;
+	FILE *file;
+	pid_t pid;
+};
+
+static uthread_mutex_t streams_lock = UTHREAD_MUTEX_INITIALIZER;
+static struct stream *streams;
+
+void io_streams_forked(void)
+{
+	static const uthread_mutex_t fresh = UTHREAD_MUTEX_INITIALIZER;
+
+	streams_lock = systems.lock = fresh;
+}
+
+/* The child's end becomes its standard output or input. */
+static int spawn_piped(pid_t *pid, const char *command, int end, int as)
+{
+	posix_spawn_file_actions_t actions;
+	int err = posix_spawn_file_actions_init(&actions);
+
+	if (err)
+		return err;
+	/* That it is to be closed on exec goes with the number. */
+	err = posix_spawn_file_actions_adddup2(&actions, end, as);
+	if (!err)
+		err = spawn_shell(pid, command, &actions, NULL);
+	posix_spawn_file_actions_destroy(&actions);
+	return err;
+}
+
+static FILE *open_stream(struct stream *s, const char *command, bool in)
+{
+	int p[2], err;
+
+	if (pipe2(p, O_CLOEXEC))
+		return NULL;
+	s->file = fdopen(p[!in], in ? "r" : "w");
+	err = s->file ? spawn_piped(&s->pid, command, p[in], in ? 1 : 0) :
+			errno;
+	close(p[in]);
+	if (!err)
+		return s->file;
+	if (s->file)
+		fclose(s->file);
+	else
+		close(p[!in]);
+	errno = err;
+	return NULL;
+}
+
+FILE *uthread_popen(const char *command, const char *mode)
+{
+	const bool in = mode[0] == 'r';
+	struct stream *s;
+	FILE *file;
+
+	if ((mode[0] != 'r' && mode[0] != 'w') ||
+	    (mode[1] && strcmp(mode + 1, "e"))) {
+		errno = EINVAL;
+		return NULL;
+	}
+	s = malloc(sizeof(*s));
+	if (!s)
+		return NULL;
+	file = open_stream(s, command, in);
+	if (!file) {
+		int err = errno;
+
+		free(s);
+		errno = err;
+		return NULL;
+	}
+	uthread_mutex_lock(&streams_lock);
+	s->next = streams;
+	streams = s;
+	uthread_mutex_unlock(&streams_lock);
+	return file;
+}
+
+/* -1: it is none of ours. */
+static pid_t take_stream(FILE *file)
+{
+	struct stream **at, *s;
+	pid_t pid = -1;
+
+	uthread_mutex_lock(&streams_lock);
+	for (at = &streams; (s = *at); at = &s->next) {
+		if (s->file != file)
+			continue;
+		*at = s->next;
+		pid = s->pid;
+		free(s);
+		break;
+	}
+	uthread_mutex_unlock(&streams_lock);
+	return pid;
+}
+
+int uthread_pclose(FILE *file)
+{
+	pid_t pid = take_stream(file);
+	int status = 0;
+	long got;
+
+	if (pid < 0)
+		return (int)io_result(-EINVAL);
+	fclose(file);
+	got = io_wait_child(pid, &status, 0, NO_DEADLINE);
+	return (int)io_result(got < 0 ? got : status);
+}

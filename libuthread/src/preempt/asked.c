@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * asked.c - a uthread that computes, or sleeps in the kernel, and of which others
+ * have asked something (sched/ask.h): its worker had a tick for that.
+ *
+ *	a signal	is sent to this kernel thread, in whose handler we are: it
+ *			comes on the way back, to who was interrupted. Nobody else
+ *			can be there: who is in a region is left to its end.
+ *	cancellation	of one that sleeps in a call that is a cancellation point
+ *			(calls.c): the call ends with EINTR, and its wrapper acts.
+ *			Asked to be asynchronous, in its own code: it goes on at
+ *			cancel_here (cancel.S), as if it had called that, and what
+ *			lies above is unwound. Never in libc or the runtime, whose
+ *			locks it may hold: there it waits for the way out.
+ *
+ * What cannot be seen to here comes again soon. So there is no moment in which who
+ * is about to sleep is missed: it sleeps by the next tick.
+ */
+#include "base/ksignal.h"
+#include "preempt/decide.h"
+#include "preempt/eintr.h"
+#include "preempt/mechanism.h"
+#include "preempt/preempt.h"
+#include "sched/cancel.h"
+#include "sched/cpuclock.h"
+
+extern const char cancel_here[];
+
+bool (*preempt_sent)(struct uthread *me, uint64_t mask);
+
+/* What cancel_here comes to, on the uthread's stack. */
+__attribute__((visibility("hidden"), noreturn)) void cancel_now(void);
+void cancel_now(void)
+{
+	cancel_act();
+}
+
+/* A call of libc's that the kernel would begin anew after this handler, or has
+ * ended: it ends with EINTR. False: nobody sleeps here. */
+static bool end_sleep(const struct found *f, ucontext_t *uc)
+{
+	long nr;
+
+	if (!f->in_libc)
+		return false;
+	if (call_has_ended(uc))
+		return true;
+	if (!call_restarts(uc, &nr))
+		return false;
+	call_end(uc);
+	return true;
+}
+
+static enum asked see_to_signals(const struct found *f, struct uthread *me,
+				 ucontext_t *uc)
+{
+	long nr;
+
+	/* It takes them itself (signals/wait.c). */
+	if (me->sigwaits) {
+		if (f->in_libc && call_restarts(uc, &nr))
+			call_end(uc);
+		return ASKED_AGAIN;
+	}
+	if (preempt_sent(me, ksig_word(&uc->uc_sigmask)) && f->in_libc &&
+	    call_restarts(uc, &nr))
+		call_end(uc);
+	return ASKED_NOTHING;
+}
+
+/* As a call of that address: the red zone is left alone, and the unwinder takes
+ * the address as it is. */
+static void go_to_cancel(ucontext_t *uc)
+{
+	uintptr_t sp = (uintptr_t)UC_SP(uc) - RED_ZONE - 16;
+
+#if defined(__x86_64__)
+	sp += 8;
+	*(uintptr_t *)sp = (uintptr_t)UC_PC(uc);
+	uc->uc_mcontext.gregs[REG_EFL] &= ~0x400; /* the direction flag */
+#else
+	((uintptr_t *)sp)[0] = (uintptr_t)UC_PC(uc);
+	((uintptr_t *)sp)[1] = (uintptr_t)uc->uc_mcontext.regs[30];
+#endif
+	UC_SP(uc) = (__typeof__(UC_SP(uc)))sp;
+	UC_PC(uc) = (__typeof__(UC_PC(uc)))(uintptr_t)cancel_here;
+}
+
+static bool between(uintptr_t pc)
+{
+	return pc >= (uintptr_t)text_begin && pc <= (uintptr_t)text_end;
+}
+
+/* Code of ours that is in no region, as where a mutex that is free is taken. Where
+ * the linker has another order in mind all code counts as ours. */
+static bool in_runtime(uintptr_t pc)
+{
+	return between(pc) || !between((uintptr_t)context_switch) ||
+	       !between((uintptr_t)cancel_now);
+}
+
+static bool may_end_here(const struct found *f, const struct uthread *me,
+			 const ucontext_t *uc)
+{
+	return f->on_own && f->room && !f->in_libc && !f->disabled &&
+	       !f->taking && !me->waits && !me->call &&
+	       /* a handler runs, maybe */
+	       !(load_relaxed(&me->flags) & UT_MASK_UNSURE) &&
+	       !in_runtime((uintptr_t)UC_PC(uc));
+}
+
+static enum asked see_to_cancel(const struct found *f, struct uthread *me,
+				ucontext_t *uc)
+{
+	const struct call *c = load_relaxed(&me->call);
+
+	if (!cancel_wanted(me))
+		return ASKED_NOTHING;
+	if (c)
+		return c->point && end_sleep(f, uc) ? ASKED_LEAVES :
+						      ASKED_AGAIN;
+	if (me->sigwaits)
+		return end_sleep(f, uc) ? ASKED_LEAVES : ASKED_AGAIN;
+	/* Between two parts of a call, the next of which does not look. */
+	if (load_relaxed(&me->cancel) & CANCEL_HELD)
+		return ASKED_AGAIN;
+	if (!(load_relaxed(&me->cancel) & CANCEL_ASYNC))
+		return ASKED_NOTHING;
+	if (!may_end_here(f, me, uc))
+		return ASKED_AGAIN;
+	go_to_cancel(uc);
+	return ASKED_LEAVES;
+}
+
+enum asked asked_on_tick(const struct found *f, struct uthread *me,
+			 struct here *h, ucontext_t *uc)
+{
+	const uint32_t flags = load_relaxed(&me->flags);
+	enum asked signals = ASKED_NOTHING, cancel = ASKED_NOTHING;
+
+	if (f->in_region) {
+		region_wait(h);
+		return ASKED_NOTHING;
+	}
+	if (cpuclock_waits(me))
+		cpuclock_start(me);
+	if (flags & UT_ASK_SIGNAL && preempt_sent)
+		signals = f->on_stack ? see_to_signals(f, me, uc) : ASKED_AGAIN;
+	if (flags & UT_ASK_CANCEL)
+		cancel = see_to_cancel(f, me, uc);
+	return cancel > signals ? cancel : signals;
+}

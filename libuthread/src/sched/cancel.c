@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cancel.c - is a request to end heeded? The contract is in cancel.h. */
+#include "sched/cancel.h"
+
+#include "base/region.h"
+#include "tls/tls.h"
+
+void (*cancel_exit)(struct uthread *me) __attribute__((noreturn));
+
+bool cancel_heeded(const struct uthread *ut)
+{
+	return cancel_wanted(ut) && !(load_relaxed(&ut->cancel) & CANCEL_HELD);
+}
+
+bool cancel_wanted(const struct uthread *ut)
+{
+	return load_relaxed(&ut->flags) & UT_ASK_CANCEL &&
+	       !(load_relaxed(&ut->cancel) & (CANCEL_OFF | CANCEL_ACTS)) &&
+	       !cancel_is_off(ut);
+}
+
+void cancel_act(void)
+{
+	struct uthread *me = uthread_current();
+
+	ut_assert(!here_now()->off);
+	cancel_exit(me);
+}

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * loop.c - a worker's base context: where it is while no uthread runs on it.
+ *
+ * It is come to when the run queue is empty, and looks further: the inbox
+ * (uthreads bound here, put by others), the global queue (put by plain
+ * pthreads), due deadlines, other workers' queues, and at last sleep (idle.c).
+ * Whom it finds it runs until that one, or whoever that one has switched to,
+ * finds nobody behind it.
+ *
+ * Invariants:
+ *  - Every READY uthread is seen by some worker that is awake: who adds one
+ *    wakes a sleeper unless somebody is already looking (rt.nspinning), and
+ *    who goes to sleep looks again after it has said so. Who was woken, or
+ *    took several, wakes the next before it runs one: it may compute, and
+ *    the one it runs need not be whom it was woken for. The fence between
+ *    "added" and "is anybody asleep?" is the light one on the fast side and
+ *    membarrier on the side that goes to sleep.
+ *  - A worker that finds nothing while others are busy switching naps: it
+ *    sleeps for NAP_NS, counted in rt.nspinning, so that nobody pays for
+ *    waking it and it looks again by itself. Without that, a thread that
+ *    creates and joins in a loop would pay a futex wake-up each time.
+ *  - It is never preempted, and holds no lock when it runs somebody.
+ *
+ * Rejected: a sleep as soon as there is nothing (a futex wake-up costs more than
+ * a few looks, and who adds work would pay it); looking for ever (a machine
+ * that has nothing to do is not to be busy).
+ */
+#include "sched/runq.h"
+#include "base/san.h"
+#include "sched/waiter.h"
+
+#define LOOK_ROUNDS 6 /* times a worker looks before it sleeps or naps */
+#define LOOK_NS 1000 /* from one look to the next */
+#define NAP_NS 100000
+#define RESCUER_NAP_NS 500000
+
+/*
+ * Look for work for a little while; true: the run queue has some. A wake-up
+ * costs more than that, and who adds work need not wake anybody meanwhile.
+ */
+static bool look(struct worker *w)
+{
+	bool found = false, active;
+	uint64_t next;
+	int round;
+
+	if (load_relaxed(&rt.existing) == 1)
+		return false;
+	__atomic_fetch_add(&rt.nspinning, 1, __ATOMIC_SEQ_CST);
+	do {
+		active = false;
+		for (round = 0; round < LOOK_ROUNDS && !found; round++) {
+			next = now_ns() + LOOK_NS;
+			found = steal(w, &active) || look_around(w);
+			while (!found && !load_relaxed(&w->inbox_count) &&
+			       now_ns() < next)
+				arch_pause();
+		}
+		if (!found && active)
+			nap(w, NAP_NS);
+		/* Else the monitor takes it for one that sleeps: find_work(). */
+	} while (!found && active && !load_relaxed(&w->poison) &&
+		 !worker_is_stuck(w));
+	/*
+	 * The last one to stop looking may have been the reason why nobody
+	 * was woken: if there is more, pass it on. Where nobody sleeps it was
+	 * the reason why nobody was given ticks.
+	 */
+	if (__atomic_sub_fetch(&rt.nspinning, 1, __ATOMIC_SEQ_CST) == 0 &&
+	    found) {
+		if (load_relaxed(&rt.nidle)) {
+			bias_heavy_fence(); /* pairs with poke() */
+			if (anything_to_steal(w))
+				wake_some();
+		} else if (load_relaxed(&rt.global_count)) {
+			ticks_for_all(); /* pairs: global_push_all() */
+		}
+	}
+	return found;
+}
+
+/* It may have been woken for something, or kept the next deadline. */
+static void hand_over(void)
+{
+	if (load_relaxed(&rt.nidle)) {
+		if (anything_to_steal(NULL) || io_lost())
+			wake_some();
+		else if (load_relaxed(&timer_next) != NO_DEADLINE)
+			sched_wake_for_timer();
+	} else if (load_relaxed(&timer_next) != NO_DEADLINE ||
+		   load_relaxed(&rt.global_count) || io_lost()) {
+		ticks_for_all(); /* or it was who looked for it */
+	}
+}
+
+/* One that is not needed any more: what it has is everybody's, but for uthreads
+ * that are bound here, and those with shared TLS that were stopped here; these
+ * it brings to an end of their stint first. False: its kernel thread shall end. */
+static bool retire(struct worker *w)
+{
+	look_around(w);
+	if (load_relaxed(&w->count))
+		return true;
+	hand_over();
+	if (sched_hooks.base_mask)
+		sched_hooks.base_mask(w, true);
+	if (w->kind != WORKER_PROPER)
+		return sched_hooks.spare_park(w);
+	sched_rest(w);
+	return true;
+}
+
+/* The rescuer (spare.c) leaves work for others, so it must not count as one
+ * who looks for it, or as a sleeper whom it is enough to wake. */
+static void look_to_rescue(struct worker *w)
+{
+	bool active = false;
+
+	if (!steal(w, &active) || !load_relaxed(&w->count))
+		nap(w, RESCUER_NAP_NS);
+}
+
+/*
+ * It is about to run somebody, maybe for long. Who is behind that one waited for
+ * this worker to come; and so, if it was woken, may somebody elsewhere, for whom
+ * nobody else was woken: what came to its inbox meanwhile was first.
+ */
+static void pass_on(struct worker *w, bool woken)
+{
+	bias_light_fence(); /* pairs with the heavy fence in go_idle() */
+	if (likely(!load_relaxed(&rt.nidle)) || load_relaxed(&rt.nspinning))
+		return;
+	if (stealable(w) || load_relaxed(&rt.global_count) ||
+	    (woken && anything_to_steal(w)))
+		wake_some();
+}
+
+/* Handlers run here, and may sleep: who waits behind is found by ticks
+ * (tick_want_here() asked for none). */
+static void let_signals_in(struct worker *w)
+{
+	if (load_relaxed(&w->count))
+		tick_want(w);
+	sched_hooks.base_signals(w);
+}
+
+/* Runs on the base context: the next uthread, sleeping until there is one. NULL:
+ * as retire(). */
+static struct uthread *find_work(struct worker *w)
+{
+	bool looked = false, woken = false;
+	struct uthread *ut;
+
+	for (;;) {
+		if (unlikely(load_relaxed(&w->poison)))
+			let_signals_in(w);
+		if (unlikely(worker_is_stuck(w)))
+			sched_hooks.unstuck(w);
+		if (unlikely(worker_is_leaving(w)) && !retire(w))
+			return NULL;
+		drain_stuck();
+		if (!looked)
+			look_around(w);
+		looked = false;
+		ut = local_pop(w);
+		if (ut) {
+			/* It may have been us who kept the next deadline, or
+			 * who was to look for it. */
+			if (unlikely(timer_lost()))
+				sched_wake_for_timer();
+			if (io_lost())
+				sched_wake_for_io(w);
+			pass_on(w, woken);
+			return ut;
+		}
+		if (unlikely(w->kind == WORKER_RESCUER)) {
+			look_to_rescue(w);
+		} else {
+			woken = !look(w);
+			if (woken)
+				looked = go_idle(w);
+		}
+	}
+}
+
+void sched_loop(struct worker *w)
+{
+	struct uthread *next;
+	unsigned n;
+
+	/* For good: the base context is never preempted, and who comes here
+	 * finds a region (uthread_main()). */
+	store_relaxed(&w->tls->off, 1);
+	barrier(); /* pairs: the handler, same CPU */
+	if (w->kind == WORKER_PROPER)
+		sched_rest_first(w); /* made while the others run */
+	else if (!sched_hooks.spare_begin(w))
+		return;
+	for (;;) {
+		if (unlikely(load_relaxed(&w->poison)))
+			let_signals_in(w);
+		next = w->handoff;
+		w->handoff = NULL;
+		if (!next)
+			next = find_work(w);
+		if (unlikely(!next))
+			return;
+		for (n = 0; load_acquire(&next->ctx.busy);)
+			spin_pause(&n);
+		if (load_relaxed(&w->count))
+			tick_want(w); /* tick_want_here() did not */
+		adopt(w, next);
+		san_switch_start(&w->base.busy, &w->san_fake, next->san_fake,
+				 next->on_low, next->on_bytes);
+		context_switch(&w->base, &next->ctx);
+		san_switch_finish(w->san_fake);
+		store_relaxed(&w->tls->off, 1); /* shared TLS: a uthread's */
+	}
+}

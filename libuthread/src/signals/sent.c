@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sent.c - signals that others send to one uthread: uthread_kill() and
+ * uthread_sigqueue().
+ *
+ * The kernel knows kernel threads only, and a uthread has none of its own. So they
+ * are put into a list of the uthread, which is asked (sched/ask.h) to take them: it
+ * does so itself, on its stack, where it is in no region: at the end of one, in the
+ * handler of a tick that is sent for that, or, while it waits, by going away from
+ * the wait and coming back to it. What it takes is what it has sent to itself
+ * (raised.c): those that it blocks stay, the others are sent to the kernel thread
+ * that it is on at that moment, and so come as any signal does, default actions,
+ * alternate stacks and all.
+ *
+ * Anybody adds, in a handler too, so the list is a stack with one compare-and-swap,
+ * taken as a whole and turned round. Places are those of raised.c; an ordinary
+ * signal that finds none is a bit, as there.
+ *
+ * Rejected: a signal to the kernel thread that runs the uthread (it may run another
+ * when that comes); waking a wait as a deadline does (who waits would lose its place,
+ * and every object would have to begin anew).
+ */
+#include "base/san.h"
+#include "preempt/preempt.h"
+#include "sched/ask.h"
+#include "sched/sched.h"
+#include "signals/signals.h"
+
+/* 0: go on, for one that lives and is another. */
+static int check(const struct uthread *ut, int sig, bool *ended)
+{
+	const uintptr_t join = ut ? load_acquire(&ut->join) : JOIN_GONE;
+
+	*ended = join == JOIN_DONE;
+	if (join == JOIN_GONE)
+		return ESRCH;
+	return sig < 0 || sig >= _NSIG ? EINVAL : 0;
+}
+
+int uthread_sigmask(int how, const sigset_t *set, sigset_t *old)
+{
+	return pthread_sigmask(how, set, old);
+}
+
+#if !UTHREAD_SAN
+
+/* Which: a bit for one without a place. */
+static int add(struct uthread *ut, int sig, int code, union sigval value)
+{
+	struct raised *r = raised_place(sig, code, value);
+
+	if (r) {
+		raised_push(&ut->sent, r);
+		return 0;
+	}
+	if (sig >= SIGRTMIN)
+		return EAGAIN;
+	__atomic_fetch_or(&ut->sent_bits, KSIG_BIT(sig), __ATOMIC_RELEASE);
+	return 0;
+}
+
+static int send(struct uthread *ut, int sig, int code, union sigval value)
+{
+	bool ended;
+	int err = check(ut, sig, &ended);
+
+	if (err || ended || !sig)
+		return err;
+	if (ut == uthread_current())
+		return mask_to_oneself(ut, sig, code, value);
+	err = add(ut, sig, code, value);
+	if (!err)
+		ask(ut, UT_ASK_SIGNAL);
+	return err;
+}
+
+int uthread_kill(uthread_t thread, int sig)
+{
+	return send(thread, sig, SI_TKILL, (union sigval){ 0 });
+}
+
+int uthread_sigqueue(uthread_t thread, int sig, union sigval value)
+{
+	return send(thread, sig, SI_QUEUE, value);
+}
+
+/* Into what it has raised. In a region, or a handler that came in none. */
+void sent_take(struct uthread *me)
+{
+	uint64_t bits;
+
+	ut_flags_clear(me, UT_ASK_SIGNAL); /* before: one may come just now */
+	full_fence(); /* pairs: ask() */
+	bits = __atomic_exchange_n(&me->sent_bits, 0, __ATOMIC_ACQUIRE);
+	raised_take_over(me, &me->sent);
+	me->raised |= bits;
+}
+
+void sent_forget(struct uthread *ut)
+{
+	raised_drop(&ut->sent);
+	store_relaxed(&ut->sent_bits, 0);
+}
+
+/* The caller's, outside of regions. */
+static void answer(struct uthread *me)
+{
+	region_enter();
+	sent_take(me);
+	region_leave();
+	mask_send_raised(me, mask_current(me));
+}
+
+/* From the tick's handler: they come on the way back from it, in this order. */
+static bool sent_on_tick(struct uthread *me, uint64_t mask)
+{
+	struct here *h = here_now();
+	bool interrupts = false;
+	uint64_t some;
+	int sig;
+
+	/* Not by region_leave(): what waits for that is not ours. */
+	store_relaxed(&h->off, h->off + 1);
+	sent_take(me);
+	for (some = me->raised & ~mask; some; some &= some - 1) {
+		sig = __builtin_ctzll(some) + 1;
+		interrupts |= !(action_get(sig).flags & (int)SA_RESTART);
+	}
+	mask_send_raised(me, mask);
+	store_relaxed(&h->off, h->off - 1);
+	return interrupts;
+}
+
+void sent_setup(void)
+{
+	sched_hooks.answer = answer;
+	preempt_sent = sent_on_tick;
+}
+
+#else
+
+/* The sanitizers stand before libc's functions, and there are no ticks: the signal
+ * is sent when the uthread next waits or switches, and let in there: the mask is
+ * the worker's, which blocks all that its maker did. */
+static void answer(struct uthread *me)
+{
+	uint64_t bits, one, old;
+
+	ut_flags_clear(me, UT_ASK_SIGNAL);
+	full_fence(); /* pairs: ask() */
+	bits = __atomic_exchange_n(&me->sent_bits, 0, __ATOMIC_ACQUIRE);
+	for (; bits; bits &= bits - 1) {
+		one = bits & -bits;
+		ksig_mask(SIG_UNBLOCK, &one, &old);
+		syscall(SYS_tgkill, getpid(), syscall(SYS_gettid),
+			__builtin_ctzll(bits) + 1);
+		ksig_mask(SIG_SETMASK, &old, NULL);
+	}
+}
+
+static void at_region_end(void)
+{
+	struct uthread *me = uthread_current();
+
+	if (me && load_relaxed(&me->flags) & UT_ASK_SIGNAL)
+		answer(me);
+}
+
+int uthread_kill(uthread_t thread, int sig)
+{
+	bool ended;
+	int err = check(thread, sig, &ended);
+
+	if (err || ended || !sig)
+		return err;
+	__atomic_fetch_or(&thread->sent_bits, KSIG_BIT(sig), __ATOMIC_RELEASE);
+	ask(thread, UT_ASK_SIGNAL);
+	return 0;
+}
+
+int uthread_sigqueue(uthread_t thread, int sig, union sigval value)
+{
+	(void)value;
+	(void)thread;
+	(void)sig;
+	return ENOTSUP;
+}
+
+void sent_forget(struct uthread *ut)
+{
+	store_relaxed(&ut->sent_bits, 0);
+}
+
+void sent_setup(void)
+{
+	sched_hooks.answer = answer;
+	preempt_signals = at_region_end;
+}
+
+#endif

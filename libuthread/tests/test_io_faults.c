@@ -1,0 +1,500 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_io_faults.c - resets, half-closed sockets, no descriptors left, signals,
+ * forks: defined results, and nobody stays behind. */
+#include <sys/inotify.h>
+#include <sys/resource.h>
+
+#include "fork_util.h"
+#include "io_util.h"
+
+static void reset(int fd)
+{
+	struct linger l = { .l_onoff = 1 };
+
+	CHECK(!setsockopt(fd, SOL_SOCKET, SO_LINGER, &l, sizeof(l)));
+	CHECK(!uthread_close(fd));
+}
+
+/* ---- the other way ---- */
+
+/* What knows no RWF_NOWAIT is looked at first; an inotify does not, and natively
+ * nothing of these is asked otherwise. */
+static void *goes_the_other_way(void *arg)
+{
+	const struct timespec soon = test_in(MS);
+	int fds[2], note = inotify_init();
+	char c[64] = { 0 };
+
+	CHECK(note >= 0);
+	CHECK(!pipe(fds));
+	for (int i = 0; i < 2; i++) {
+		CHECK_EQ(uthread_write(note, c, 1), -1);
+		CHECK_EQ(test_errno(), EBADF);
+		CHECK_EQ(uthread_read(fds[1], c, 1), -1);
+		CHECK_EQ(test_errno(), EBADF);
+		CHECK_EQ(uthread_write(fds[0], c, 1), -1);
+		CHECK_EQ(test_errno(), EBADF);
+		CHECK_EQ(uthread_read_timed(note, c, sizeof(c), &soon), -1);
+		CHECK_EQ(test_errno(), ETIMEDOUT);
+	}
+	CHECK(!close(note) && !close(fds[0]) && !close(fds[1]));
+	return arg;
+}
+
+TEST(what_is_opened_for_one_way_is_so_for_who_waits)
+{
+	start_workers(1);
+	joined(spawn(goes_the_other_way, NULL));
+}
+
+/* ---- the peer ---- */
+
+static void *reads_a_reset(void *arg)
+{
+	char c;
+
+	CHECK_EQ(uthread_read(*(int *)arg, &c, 1), -1);
+	CHECK_EQ(test_errno(), ECONNRESET);
+	CHECK_EQ(uthread_read(*(int *)arg, &c, 1), 0);
+	return NULL;
+}
+
+static void *writes_to_a_reset(void *arg)
+{
+	char *buf = calloc(1, 8 * BIG);
+
+	while (uthread_send(*(int *)arg, buf, 8 * BIG, MSG_NOSIGNAL) > 0)
+		;
+	CHECK(test_errno() == ECONNRESET || test_errno() == EPIPE);
+	free(buf);
+	return NULL;
+}
+
+static void *resets(void *arg)
+{
+	uint64_t before;
+	uthread_t t;
+	int sv[2], round;
+	char c;
+
+	for (round = 0; round < 20; round++) {
+		tcp_pair(sv);
+		before = parks();
+		t = spawn(round % 2 ? reads_a_reset : writes_to_a_reset,
+			  &sv[1]);
+		all_parked(before, 1);
+		reset(sv[0]);
+		joined(t);
+		CHECK_EQ(uthread_close(sv[1]), 0);
+		/* Before anybody waits. */
+		tcp_pair(sv);
+		reset(sv[0]);
+		reads_a_reset(&sv[1]);
+		CHECK_EQ(uthread_send(sv[1], &c, 1, MSG_NOSIGNAL), -1);
+		CHECK_EQ(test_errno(), EPIPE);
+		CHECK_EQ(uthread_close(sv[1]), 0);
+	}
+	return arg;
+}
+
+TEST(who_waits_sees_a_reset)
+{
+	start_workers(1);
+	in_uthread(resets, NULL);
+}
+
+/* The last bytes and the end come together, and a read shorter than its buffer does
+ * not mean that there is nothing more. */
+static void *half_closes(void *arg)
+{
+	int sv[2], round;
+	char buf[16];
+
+	for (round = 0; round < 200; round++) {
+		tcp_pair(sv);
+		CHECK_EQ(uthread_write(sv[0], "abc", 3), 3);
+		CHECK_EQ(uthread_read(sv[1], buf, 16), 3);
+		CHECK_EQ(uthread_write(sv[0], "defg", 4), 4);
+		CHECK(!shutdown(sv[0], SHUT_WR));
+		CHECK_EQ(uthread_read(sv[1], buf, 16), 4);
+		CHECK_EQ(uthread_read(sv[1], buf, 16), 0);
+		/* The other way goes on. */
+		CHECK_EQ(uthread_write(sv[1], "bye", 3), 3);
+		CHECK_EQ(uthread_read(sv[0], buf, 16), 3);
+		CHECK_EQ(uthread_close(sv[1]), 0);
+		CHECK_EQ(uthread_read(sv[0], buf, 16), 0);
+		CHECK_EQ(uthread_close(sv[0]), 0);
+	}
+	return arg;
+}
+
+TEST(half_closed_sockets)
+{
+	start_workers(1);
+	in_uthread(half_closes, NULL);
+}
+
+TEST(half_closed_sockets_on_two_workers)
+{
+	start_workers(2);
+	crowd(8, 0, half_closes, NULL);
+}
+
+/* Urgent data makes a read short, with more behind it. */
+static void *urgent(void *arg)
+{
+	int sv[2], round;
+	char buf[64];
+	ssize_t n, all;
+
+	for (round = 0; round < 50; round++) {
+		tcp_pair(sv);
+		CHECK_EQ(uthread_write(sv[0], "abc", 3), 3);
+		CHECK_EQ(uthread_read(sv[1], buf, 64), 3);
+		CHECK_EQ(uthread_send(sv[0], "1234!", 5, MSG_OOB), 5);
+		CHECK_EQ(uthread_write(sv[0], "5678", 4), 4);
+		for (all = 0; all < 8; all += n) {
+			n = uthread_read(sv[1], buf, 64);
+			CHECK(n > 0);
+		}
+		uthread_close(sv[0]);
+		uthread_close(sv[1]);
+	}
+	return arg;
+}
+
+TEST(urgent_data)
+{
+	start_workers(1);
+	in_uthread(urgent, NULL);
+}
+
+static uint32_t pipes;
+
+static void on_pipe(int sig)
+{
+	(void)sig;
+	add(&pipes, 1);
+}
+
+static void *to_nobody(void *arg)
+{
+	int p[2];
+
+	CHECK(!pipe(p));
+	uthread_close(p[0]);
+	CHECK_EQ(uthread_write(p[1], "x", 1), -1);
+	CHECK_EQ(test_errno(), EPIPE);
+	CHECK_EQ(load(&pipes), 1);
+	uthread_close(p[1]);
+	return arg;
+}
+
+TEST(SIGPIPE_comes_as_ever)
+{
+	if (TEST_ASAN || TEST_TSAN)
+		SKIP("with sanitizers a worker blocks what its maker did");
+	signal(SIGPIPE, on_pipe);
+	start_workers(1);
+	in_uthread(to_nobody, NULL);
+}
+
+/* ---- signals ---- */
+
+static uint32_t handled;
+
+static void on_signal(int sig)
+{
+	(void)sig;
+	add(&handled, 1);
+}
+
+static void *reads_one(void *arg)
+{
+	char c;
+
+	CHECK_EQ(uthread_read(*(int *)arg, &c, 1), 1);
+	return NULL;
+}
+
+static void *accepts_one(void *arg)
+{
+	int fd = uthread_accept4(*(int *)arg, NULL, NULL, 0);
+
+	CHECK(fd >= 0);
+	uthread_close(fd);
+	return NULL;
+}
+
+static void *polls_one(void *arg)
+{
+	CHECK_EQ(uthread_io_wait(*(int *)arg, POLLIN, NULL), POLLIN);
+	return NULL;
+}
+
+/* Its handler runs while it waits, and it waits on. */
+static void *signals(void *arg)
+{
+	void *(*const fns[])(void *) = { reads_one, polls_one, accepts_one };
+	struct sockaddr_in at;
+	int sv[2], l = tcp_listener(&at), c, i, k;
+	uint64_t before;
+	uint32_t then;
+	uthread_t t;
+
+	for (i = 0; i < 3; i++) {
+		tcp_pair(sv);
+		before = parks();
+		t = spawn(fns[i], i == 2 ? &l : &sv[0]);
+		all_parked(before, 1);
+		for (k = 0; k < 20; k++) {
+			then = load(&handled);
+			CHECK_EQ(uthread_kill(t, SIGUSR1), 0);
+			while (load(&handled) == then)
+				uthread_yield();
+		}
+		c = socket(AF_INET, SOCK_STREAM, 0);
+		CHECK_EQ(uthread_write(sv[1], "x", 1), 1);
+		if (i == 2)
+			CHECK(!uthread_connect(c, (struct sockaddr *)&at,
+					       sizeof(at)));
+		joined(t);
+		uthread_close(c);
+		uthread_close(sv[0]);
+		uthread_close(sv[1]);
+	}
+	uthread_close(l);
+	return arg;
+}
+
+TEST(no_signal_ends_a_wait)
+{
+	struct sigaction sa = { .sa_handler = on_signal }; /* no SA_RESTART */
+
+	if (TEST_TSAN)
+		SKIP("it keeps signals back");
+	CHECK(!sigaction(SIGUSR1, &sa, NULL));
+	start_workers(1);
+	in_uthread(signals, NULL);
+}
+
+/* ---- no descriptors left ---- */
+
+#define FEW 32
+
+static void *without_any(void *arg)
+{
+	struct sockaddr_in at;
+	int l = tcp_listener(&at), c = socket(AF_INET, SOCK_STREAM, 0), sv[2];
+	struct rlimit r = { .rlim_cur = FEW }, was;
+	struct timespec soon;
+	int more[FEW], n = 0;
+	char x;
+
+	CHECK(!socketpair(AF_UNIX, SOCK_STREAM, 0, sv));
+	CHECK(!getrlimit(RLIMIT_NOFILE, &was));
+	r.rlim_max = was.rlim_max;
+	CHECK(!setrlimit(RLIMIT_NOFILE, &r));
+	while ((more[n] = dup(l)) >= 0)
+		n++;
+	/* There is no epoll instance yet, and none can be made: in the kernel. */
+	soon = test_in(3 * MS);
+	CHECK_EQ(uthread_read_timed(sv[0], &x, 1, &soon), -1);
+	CHECK_EQ(test_errno(), ETIMEDOUT);
+	CHECK_EQ(uthread_io_wait(sv[0], POLLIN, &soon), -1);
+	CHECK(!uthread_connect(c, (struct sockaddr *)&at, sizeof(at)));
+	CHECK_EQ(uthread_accept4(l, NULL, NULL, 0), -1);
+	CHECK_EQ(test_errno(), EMFILE);
+	CHECK(!setrlimit(RLIMIT_NOFILE, &was));
+	while (n)
+		close(more[--n]);
+	/* It is there still. */
+	accepts_one(&l);
+	CHECK_EQ(uthread_read(c, &x, 1), 0);
+	soon = test_in(3 * MS);
+	CHECK_EQ(uthread_read_timed(sv[0], &x, 1, &soon), -1);
+	CHECK_EQ(test_errno(), ETIMEDOUT);
+	uthread_close(c);
+	uthread_close(l);
+	return arg;
+}
+
+TEST(no_descriptors_left)
+{
+	start_workers(1);
+	in_uthread(without_any, NULL);
+}
+
+/* No spares either, so nobody may hold the worker. */
+#define WITHOUT SCALE(300)
+
+static void *reads_before_close(void *arg)
+{
+	char c;
+
+	CHECK_EQ(uthread_read(*(int *)arg, &c, 1), -1);
+	CHECK_EQ(test_errno(), EBADF);
+	return NULL;
+}
+
+static void *polls_an_end(void *arg)
+{
+	CHECK_EQ(uthread_io_wait(*(int *)arg, POLLIN, NULL), POLLIN | POLLHUP);
+	return NULL;
+}
+
+static void *ends_soon(void *arg)
+{
+	uthread_sleep(MS);
+	return arg;
+}
+
+/* The table of descriptors is full from before anybody waits until all are done. */
+static void *crowd_without_any(void *arg)
+{
+	struct rlimit r = { .rlim_cur = FEW }, was;
+	uthread_t t[WITHOUT], poller, closed, other;
+	int sv[2], other_sv[2], more[FEW], n = 0, i;
+	struct timespec soon;
+	char x;
+
+	local_pair(sv);
+	local_pair(other_sv);
+	CHECK(!getrlimit(RLIMIT_NOFILE, &was));
+	r.rlim_max = was.rlim_max;
+	CHECK(!setrlimit(RLIMIT_NOFILE, &r));
+	while ((more[n] = dup(sv[0])) >= 0)
+		n++;
+	closed = spawn(reads_before_close, &other_sv[0]);
+	for (i = 0; i < WITHOUT; i++)
+		t[i] = spawn(reads_one, &sv[0]);
+	poller = spawn(polls_an_end, &other_sv[1]);
+	other = spawn(ends_soon, NULL);
+	joined(other);
+	CHECK_EQ(stats().io, 0);
+	for (i = 0; i < WITHOUT; i++)
+		CHECK_EQ(uthread_write(sv[1], "x", 1), 1);
+	for (i = 0; i < WITHOUT; i++)
+		joined(t[i]);
+	/* The end of the other side is an event, too. */
+	CHECK_EQ(uthread_close(other_sv[0]), 0);
+	joined(closed);
+	joined(poller);
+	while (n)
+		close(more[--n]);
+	CHECK(!setrlimit(RLIMIT_NOFILE, &was));
+	soon = test_in(MS);
+	CHECK_EQ(uthread_read_timed(sv[0], &x, 1, &soon), -1);
+	CHECK(stats().io != 0);
+	close(other_sv[1]);
+	close(sv[0]);
+	close(sv[1]);
+	return arg;
+}
+
+TEST(no_descriptors_left_and_no_worker_held)
+{
+	start_workers(1);
+	if (stats().io)
+		SKIP("the ring is there from the start");
+	in_uthread(crowd_without_any, NULL);
+}
+
+/* ---- fork ---- */
+
+static void ends_well(pid_t pid)
+{
+	int status;
+
+	CHECK(pid > 0);
+	CHECK_EQ(uthread_waitpid(pid, &status, 0), pid);
+	CHECK(WIFEXITED(status) && !WEXITSTATUS(status));
+}
+
+static void *echoes_one(void *arg)
+{
+	char c;
+
+	CHECK_EQ(uthread_read(*(int *)arg, &c, 1), 1);
+	CHECK_EQ(uthread_write(*(int *)arg, &c, 1), 1);
+	return NULL;
+}
+
+/* The child waits for descriptors of its own and of before, with uthreads of its
+ * own; the parent's wait on. */
+static void *forks(void *arg)
+{
+	int a[2], b[2], round;
+	uint64_t before;
+	uthread_t t, u;
+	pid_t pid;
+	char c;
+
+	for (round = 0; round < 5; round++) {
+		CHECK(!socketpair(AF_UNIX, SOCK_STREAM, 0, a));
+		CHECK(!socketpair(AF_UNIX, SOCK_STREAM, 0, b));
+		before = parks();
+		t = spawn(echoes_one, &a[0]);
+		all_parked(before, 1);
+		pid = fork();
+		if (!pid) {
+			/* In the child nobody else waits. */
+			CHECK_EQ(uthread_write(b[1], "y", 1), 1);
+			CHECK_EQ(uthread_read(b[0], &c, 1), 1);
+			u = spawn(echoes_one, &b[0]);
+			uthread_sleep(MS);
+			CHECK_EQ(uthread_write(b[1], "z", 1), 1);
+			CHECK_EQ(uthread_read(b[1], &c, 1), 1);
+			joined(u);
+			CHECK_EQ(uthread_close(a[0]), 0);
+			_exit(0);
+		}
+		ends_well(pid);
+		CHECK_EQ(uthread_write(a[1], "x", 1), 1);
+		CHECK_EQ(uthread_read(a[1], &c, 1), 1);
+		joined(t);
+		uthread_close(a[0]);
+		uthread_close(a[1]);
+		uthread_close(b[0]);
+		uthread_close(b[1]);
+	}
+	return arg;
+}
+
+TEST(fork_while_others_wait)
+{
+	start(1); /* one that forks has its worker there */
+	in_uthread(forks, NULL);
+}
+
+TEST(fork_while_others_wait_on_two_workers)
+{
+	need_forks_followed();
+	need_threads_in_a_child();
+	start_workers(2);
+	crowd(3, 0, forks, NULL);
+}
+
+static void *forks_pthread(void *arg)
+{
+	pid_t pid = fork();
+
+	if (!pid) {
+		in_uthread(forks, NULL);
+		_exit(0);
+	}
+	ends_well(pid);
+	return arg;
+}
+
+TEST(fork_by_a_plain_pthread)
+{
+	need_forks_followed();
+	need_threads_in_a_child();
+	start_workers(1);
+	in_uthread(forks, NULL);
+	in_pthread(forks_pthread, NULL);
+	in_uthread(forks, NULL);
+}
+
+TEST_MAIN()

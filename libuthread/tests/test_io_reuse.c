@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_io_reuse.c - a descriptor that is closed, and whose number is another file's at
+ * once: who waited gets EBADF, and nothing that was known of the old file holds for
+ * the new one.
+ */
+#include <arpa/inet.h>
+#include <limits.h>
+#include <netinet/in.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include "util.h"
+
+static int fd; /* the number */
+
+/* The number is this file's now. Others, as who counts the CPUs, may have it for a
+ * moment. */
+static void takes_number(int file)
+{
+	int n;
+
+	CHECK(file >= 0);
+	while ((n = fcntl(file, F_DUPFD, fd)) != fd) {
+		CHECK(n >= 0);
+		CHECK(!close(n));
+	}
+	CHECK(!close(file));
+}
+
+/* It is not stopped before it waits, so who runs after it on its worker, and finds
+ * that it has begun, finds it waiting. */
+static int begun;
+
+static void *begins(void *arg)
+{
+	void *(*waits)(void *) = *(void *(**)(void *))arg;
+
+	CHECK_EQ(uthread_preempt_disable(), 0);
+	store(&begun, 1);
+	waits(NULL);
+	CHECK_EQ(uthread_preempt_enable(), 0);
+	return NULL;
+}
+
+static void has_begun(void)
+{
+	while (!load(&begun))
+		uthread_yield();
+}
+
+static void *io_waits(void *arg)
+{
+	CHECK_EQ(uthread_io_wait(fd, POLLIN, NULL), -1);
+	CHECK_EQ(test_errno(), EBADF);
+	return arg;
+}
+
+static void *reads(void *arg)
+{
+	uint64_t n;
+
+	CHECK_EQ(uthread_read(fd, &n, sizeof(n)), -1);
+	CHECK_EQ(test_errno(), EBADF);
+	return arg;
+}
+
+/* The same one twice, and two that are not closed. */
+static void *polls(void *arg)
+{
+	struct pollfd p[] = { { fd, POLLIN, 0 },
+			      { -1, POLLIN, 0 },
+			      { eventfd(0, 0), POLLIN, 0 },
+			      { fd, POLLIN, 0 } };
+
+	CHECK_EQ(uthread_poll(p, 4, -1), 2);
+	CHECK_EQ(p[0].revents, POLLNVAL);
+	CHECK_EQ(p[1].revents, 0);
+	CHECK_EQ(p[2].revents, 0);
+	CHECK_EQ(p[3].revents, POLLNVAL);
+	return arg;
+}
+
+static void *selects(void *arg)
+{
+	struct uthread_case c[] = { UTHREAD_RECV_FROM(NULL, NULL),
+				    UTHREAD_FD_READY(fd, POLLIN) };
+	size_t chosen;
+
+	CHECK_EQ(uthread_select(c, 2, NULL, &chosen), EBADF);
+	CHECK_EQ(chosen, 1);
+	CHECK_EQ(c[1].revents, POLLNVAL);
+	return arg;
+}
+
+/* The uthread that has closed it has the new one before anybody else runs. */
+static void *reuses(void *arg)
+{
+	uthread_t t;
+	int next;
+
+	fd = eventfd(0, 0);
+	CHECK(fd >= 0);
+	t = spawn(begins, arg);
+	has_begun();
+	next = eventfd(0, 0);
+	CHECK_EQ(uthread_preempt_disable(), 0);
+	CHECK_EQ(uthread_close(fd), 0);
+	takes_number(next);
+	CHECK_EQ(uthread_preempt_enable(), 0);
+	joined(t);
+	return NULL;
+}
+
+static void reuse(void *(*waits)(void *))
+{
+	start_workers(1);
+	in_uthread(reuses, &waits);
+}
+
+TEST(io_wait_ends)
+{
+	reuse(io_waits);
+}
+
+TEST(read_ends)
+{
+	reuse(reads);
+}
+
+TEST(poll_ends)
+{
+	reuse(polls);
+}
+
+TEST(select_ends)
+{
+	reuse(selects);
+}
+
+/* ---- woken by an edge, and closed before it runs ---- */
+
+static char much[1 << 20];
+static long written;
+
+static void *writes(void *arg)
+{
+	written = uthread_write(fd, much, sizeof(much));
+	return arg;
+}
+
+/* Nobody else runs on worker 0 until told. */
+static int holds, let_go;
+
+static void *holds_worker(void *arg)
+{
+	CHECK_EQ(uthread_preempt_disable(), 0);
+	store(&holds, 1);
+	while (!load(&let_go))
+		;
+	CHECK_EQ(uthread_preempt_enable(), 0);
+	return arg;
+}
+
+static void *writes_on(void *arg)
+{
+	void *(*waits)(void *) = writes;
+	char name[] = "/tmp/uthread-reuse-XXXXXX";
+	uthread_t t, holder;
+	int sv[2], file;
+	struct stat st;
+
+	CHECK(!socketpair(AF_UNIX, SOCK_STREAM, 0, sv));
+	fd = sv[0];
+	t = spawn_on(0, begins, &waits);
+	has_begun();
+	holder = spawn_on(0, holds_worker, NULL);
+	while (!load(&holds))
+		uthread_yield();
+	while (recv(sv[1], much, sizeof(much), MSG_DONTWAIT) > 0)
+		;
+	/* This worker polls meanwhile, and makes it ready there. */
+	uthread_sleep(20 * MS);
+	file = mkstemp(name);
+	CHECK_EQ(uthread_close(fd), 0);
+	takes_number(file);
+	store(&let_go, 1);
+	joined(holder);
+	joined(t);
+	CHECK(!unlink(name));
+	CHECK(!fstat(fd, &st));
+	CHECK_EQ(st.st_size, 0);
+	CHECK(written < (long)sizeof(much));
+	return arg;
+}
+
+TEST(rest_is_not_written_to_the_next_file)
+{
+	start_workers(2);
+	joined(spawn_on(1, writes_on, NULL));
+}
+
+/* ---- what was known of the old file ---- */
+
+/* A helper would wait there for ever. */
+static void *file_then_pipe(void *arg)
+{
+	struct timespec t;
+	char buf[8];
+	int p[2];
+
+	fd = open("/proc/self/exe", O_RDONLY);
+	CHECK_EQ(uthread_read(fd, buf, 8), 8);
+	CHECK(!pipe(p));
+	CHECK(!close(fd));
+	takes_number(p[0]);
+	t = test_in(MS);
+	CHECK_EQ(uthread_read_timed(fd, buf, 1, &t), -1);
+	CHECK_EQ(test_errno(), ETIMEDOUT);
+	CHECK_EQ(write(p[1], "x", 1), 1);
+	CHECK_EQ(uthread_read(fd, buf, 8), 1);
+	return arg;
+}
+
+TEST(pipe_is_no_file)
+{
+	start_workers(1);
+	in_uthread(file_then_pipe, NULL);
+}
+
+static void tcp_pair(int sv[2])
+{
+	struct sockaddr_in at = { .sin_family = AF_INET };
+	int l = socket(AF_INET, SOCK_STREAM, 0);
+	socklen_t room = sizeof(at);
+
+	at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	CHECK(!bind(l, (struct sockaddr *)&at, sizeof(at)));
+	CHECK(!listen(l, 1));
+	CHECK(!getsockname(l, (struct sockaddr *)&at, &room));
+	sv[0] = socket(AF_INET, SOCK_STREAM, 0);
+	CHECK(!connect(sv[0], (struct sockaddr *)&at, sizeof(at)));
+	sv[1] = accept(l, NULL, NULL);
+	CHECK(sv[1] >= 0);
+	close(l);
+}
+
+static void *sends_two(void *arg)
+{
+	CHECK_EQ(uthread_preempt_disable(), 0);
+	CHECK_EQ(send(*(int *)arg, "a", 1, 0), 1);
+	CHECK_EQ(send(*(int *)arg, "b", 1, 0), 1);
+	CHECK_EQ(uthread_preempt_enable(), 0);
+	return NULL;
+}
+
+/* A short read empties a TCP socket; one datagram of two does not, and who takes the
+ * second has nothing to wait for. */
+static void *tcp_then_datagrams(void *arg)
+{
+	uint64_t then;
+	uthread_t t;
+	char buf[8];
+	int sv[2];
+
+	tcp_pair(sv);
+	fd = sv[0];
+	CHECK_EQ(send(sv[1], "hi", 2, 0), 2);
+	CHECK_EQ(uthread_recv(fd, buf, sizeof(buf), 0), 2);
+	CHECK(!socketpair(AF_UNIX, SOCK_DGRAM, 0, sv));
+	CHECK_EQ(dup2(sv[0], fd), fd);
+	for (int i = 0; i < 10; i++) {
+		t = spawn(sends_two, &sv[1]);
+		CHECK_EQ(uthread_recv(fd, buf, sizeof(buf), 0), 1);
+		joined(t);
+		then = parks();
+		CHECK_EQ(uthread_recv(fd, buf, sizeof(buf), 0), 1);
+		CHECK_EQ(parks(), then);
+	}
+	return arg;
+}
+
+TEST(datagrams_are_no_tcp)
+{
+	if (TEST_TSAN)
+		SKIP("dup2() is ThreadSanitizer's own, and tells nobody");
+	start_workers(1);
+	in_uthread(tcp_then_datagrams, NULL);
+}
+
+/* ---- numbers that are nobody's ---- */
+
+static void *nobodys(void *arg)
+{
+	char c = 0;
+	int p[2];
+
+	CHECK(!pipe(p));
+	CHECK_EQ(write(p[1], "x", 1), 1);
+	CHECK_EQ(uthread_splice(p[0], NULL, -1, NULL, 1, 0), -1);
+	CHECK_EQ(test_errno(), EBADF);
+	CHECK_EQ(uthread_sendfile(p[1], -1, NULL, 1), -1);
+	CHECK_EQ(test_errno(), EBADF);
+	CHECK_EQ(uthread_read(INT_MAX, &c, 1), -1);
+	CHECK_EQ(test_errno(), EBADF);
+	return arg;
+}
+
+TEST(no_such_number)
+{
+	start_workers(1);
+	in_uthread(nobodys, NULL);
+}
+
+TEST_MAIN()

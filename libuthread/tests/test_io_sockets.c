@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_io_sockets.c - messages are whole, connections are made once, and of
+ * many sockets the ready one is told. */
+#include <netinet/tcp.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/un.h>
+
+#include "io_util.h"
+
+/* ---- messages ---- */
+
+static void *datagrams(void *arg)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET }, from;
+	socklen_t room = sizeof(at);
+	struct timespec soon = test_in(5 * MS);
+	struct iovec v[2];
+	struct msghdr m = { .msg_iov = v, .msg_iovlen = 2 };
+	char a[4], b[8];
+	int s = socket(AF_INET, SOCK_DGRAM, 0), c;
+
+	at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	CHECK(!bind(s, (struct sockaddr *)&at, sizeof(at)));
+	CHECK(!getsockname(s, (struct sockaddr *)&at, &room));
+	c = socket(AF_INET, SOCK_DGRAM, 0);
+	CHECK_EQ(uthread_recv_timed(s, a, 4, 0, &soon), -1);
+	CHECK_EQ(test_errno(), ETIMEDOUT);
+	CHECK_EQ(uthread_recv(s, a, 4, MSG_DONTWAIT), -1);
+	CHECK_EQ(test_errno(), EAGAIN);
+	CHECK_EQ(uthread_sendto(c, "hello", 5, 0, (struct sockaddr *)&at,
+				sizeof(at)),
+		 5);
+	room = sizeof(from);
+	CHECK_EQ(uthread_recvfrom(s, b, 8, 0, (struct sockaddr *)&from, &room),
+		 5);
+	CHECK_EQ(room, sizeof(from));
+	CHECK_EQ(from.sin_addr.s_addr, at.sin_addr.s_addr);
+	/* Each is a whole. */
+	CHECK(!uthread_connect(c, (struct sockaddr *)&at, sizeof(at)));
+	CHECK_EQ(uthread_write(c, "abcdef", 6), 6);
+	CHECK_EQ(uthread_write(c, "gh", 2), 2);
+	v[0] = (struct iovec){ a, 4 };
+	v[1] = (struct iovec){ b, 8 };
+	CHECK_EQ(uthread_recvmsg(s, &m, 0), 6);
+	CHECK(!memcmp(a, "abcd", 4) && !memcmp(b, "ef", 2));
+	CHECK_EQ(uthread_readv(s, v, 2), 2);
+	CHECK(!memcmp(a, "gh", 2));
+	uthread_close(s);
+	uthread_close(c);
+	return arg;
+}
+
+TEST(datagrams_are_whole)
+{
+	start_workers(1);
+	in_uthread(datagrams, NULL);
+}
+
+static void *sends_slowly(void *arg)
+{
+	const int fd = *(int *)arg;
+	int i;
+
+	for (i = 0; i < 10; i++) {
+		uthread_sleep(MS / 5);
+		CHECK_EQ(uthread_send(fd, "0123456789", 10, 0), 10);
+	}
+	return NULL;
+}
+
+static void *waits_for_all(void *arg)
+{
+	char buf[100];
+	int sv[2], i;
+	uthread_t t;
+
+	tcp_pair(sv);
+	t = spawn(sends_slowly, &sv[0]);
+	CHECK_EQ(uthread_recv(sv[1], buf, 5, MSG_PEEK), 5);
+	CHECK_EQ(uthread_recv(sv[1], buf, 100, MSG_WAITALL), 100);
+	for (i = 0; i < 100; i++)
+		CHECK_EQ(buf[i], '0' + i % 10);
+	joined(t);
+	uthread_close(sv[0]);
+	CHECK_EQ(uthread_recv(sv[1], buf, 100, MSG_WAITALL), 0);
+	uthread_close(sv[1]);
+	return arg;
+}
+
+TEST(waitall_and_peek)
+{
+	start_workers(1);
+	in_uthread(waits_for_all, NULL);
+}
+
+/* A descriptor sent over a socket, in a message of which a part has to wait. */
+static void *sends_fd(void *arg)
+{
+	char control[CMSG_SPACE(sizeof(int))] = { 0 };
+	char *big = calloc(1, BIG);
+	struct iovec v = { big, BIG };
+	struct msghdr m = { .msg_iov = &v,
+			    .msg_iovlen = 1,
+			    .msg_control = control,
+			    .msg_controllen = sizeof(control) };
+	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+	int fd = open("/dev/null", O_RDONLY);
+
+	c->cmsg_level = SOL_SOCKET;
+	c->cmsg_type = SCM_RIGHTS;
+	c->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(c), &fd, sizeof(fd));
+	CHECK_EQ(uthread_sendmsg(*(int *)arg, &m, 0), BIG);
+	uthread_close(*(int *)arg);
+	close(fd);
+	free(big);
+	return NULL;
+}
+
+static void *descriptors(void *arg)
+{
+	char control[CMSG_SPACE(4 * sizeof(int))] = { 0 };
+	char *buf = malloc(65536);
+	struct iovec v = { buf, 65536 };
+	struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1 };
+	ssize_t n, all = 0;
+	int sv[2], fds = 0;
+	uthread_t t;
+
+	local_pair(sv);
+	t = spawn(sends_fd, &sv[0]);
+	for (;;) {
+		m.msg_control = control;
+		m.msg_controllen = sizeof(control);
+		n = uthread_recvmsg(sv[1], &m, 0);
+		if (n <= 0)
+			break;
+		all += n;
+		if (CMSG_FIRSTHDR(&m))
+			fds++;
+	}
+	CHECK_EQ(n, 0);
+	CHECK_EQ(all, BIG);
+	CHECK_EQ(fds, 1);
+	joined(t);
+	uthread_close(sv[1]);
+	free(buf);
+	return arg;
+}
+
+TEST(what_is_ancillary_goes_once)
+{
+	start_workers(1);
+	in_uthread(descriptors, NULL);
+}
+
+/* ---- connections ---- */
+
+static void *accepts(void *arg)
+{
+	struct sockaddr_in from;
+	socklen_t room = sizeof(from);
+	int fd = uthread_accept4(*(int *)arg, (struct sockaddr *)&from, &room,
+				 SOCK_CLOEXEC);
+	char c;
+
+	CHECK(fd >= 0);
+	CHECK_EQ(room, sizeof(from));
+	CHECK(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+	CHECK(!(fcntl(fd, F_GETFL) & O_NONBLOCK));
+	CHECK_EQ(uthread_read(fd, &c, 1), 1);
+	CHECK_EQ(uthread_write(fd, &c, 1), 1);
+	CHECK_EQ(uthread_close(fd), 0);
+	return NULL;
+}
+
+#define CLIENTS 50
+
+static void *connects(void *arg)
+{
+	int s = socket(AF_INET, SOCK_STREAM, 0);
+	char c = 'x';
+
+	CHECK(!uthread_connect(s, arg, sizeof(struct sockaddr_in)));
+	CHECK(!(fcntl(s, F_GETFL) & O_NONBLOCK));
+	CHECK_EQ(uthread_write(s, &c, 1), 1);
+	CHECK_EQ(uthread_read(s, &c, 1), 1);
+	CHECK_EQ(uthread_read(s, &c, 1), 0);
+	CHECK_EQ(uthread_close(s), 0);
+	return NULL;
+}
+
+/* Each accepts one, so a wake-up that is lost is one that hangs. */
+static void *many_accept(void *arg)
+{
+	uthread_t a[CLIENTS], c[CLIENTS];
+	struct sockaddr_in at;
+	struct timespec soon;
+	int l = tcp_listener(&at), i;
+
+	soon = test_in(2 * MS);
+	CHECK_EQ(uthread_accept4_timed(l, NULL, NULL, 0, &soon), -1);
+	CHECK_EQ(test_errno(), ETIMEDOUT);
+	for (i = 0; i < CLIENTS; i++)
+		a[i] = spawn(accepts, &l);
+	uthread_sleep(2 * MS);
+	for (i = 0; i < CLIENTS; i++)
+		c[i] = spawn(connects, &at);
+	for (i = 0; i < CLIENTS; i++) {
+		joined(a[i]);
+		joined(c[i]);
+	}
+	uthread_close(l);
+	/* Nobody listens there any more. */
+	i = socket(AF_INET, SOCK_STREAM, 0);
+	CHECK_EQ(uthread_connect(i, (struct sockaddr *)&at, sizeof(at)), -1);
+	CHECK_EQ(test_errno(), ECONNREFUSED);
+	uthread_close(i);
+	return arg;
+}
+
+TEST(each_connection_is_accepted_once)
+{
+	start_workers(1);
+	in_uthread(many_accept, NULL);
+}
+
+TEST(each_connection_is_accepted_once_on_two_workers)
+{
+	start_workers(2);
+	crowd(2, 0, many_accept, NULL);
+}
+
+static int connected; /* atomic */
+
+static void *connects_local(void *arg)
+{
+	int s = socket(AF_UNIX, SOCK_STREAM, 0);
+
+	CHECK(!uthread_connect(s, arg, sizeof(struct sockaddr_un)));
+	add(&connected, 1);
+	return (void *)(intptr_t)s;
+}
+
+/* A local socket's queue is full: who connects comes in when there is room. */
+static void *full_queue(void *arg)
+{
+	struct sockaddr_un at = { .sun_family = AF_UNIX };
+	int l = socket(AF_UNIX, SOCK_STREAM, 0), i, fd;
+	struct timespec soon;
+	uthread_t t[8];
+
+	snprintf(at.sun_path, sizeof(at.sun_path), "%cuthread-io-%d", 0,
+		 (int)getpid());
+	CHECK(!bind(l, (struct sockaddr *)&at, sizeof(at)));
+	CHECK(!listen(l, 1));
+	for (i = 0; i < 8; i++)
+		t[i] = spawn(connects_local, &at);
+	while (load(&connected) < 2) /* one more than listen() said */
+		uthread_sleep(MS);
+	soon = test_in(5 * MS);
+	fd = socket(AF_UNIX, SOCK_STREAM, 0);
+	CHECK_EQ(uthread_connect_timed(fd, (struct sockaddr *)&at, sizeof(at),
+				       &soon),
+		 -1);
+	CHECK_EQ(test_errno(), ETIMEDOUT);
+	uthread_close(fd);
+	for (i = 0; i < 8; i++) {
+		fd = uthread_accept4(l, NULL, NULL, 0);
+		CHECK(fd >= 0);
+		uthread_close(fd);
+	}
+	for (i = 0; i < 8; i++)
+		uthread_close((int)(intptr_t)joined(t[i]));
+	uthread_close(l);
+	return arg;
+}
+
+TEST(connecting_waits_for_room_in_a_local_queue)
+{
+	start_workers(1);
+	in_uthread(full_queue, NULL);
+}
+
+/* ---- readiness ---- */
+
+#define FDS 40
+
+static void *polls(void *arg)
+{
+	struct pollfd p[FDS];
+	int sv[FDS][2], i;
+	struct timespec soon = test_in(3 * MS);
+
+	for (i = 0; i < FDS; i++) {
+		local_pair(sv[i]);
+		p[i] = (struct pollfd){ .fd = sv[i][0], .events = POLLIN };
+	}
+	p[7].fd = -1;
+	CHECK_EQ(uthread_poll(p, FDS, 0), 0);
+	CHECK_EQ(uthread_poll(p, FDS, 2), 0);
+	CHECK_EQ(uthread_poll(NULL, 0, 1), 0);
+	CHECK_EQ(uthread_poll_timed(p, FDS, &soon), -1);
+	CHECK_EQ(test_errno(), ETIMEDOUT);
+	p[7].fd = sv[7][0];
+	for (i = 0; i < FDS; i++) {
+		uthread_t t = spawn(sends_slowly, &sv[i][1]);
+
+		CHECK_EQ(uthread_poll(p, FDS, -1), 1);
+		CHECK_EQ(p[i].revents, POLLIN);
+		joined(t);
+		CHECK_EQ(uthread_io_wait(sv[i][0], POLLIN | POLLOUT, NULL),
+			 POLLIN | POLLOUT);
+		p[i].fd = -1;
+	}
+	for (i = 0; i < FDS; i++) {
+		uthread_close(sv[i][1]);
+		CHECK(uthread_io_wait(sv[i][0], POLLIN, NULL) & POLLHUP);
+		uthread_close(sv[i][0]);
+		CHECK_EQ(uthread_io_wait(sv[i][0], POLLIN, NULL), -1);
+		CHECK_EQ(test_errno(), EBADF);
+	}
+	return arg;
+}
+
+TEST(poll_waits_for_any)
+{
+	start_workers(1);
+	in_uthread(polls, NULL);
+}
+
+/* ---- a short read that has left something ---- */
+
+#define PIECE 50
+#define PIECES 60 /* more than the kernel makes one of */
+
+static void *sends_one(void *arg)
+{
+	CHECK_EQ(uthread_send(*(int *)arg, "x", 1, 0), 1);
+	return arg;
+}
+
+/* Where the buffer has a hole a read ends with the piece before, if there is one. */
+static ssize_t reads_into_hole(int fd)
+{
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	char *m = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ssize_t n = -1;
+	size_t i;
+
+	CHECK(m != MAP_FAILED);
+	CHECK(!mprotect(m + page, page, PROT_NONE));
+	for (i = 1; n < 0 && i < PIECES; i++) {
+		struct iovec v[] = { { m + page - i * PIECE, i * PIECE },
+				     { m + page, page } };
+		struct msghdr h = { .msg_iov = v, .msg_iovlen = 2 };
+
+		n = uthread_recvmsg(fd, &h, 0);
+		CHECK(n > 0 || test_errno() == EFAULT);
+	}
+	CHECK(!munmap(m, 2 * page));
+	return n < 0 ? 0 : n;
+}
+
+static void *reads_what_is_left(void *arg)
+{
+	static const int on = 1;
+	char buf[PIECE * PIECES];
+	int sv[2], there = 0, i;
+	ssize_t n, got;
+	uthread_t t;
+
+	tcp_pair(sv);
+	CHECK(!setsockopt(sv[0], IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)));
+	/* It waits, so the back end knows it. */
+	t = spawn(sends_one, &sv[0]);
+	CHECK_EQ(uthread_recv(sv[1], buf, sizeof(buf), 0), 1);
+	joined(t);
+	memset(buf, 'x', sizeof(buf));
+	for (i = 0; i < PIECES; i++)
+		CHECK_EQ(uthread_send(sv[0], buf, PIECE, 0), PIECE);
+	while (there < PIECE * PIECES) {
+		CHECK(!ioctl(sv[1], FIONREAD, &there));
+		uthread_yield();
+	}
+	/* Nothing more comes, so there is no edge for what is left. */
+	for (got = reads_into_hole(sv[1]); got < PIECE * PIECES; got += n) {
+		n = uthread_recv(sv[1], buf, sizeof(buf), 0);
+		CHECK(n > 0);
+	}
+	CHECK_EQ(got, PIECE * PIECES);
+	close(sv[0]);
+	close(sv[1]);
+	return arg;
+}
+
+TEST(what_a_short_read_has_left_comes)
+{
+	start_workers(1);
+	in_uthread(reads_what_is_left, NULL);
+}
+
+TEST_MAIN()

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_kill_busy.c - a signal for one uthread that does not wait in the
+ * runtime: it computes, yields, or sleeps in a call of the kernel.
+ */
+#include "kill_util.h"
+
+#include <dlfcn.h>
+
+static int stop;
+static char interrupted; /* by a handler: what such a call returns */
+
+static void *computes(void *arg)
+{
+	(void)arg;
+	while (!load(&stop))
+		;
+	return &s;
+}
+
+TEST(while_it_computes_alone)
+{
+	if (uthread_workers() < 1 || !stats().tick_ns)
+		SKIP("without ticks it is handled at the next switch");
+	handle(SIGUSR1, 0);
+	target = spawn(computes, NULL);
+	for (int i = 1; i <= 20; i++) {
+		CHECK_EQ(uthread_kill(target, SIGUSR1), 0);
+		until_handled(i);
+	}
+	store(&stop, 1);
+	CHECK(joined(target) == &s);
+	CHECK(!elsewhere);
+}
+
+TEST(while_many_share_a_worker)
+{
+	uthread_t others[8];
+
+	if (uthread_workers() < 1 || !stats().tick_ns)
+		SKIP("without ticks");
+	handle(SIGUSR1, 0);
+	for (int i = 0; i < 8; i++)
+		others[i] = spawn_on(0, computes, NULL);
+	target = spawn_on(0, computes, NULL);
+	for (int i = 1; i <= 20; i++) {
+		CHECK_EQ(uthread_kill(target, SIGUSR1), 0);
+		until_handled(i);
+	}
+	store(&stop, 1);
+	for (int i = 0; i < 8; i++)
+		joined(others[i]);
+	CHECK(joined(target) == &s);
+	CHECK(!elsewhere);
+}
+
+static int (*real_settime)(timer_t, int, const struct itimerspec *,
+			   struct itimerspec *);
+static int armed, go, sent;
+
+__attribute__((constructor)) static void find_settime(void)
+{
+	real_settime =
+		(__typeof__(real_settime))dlsym(RTLD_NEXT, "timer_settime");
+}
+
+/* Between a look at what is asked of the target and the end of its timer, whose
+ * next signal is pending by now, somebody asks. */
+int timer_settime(timer_t timer, int flags, const struct itimerspec *value,
+		  struct itimerspec *old)
+{
+	if (load(&armed) && !value->it_value.tv_nsec &&
+	    !value->it_value.tv_sec && uthread_self() == target) {
+		store(&armed, 0);
+		for (uint64_t end = test_now() + 2 * MS; test_now() < end;)
+			;
+		store(&go, 1);
+		while (!load(&sent))
+			;
+	}
+	return real_settime(timer, flags, value, old);
+}
+
+/* Or was it stopped as another ended, just before it came back to the target? */
+static int stopped_for_the_target(void)
+{
+	uint64_t before = stats().ticks, now;
+
+	while (!load(&go)) {
+		usleep(20000);
+		now = stats().ticks;
+		if (now == before && load(&armed))
+			return 0;
+		before = now;
+	}
+	return 1;
+}
+
+#define OTHERS_MAX 1000
+
+/* It does not end where the signal is lost together with the timer's. */
+TEST(while_its_timer_is_stopped)
+{
+	struct uthread_config config = { .size = sizeof(config),
+					 .workers = 2,
+					 .tick_ns = UTHREAD_TICK_MIN,
+					 .main = UTHREAD_MAIN_PTHREAD };
+	uthread_t others[OTHERS_MAX];
+	int n = 0;
+
+	if (TEST_ASAN || TEST_TSAN)
+		SKIP("no preemption under a sanitizer");
+	CHECK_EQ(uthread_init(&config), 0);
+	handle(SIGUSR1, 0);
+	target = spawn_on(1, computes, NULL);
+	store(&armed, 1);
+	do {
+		CHECK(n < OTHERS_MAX);
+		others[n++] = spawn_on(1, nothing, NULL); /* starts the timer */
+	} while (!stopped_for_the_target());
+	CHECK_EQ(uthread_kill(target, SIGUSR1), 0);
+	store(&sent, 1);
+	while (!load(&handled))
+		usleep(100);
+	store(&stop, 1);
+	while (n)
+		joined(others[--n]);
+	CHECK(joined(target) == &s);
+	CHECK(!elsewhere);
+}
+
+static void *yields(void *arg)
+{
+	(void)arg;
+	while (!load(&stop))
+		uthread_yield();
+	return &s;
+}
+
+TEST(while_it_yields)
+{
+	uthread_t other;
+
+	handle(SIGUSR1, 0);
+	other = spawn(yields, NULL);
+	target = spawn(yields, NULL);
+	for (int i = 1; i <= 50; i++) {
+		CHECK_EQ(uthread_kill(target, SIGUSR1), 0);
+		until_handled(i);
+	}
+	store(&stop, 1);
+	joined(other);
+	CHECK(joined(target) == &s);
+	CHECK(!elsewhere);
+}
+
+static int fds[2];
+
+static void *reads(void *arg)
+{
+	char byte;
+	ssize_t got = read(fds[0], &byte, 1);
+
+	(void)arg;
+	return got == 1	      ? (void *)&s :
+	       errno == EINTR ? (void *)&interrupted :
+				NULL;
+}
+
+static void *read_with(int flags, int write_it)
+{
+	if (uthread_workers() < 1 || !stats().tick_ns)
+		SKIP("without ticks");
+	CHECK(!pipe(fds));
+	handle(SIGUSR1, flags);
+	target = spawn(reads, NULL);
+	uthread_sleep(20000000); /* it sleeps in the kernel, most likely */
+	CHECK_EQ(uthread_kill(target, SIGUSR1), 0);
+	until_handled(1);
+	if (write_it)
+		CHECK(write(fds[1], "x", 1) == 1);
+	return joined(target);
+}
+
+TEST(a_read_goes_on_after_a_handler_that_restarts)
+{
+	CHECK(read_with(SA_RESTART, 1) == &s);
+}
+
+static void *reads_at_last(void *arg)
+{
+	char byte;
+
+	(void)arg;
+	while (!load(&stop)) {
+		if (read(fds[0], &byte, 1) == -1 && errno == EINTR)
+			return &interrupted;
+	}
+	return NULL;
+}
+
+/* The first ones may come when it is not there yet. */
+TEST(a_read_ends_after_one_that_does_not)
+{
+	if (uthread_workers() < 1 || !stats().tick_ns)
+		SKIP("without ticks");
+	CHECK(!pipe(fds));
+	handle(SIGUSR1, 0);
+	target = spawn(reads_at_last, NULL);
+	while (uthread_tryjoin(target, NULL) == EBUSY) {
+		CHECK_EQ(uthread_kill(target, SIGUSR1), 0);
+		uthread_sleep(10000000);
+	}
+}
+
+TEST_MAIN()
