@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * io.c - calls that wait for a descriptor: the uthread parks, not its worker.
+ *
+ * Each is tried first in a way that does not wait (RWF_NOWAIT, MSG_DONTWAIT), which
+ * mostly is all, and costs what the call itself costs. If there is nothing, and
+ * O_NONBLOCK is not set, the runtime's call waits: until the time-out of the socket
+ * (SO_RCVTIMEO, SO_SNDTIMEO), or the handler of a signal without SA_RESTART. The
+ * flags of the descriptor are the program's and stay as they are.
+ *
+ * core_NAME, libuthread's, sleeps in the kernel and has a spare stand in. It does what
+ * cannot be tried so: terminals, files that are not in memory, errors that only the
+ * call itself says.
+ */
+#undef _FORTIFY_SOURCE /* its inline functions have the same names */
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "libc.h"
+
+HIDDEN ssize_t core_read(int fd, void *to, size_t bytes);
+HIDDEN ssize_t core_write(int fd, const void *from, size_t bytes);
+HIDDEN ssize_t core_readv(int fd, const struct iovec *to, int n);
+HIDDEN ssize_t core_writev(int fd, const struct iovec *from, int n);
+HIDDEN ssize_t core_recv(int fd, void *to, size_t bytes, int flags);
+HIDDEN ssize_t core_recvfrom(int fd, void *to, size_t bytes, int flags,
+			     struct sockaddr *from, socklen_t *room);
+HIDDEN ssize_t core_recvmsg(int fd, struct msghdr *m, int flags);
+HIDDEN ssize_t core_send(int fd, const void *from, size_t bytes, int flags);
+HIDDEN ssize_t core_sendto(int fd, const void *from, size_t bytes, int flags,
+			   const struct sockaddr *to, socklen_t room);
+HIDDEN ssize_t core_sendmsg(int fd, const struct msghdr *m, int flags);
+HIDDEN int core_accept4(int fd, struct sockaddr *from, socklen_t *room,
+			int flags);
+HIDDEN int core_connect(int fd, const struct sockaddr *to, socklen_t room);
+HIDDEN int core_poll(struct pollfd *fds, nfds_t n, int ms);
+HIDDEN int core_epoll_wait(int fd, struct epoll_event *events, int n, int ms);
+/* Behind what _FORTIFY_SOURCE makes of a call. */
+void __chk_fail(void) __attribute__((noreturn));
+
+/* ---- what is the same for all ---- */
+
+struct wait {
+	int was; /* uthread_interruptible() */
+	int saved; /* errno, which a success leaves alone */
+	struct timespec *deadline; /* NULL: none */
+	struct timespec at;
+};
+
+static void wait_end(struct wait *w)
+{
+	uthread_interruptible(w->was);
+}
+
+/* A call begins to wait; `option`: of the socket's time-out, 0: none. With one any
+ * handler ends it, as signal(7) says. */
+static void wait_begin(struct wait *w, int fd, int option)
+{
+	struct timeval tv = { 0 };
+	socklen_t bytes = sizeof(tv);
+
+	w->saved = errno;
+	w->deadline = NULL;
+	if (option && !getsockopt(fd, SOL_SOCKET, option, &tv, &bytes) &&
+	    (tv.tv_sec || tv.tv_usec)) {
+		clock_gettime(CLOCK_MONOTONIC, &w->at);
+		w->at.tv_nsec += tv.tv_usec * 1000;
+		w->at.tv_sec += tv.tv_sec + w->at.tv_nsec / 1000000000;
+		w->at.tv_nsec %= 1000000000;
+		w->deadline = &w->at;
+	}
+	w->was = uthread_interruptible(w->deadline ? 2 : 1);
+}
+
+#define WAIT(w, fd, option)                               \
+	struct wait w __attribute__((cleanup(wait_end))); \
+	wait_begin(&w, fd, option)
+
+/* What a socket says when its time is up. */
+static ssize_t result(const struct wait *w, ssize_t got, int timeout)
+{
+	if (got >= 0)
+		errno = w->saved;
+	else if (w->deadline && errno == ETIMEDOUT)
+		errno = timeout;
+	return got;
+}
+
+static bool may_wait(int fd)
+{
+	const int flags = fcntl(fd, F_GETFL);
+
+	return flags >= 0 && !(flags & O_NONBLOCK);
+}
+
+static inline bool would_wait(int error)
+{
+	return error == EAGAIN || error == EWOULDBLOCK;
+}
+
+/* It cannot be tried so. */
+static inline bool unknown_way(int error)
+{
+	return error == EOPNOTSUPP || error == ENOSYS || error == EINVAL ||
+	       error == ESPIPE;
+}
+
+/* ---- read, write ---- */
+
+static ssize_t in(int fd, const struct iovec *to, int n)
+{
+	const int saved = errno;
+	ssize_t got;
+
+	uthread_testcancel();
+	got = preadv2(fd, to, n, -1, RWF_NOWAIT);
+	if (likely(got >= 0) || (!would_wait(errno) && !unknown_way(errno)))
+		return got;
+	if (unknown_way(errno) || !may_wait(fd)) {
+		errno = saved;
+		return core_readv(fd, to, n);
+	}
+	errno = saved;
+	WAIT(w, fd, SO_RCVTIMEO);
+	return result(&w, uthread_readv_timed(fd, to, n, w.deadline), EAGAIN);
+}
+
+EXPORT ssize_t read(int fd, void *to, size_t bytes)
+{
+	const struct iovec part = { to, bytes };
+
+	return uthread_self() && bytes ? in(fd, &part, 1) :
+					 core_read(fd, to, bytes);
+}
+
+EXPORT ssize_t readv(int fd, const struct iovec *to, int n)
+{
+	return uthread_self() && n > 0 ? in(fd, to, n) : core_readv(fd, to, n);
+}
+
+/* All of it, where a blocking call would; what is done counts more than an error. */
+static ssize_t rest(int fd, const char *from, size_t bytes)
+{
+	ssize_t got;
+
+	WAIT(w, fd, SO_SNDTIMEO);
+	got = uthread_write_timed(fd, from, bytes, w.deadline);
+	return result(&w, got, EAGAIN);
+}
+
+EXPORT ssize_t write(int fd, const void *from, size_t bytes)
+{
+	const struct iovec part = { (void *)(uintptr_t)from, bytes };
+	const int saved = errno;
+	ssize_t got, more;
+
+	if (!uthread_self() || !bytes)
+		return core_write(fd, from, bytes);
+	uthread_testcancel();
+	got = pwritev2(fd, &part, 1, -1, RWF_NOWAIT);
+	if (likely(got == (ssize_t)bytes))
+		return got;
+	if (got < 0 && !would_wait(errno) && !unknown_way(errno))
+		return got;
+	if (got < 0 && (unknown_way(errno) || !may_wait(fd))) {
+		errno = saved;
+		return core_write(fd, from, bytes);
+	}
+	errno = saved;
+	if (got < 0)
+		return rest(fd, from, bytes);
+	if (!may_wait(fd))
+		return got;
+	more = rest(fd, (const char *)from + got, bytes - (size_t)got);
+	if (more > 0)
+		got += more;
+	errno = saved;
+	return got;
+}
+
+EXPORT ssize_t writev(int fd, const struct iovec *from, int n)
+{
+	if (!uthread_self() || n <= 0 || !may_wait(fd))
+		return core_writev(fd, from, n);
+	WAIT(w, fd, SO_SNDTIMEO);
+	return result(&w, uthread_writev_timed(fd, from, n, w.deadline),
+		      EAGAIN);
+}
+
+/* ---- sockets ---- */
+
+#define NOW (MSG_DONTWAIT | MSG_ERRQUEUE)
+
+EXPORT ssize_t recvfrom(int fd, void *to, size_t bytes, int flags,
+			struct sockaddr *from, socklen_t *room)
+{
+	const int saved = errno;
+	ssize_t got = -1;
+
+	if (!uthread_self() || flags & NOW)
+		return core_recvfrom(fd, to, bytes, flags, from, room);
+	uthread_testcancel();
+	if (!(flags & MSG_WAITALL)) {
+		got = core_recvfrom(fd, to, bytes, flags | MSG_DONTWAIT, from,
+				    room);
+		if (likely(got >= 0) || !would_wait(errno))
+			return got;
+	}
+	if (!may_wait(fd))
+		return flags & MSG_WAITALL ?
+			       core_recvfrom(fd, to, bytes, flags, from, room) :
+			       got;
+	errno = saved;
+	WAIT(w, fd, SO_RCVTIMEO);
+	return result(&w,
+		      uthread_recvfrom_timed(fd, to, bytes, flags, from, room,
+					     w.deadline),
+		      EAGAIN);
+}
+
+EXPORT ssize_t recv(int fd, void *to, size_t bytes, int flags)
+{
+	return recvfrom(fd, to, bytes, flags, NULL, NULL);
+}
+
+EXPORT ssize_t recvmsg(int fd, struct msghdr *m, int flags)
+{
+	const int saved = errno;
+	ssize_t got = -1;
+
+	if (!uthread_self() || flags & NOW)
+		return core_recvmsg(fd, m, flags);
+	uthread_testcancel();
+	if (!(flags & MSG_WAITALL)) {
+		got = core_recvmsg(fd, m, flags | MSG_DONTWAIT);
+		if (likely(got >= 0) || !would_wait(errno))
+			return got;
+	}
+	if (!may_wait(fd))
+		return flags & MSG_WAITALL ? core_recvmsg(fd, m, flags) : got;
+	errno = saved;
+	WAIT(w, fd, SO_RCVTIMEO);
+	return result(&w, uthread_recvmsg_timed(fd, m, flags, w.deadline),
+		      EAGAIN);
+}
+
+EXPORT ssize_t sendto(int fd, const void *from, size_t bytes, int flags,
+		      const struct sockaddr *to, socklen_t room)
+{
+	const int saved = errno;
+	ssize_t got, more;
+	size_t done;
+
+	if (!uthread_self() || flags & MSG_DONTWAIT)
+		return core_sendto(fd, from, bytes, flags, to, room);
+	uthread_testcancel();
+	got = core_sendto(fd, from, bytes, flags | MSG_DONTWAIT, to, room);
+	if (likely(got == (ssize_t)bytes) || (got < 0 && !would_wait(errno)))
+		return got;
+	if (!may_wait(fd))
+		return got;
+	errno = saved;
+	WAIT(w, fd, SO_SNDTIMEO);
+	done = got > 0 ? (size_t)got : 0;
+	more = uthread_sendto_timed(fd, (const char *)from + done, bytes - done,
+				    flags, to, room, w.deadline);
+	if (!done)
+		return result(&w, more, EAGAIN);
+	errno = saved;
+	return (ssize_t)done + (more > 0 ? more : 0);
+}
+
+EXPORT ssize_t send(int fd, const void *from, size_t bytes, int flags)
+{
+	return sendto(fd, from, bytes, flags, NULL, 0);
+}
+
+EXPORT ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
+{
+	if (!uthread_self() || flags & MSG_DONTWAIT || !may_wait(fd))
+		return core_sendmsg(fd, m, flags);
+	WAIT(w, fd, SO_SNDTIMEO);
+	return result(&w, uthread_sendmsg_timed(fd, m, flags, w.deadline),
+		      EAGAIN);
+}
+
+EXPORT int accept4(int fd, struct sockaddr *from, socklen_t *room, int flags)
+{
+	if (!uthread_self() || !may_wait(fd))
+		return core_accept4(fd, from, room, flags);
+	WAIT(w, fd, SO_RCVTIMEO);
+	return (int)result(
+		&w, uthread_accept4_timed(fd, from, room, flags, w.deadline),
+		EAGAIN);
+}
+
+EXPORT int accept(int fd, struct sockaddr *from, socklen_t *room)
+{
+	return accept4(fd, from, room, 0);
+}
+
+EXPORT int connect(int fd, const struct sockaddr *to, socklen_t room)
+{
+	if (!uthread_self() || !may_wait(fd))
+		return core_connect(fd, to, room);
+	WAIT(w, fd, SO_SNDTIMEO);
+	return (int)result(&w, uthread_connect_timed(fd, to, room, w.deadline),
+			   EINPROGRESS);
+}
+
+/* ---- readiness: any handler ends these ---- */
+
+static void any_end(const int *was)
+{
+	uthread_interruptible(*was);
+}
+
+#define ANY_HANDLER                                                   \
+	const int any_was __attribute__((cleanup(any_end), unused)) = \
+		uthread_interruptible(2)
+
+EXPORT int poll(struct pollfd *fds, nfds_t n, int ms)
+{
+	struct timespec t = { .tv_sec = ms / 1000,
+			      .tv_nsec = ms % 1000 * 1000000l };
+	int got, saved;
+
+	if (!uthread_self() || !ms || (!n && ms < 0))
+		return core_poll(fds, n, ms);
+	if (!n)
+		return nanosleep(&t, NULL);
+	got = core_poll(fds, n, 0);
+	if (got)
+		return got;
+	ANY_HANDLER;
+	saved = errno;
+	got = uthread_poll(fds, n, ms);
+	if (got >= 0)
+		errno = saved;
+	return got;
+}
+
+EXPORT int epoll_wait(int fd, struct epoll_event *events, int n, int ms)
+{
+	const int saved = errno;
+	struct timespec at;
+	int got;
+
+	got = core_epoll_wait(fd, events, n, uthread_self() ? 0 : ms);
+	if (got || !ms || !uthread_self())
+		return got;
+	clock_gettime(CLOCK_MONOTONIC, &at);
+	if (ms > 0) {
+		at.tv_nsec += ms % 1000 * 1000000l;
+		at.tv_sec += ms / 1000 + at.tv_nsec / 1000000000;
+		at.tv_nsec %= 1000000000;
+	}
+	ANY_HANDLER;
+	do {
+		if (uthread_io_wait(fd, POLLIN, ms < 0 ? NULL : &at) < 0) {
+			if (errno != ETIMEDOUT)
+				return -1;
+			errno = saved;
+			return core_epoll_wait(fd, events, n, 0);
+		}
+		got = core_epoll_wait(fd, events, n, 0);
+	} while (!got);
+	if (got > 0)
+		errno = saved;
+	return got;
+}
+
+/* ---- as _FORTIFY_SOURCE calls them, with the room there is ---- */
+
+EXPORT ssize_t __read_chk(int fd, void *to, size_t bytes, size_t room)
+{
+	if (bytes > room)
+		__chk_fail();
+	return read(fd, to, bytes);
+}
+
+EXPORT ssize_t __recv_chk(int fd, void *to, size_t bytes, size_t room,
+			  int flags)
+{
+	if (bytes > room)
+		__chk_fail();
+	return recv(fd, to, bytes, flags);
+}
+
+EXPORT ssize_t __recvfrom_chk(int fd, void *to, size_t bytes, size_t room,
+			      int flags, struct sockaddr *from,
+			      socklen_t *length)
+{
+	if (bytes > room)
+		__chk_fail();
+	return recvfrom(fd, to, bytes, flags, from, length);
+}
+
+EXPORT int __poll_chk(struct pollfd *fds, nfds_t n, int ms, size_t room)
+{
+	if (room / sizeof(*fds) < n)
+		__chk_fail();
+	return poll(fds, n, ms);
+}

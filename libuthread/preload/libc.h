@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * libc.h - glibc's own functions behind those that are defined here, and what all
+ * files of this room need.
+ *
+ * libuthread's own calls of a function that is defined here go to core_NAME
+ * (core.sh): its workers are glibc's threads, its start takes glibc's locks.
+ */
+#ifndef PRELOAD_LIBC_H
+#define PRELOAD_LIBC_H
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <threads.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "uthread.h"
+#include "uthread/futex.h"
+#include "uthread/pthread.h"
+
+#define EXPORT __attribute__((visibility("default")))
+#define HIDDEN __attribute__((visibility("hidden")))
+#define likely(x) __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+/* Another exported name of the same function. */
+#define SAME(other, name) \
+	EXPORT __typeof__(name) other __attribute__((alias(#name)))
+
+/* name, result, parameters */
+#define LIBC_NAMES(F)                 \
+	F(pthread_join)               \
+	F(pthread_detach)             \
+	F(pthread_tryjoin_np)         \
+	F(pthread_timedjoin_np)       \
+	F(pthread_clockjoin_np)       \
+	F(pthread_setcancelstate)     \
+	F(pthread_setcanceltype)      \
+	F(pthread_setname_np)         \
+	F(pthread_getname_np)         \
+	F(pthread_getaffinity_np)     \
+	F(pthread_setaffinity_np)     \
+	F(pthread_getschedparam)      \
+	F(pthread_setschedparam)      \
+	F(pthread_setschedprio)       \
+	F(sched_yield)                \
+	F(pthread_mutex_lock)         \
+	F(pthread_mutex_trylock)      \
+	F(pthread_mutex_timedlock)    \
+	F(pthread_mutex_clocklock)    \
+	F(pthread_mutex_unlock)       \
+	F(pthread_cond_wait)          \
+	F(pthread_cond_clockwait)     \
+	F(pthread_cond_timedwait)     \
+	F(pthread_cond_signal)        \
+	F(pthread_cond_broadcast)     \
+	F(pthread_cond_destroy)       \
+	F(pthread_rwlock_rdlock)      \
+	F(pthread_rwlock_tryrdlock)   \
+	F(pthread_rwlock_clockrdlock) \
+	F(pthread_rwlock_timedrdlock) \
+	F(pthread_rwlock_wrlock)      \
+	F(pthread_rwlock_trywrlock)   \
+	F(pthread_rwlock_clockwrlock) \
+	F(pthread_rwlock_timedwrlock) \
+	F(pthread_rwlock_unlock)      \
+	F(pthread_rwlock_destroy)     \
+	F(sem_wait)                   \
+	F(sem_trywait)                \
+	F(sem_post)                   \
+	F(pthread_barrier_wait)       \
+	F(pthread_barrier_destroy)    \
+	F(pthread_once)               \
+	F(syscall)
+
+extern HIDDEN struct libc {
+#define F(name) __typeof__(&name) name;
+	LIBC_NAMES(F)
+#undef F
+	/* Where struct pthread has the thread's id, from pthread_self(). */
+	size_t tid_at;
+	/* The word of pthread_cond_t with its attributes, and the bits of it. */
+	size_t cond_flags_at;
+	uint32_t cond_shared, cond_monotonic;
+	/* The generation of the process, in the bits of a pthread_once_t. */
+	int once_generation;
+	uint32_t ready; /* atomic */
+} libc_is;
+
+HIDDEN void libc_find(void);
+
+/* Any function may be the first: constructors of other objects come before ours. */
+static inline struct libc *libc(void)
+{
+	if (unlikely(!__atomic_load_n(&libc_is.ready, __ATOMIC_ACQUIRE)))
+		libc_find();
+	return &libc_is;
+}
+
+#define LIBC(name) (libc()->name)
+
+/* libuthread's, of real pthreads. */
+HIDDEN int core_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
+			       void *(*fn)(void *), void *arg);
+HIDDEN int core_pthread_cancel(pthread_t thread);
+HIDDEN int core_pthread_kill(pthread_t thread, int sig);
+HIDDEN int core_pthread_sigqueue(pthread_t thread, int sig,
+				 const union sigval value);
+HIDDEN int core_sem_clockwait(sem_t *sem, clockid_t clock,
+			      const struct timespec *deadline);
+
+/* What libc has for the caller's id: a uthread's, or the kernel's. */
+static inline uint32_t self_tid(void)
+{
+	return *(const uint32_t *)((uintptr_t)pthread_self() + libc()->tid_at);
+}
+
+static inline uint32_t *word_of(const void *field)
+{
+	return (uint32_t *)(uintptr_t)field;
+}
+
+static inline uint32_t load_relaxed(const uint32_t *word)
+{
+	return __atomic_load_n(word, __ATOMIC_RELAXED);
+}
+
+static inline uint32_t load_acquire(const uint32_t *word)
+{
+	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+}
+
+static inline bool cas(uint32_t *word, uint32_t *old, uint32_t to)
+{
+	return __atomic_compare_exchange_n(word, old, to, false,
+					   __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
+}
+
+static inline uint32_t add(uint32_t *word, uint32_t by)
+{
+	return __atomic_fetch_add(word, by, __ATOMIC_SEQ_CST);
+}
+
+static inline int wait_on(uint32_t *word, uint32_t value, clockid_t clock,
+			  const struct timespec *deadline, int flags)
+{
+	return uthread_futex_wait(word, value, UTHREAD_FUTEX_ANY, clock,
+				  deadline, flags);
+}
+
+static inline void wake(uint32_t *word, int count)
+{
+	uthread_futex_wake(word, count, UTHREAD_FUTEX_ANY);
+}
+
+static inline bool clock_is_known(clockid_t clock)
+{
+	return clock == CLOCK_REALTIME || clock == CLOCK_MONOTONIC;
+}
+
+static inline bool time_is_valid(const struct timespec *t)
+{
+	return t->tv_nsec >= 0 && t->tv_nsec < 1000000000;
+}
+
+static inline void pause_cpu(void)
+{
+#if defined(__x86_64__)
+	__builtin_ia32_pause();
+#else
+	__asm__ volatile("yield" : : : "memory");
+#endif
+}
+
+/* How often a word is looked at before who wants it sleeps. */
+#define SPINS 64
+
+/* mutex.c, for cond.c and c11.c: `deadline` may be NULL. */
+HIDDEN int mutex_lock_until(pthread_mutex_t *mutex, clockid_t clock,
+			    const struct timespec *deadline);
+/* cond.c, the same. */
+HIDDEN int cond_wait_until(pthread_cond_t *cond, pthread_mutex_t *mutex,
+			   clockid_t clock, const struct timespec *deadline);
+
+#endif

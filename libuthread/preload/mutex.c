@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * mutex.c - pthread_mutex_t in glibc's words: lock, owner, count, nusers, kind.
+ *
+ *	lock	0 free, 1 held, 2 held and somebody may wait
+ *
+ * Who comes by may take it before who was woken, as with glibc. Who was woken takes
+ * it with 2, because others may wait behind it. Robust mutexes, those with a ceiling
+ * and shared ones are glibc's; those that inherit priorities count as normal.
+ */
+#include "libc.h"
+
+/* Of `kind`, as glibc has them. */
+enum {
+	KIND_TYPE = 3,
+	KIND_ROBUST = 16,
+	KIND_CEILING = 64,
+	KIND_SHARED = 128,
+	KIND_DESTROYED = 1 << 30, /* -1 */
+};
+
+#define KIND_GLIBC (KIND_ROBUST | KIND_CEILING | KIND_SHARED | KIND_DESTROYED)
+
+static inline int kind_of(const pthread_mutex_t *m)
+{
+	return __atomic_load_n(&m->__data.__kind, __ATOMIC_RELAXED);
+}
+
+static inline bool is_mine(const pthread_mutex_t *m, uint32_t tid)
+{
+	return load_relaxed(word_of(&m->__data.__owner)) == tid;
+}
+
+static inline void has(pthread_mutex_t *m, uint32_t tid)
+{
+	__atomic_store_n(word_of(&m->__data.__owner), tid, __ATOMIC_RELAXED);
+	m->__data.__nusers++;
+}
+
+static __attribute__((noinline)) int
+word_lock_slow(uint32_t *word, clockid_t clock, const struct timespec *deadline)
+{
+	uint32_t free;
+	int i, err;
+
+	for (i = 0; i < SPINS; i++) {
+		free = 0;
+		if (!load_relaxed(word) && cas(word, &free, 1))
+			return 0;
+		pause_cpu();
+	}
+	while (__atomic_exchange_n(word, 2, __ATOMIC_SEQ_CST)) {
+		err = wait_on(word, 2, clock, deadline, 0);
+		if (err && err != EAGAIN)
+			return err;
+	}
+	return 0;
+}
+
+static inline bool word_trylock(uint32_t *word)
+{
+	uint32_t free = 0;
+
+	return cas(word, &free, 1);
+}
+
+/* The caller has it, and may have it again, or not. -1: it has it not. */
+static int again(pthread_mutex_t *m, int type, uint32_t tid, int errorcheck)
+{
+	if (!is_mine(m, tid))
+		return -1;
+	if (type == PTHREAD_MUTEX_ERRORCHECK_NP)
+		return errorcheck;
+	if (type != PTHREAD_MUTEX_RECURSIVE_NP)
+		return -1;
+	if (m->__data.__count == UINT32_MAX)
+		return EAGAIN;
+	m->__data.__count++;
+	return 0;
+}
+
+static int glibc_lock(pthread_mutex_t *m, clockid_t clock,
+		      const struct timespec *deadline)
+{
+	if (!deadline)
+		return LIBC(pthread_mutex_lock)(m);
+	return clock == CLOCK_REALTIME ?
+		       LIBC(pthread_mutex_timedlock)(m, deadline) :
+		       LIBC(pthread_mutex_clocklock)(m, clock, deadline);
+}
+
+int mutex_lock_until(pthread_mutex_t *m, clockid_t clock,
+		     const struct timespec *deadline)
+{
+	const int kind = kind_of(m), type = kind & KIND_TYPE;
+	const uint32_t tid = self_tid();
+	uint32_t *word = word_of(&m->__data.__lock);
+	int err;
+
+	if (unlikely(kind & KIND_GLIBC))
+		return glibc_lock(m, clock, deadline);
+	if (type == PTHREAD_MUTEX_RECURSIVE_NP ||
+	    type == PTHREAD_MUTEX_ERRORCHECK_NP) {
+		err = again(m, type, tid, EDEADLK);
+		if (err >= 0)
+			return err;
+	}
+	if (unlikely(!word_trylock(word))) {
+		err = word_lock_slow(word, clock, deadline);
+		if (err)
+			return err;
+	}
+	has(m, tid);
+	if (type == PTHREAD_MUTEX_RECURSIVE_NP)
+		m->__data.__count = 1;
+	return 0;
+}
+
+EXPORT int pthread_mutex_lock(pthread_mutex_t *mutex)
+{
+	return mutex_lock_until(mutex, CLOCK_REALTIME, NULL);
+}
+
+EXPORT int pthread_mutex_timedlock(pthread_mutex_t *restrict mutex,
+				   const struct timespec *restrict deadline)
+{
+	return mutex_lock_until(mutex, CLOCK_REALTIME, deadline);
+}
+
+EXPORT int pthread_mutex_clocklock(pthread_mutex_t *restrict mutex,
+				   clockid_t clock,
+				   const struct timespec *restrict deadline)
+{
+	if (!clock_is_known(clock))
+		return EINVAL;
+	return mutex_lock_until(mutex, clock, deadline);
+}
+
+EXPORT int pthread_mutex_trylock(pthread_mutex_t *m)
+{
+	const int kind = kind_of(m), type = kind & KIND_TYPE;
+	const uint32_t tid = self_tid();
+	int err;
+
+	if (unlikely(kind & KIND_GLIBC))
+		return LIBC(pthread_mutex_trylock)(m);
+	if (type == PTHREAD_MUTEX_RECURSIVE_NP) {
+		err = again(m, type, tid, EBUSY);
+		if (err >= 0)
+			return err;
+	}
+	if (!word_trylock(word_of(&m->__data.__lock)))
+		return EBUSY;
+	has(m, tid);
+	if (type == PTHREAD_MUTEX_RECURSIVE_NP)
+		m->__data.__count = 1;
+	return 0;
+}
+
+EXPORT int pthread_mutex_unlock(pthread_mutex_t *m)
+{
+	const int kind = kind_of(m), type = kind & KIND_TYPE;
+	uint32_t *word = word_of(&m->__data.__lock);
+
+	if (unlikely(kind & KIND_GLIBC))
+		return LIBC(pthread_mutex_unlock)(m);
+	if (type == PTHREAD_MUTEX_RECURSIVE_NP ||
+	    type == PTHREAD_MUTEX_ERRORCHECK_NP) {
+		if (!is_mine(m, self_tid()) || !load_relaxed(word))
+			return EPERM;
+		if (type == PTHREAD_MUTEX_RECURSIVE_NP && --m->__data.__count)
+			return 0;
+	}
+	__atomic_store_n(word_of(&m->__data.__owner), 0, __ATOMIC_RELAXED);
+	m->__data.__nusers--;
+	/* From the exchange on it may be gone. */
+	if (__atomic_exchange_n(word, 0, __ATOMIC_SEQ_CST) > 1)
+		wake(word, 1);
+	return 0;
+}
+
+SAME(__pthread_mutex_lock, pthread_mutex_lock);
+SAME(__pthread_mutex_trylock, pthread_mutex_trylock);
+SAME(__pthread_mutex_unlock, pthread_mutex_unlock);

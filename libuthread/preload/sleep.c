@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sleep.c - sleeping, and syscall(SYS_futex) of who has locks of its own (Rust's std,
+ * folly, abseil): both wait in the table of uthread_futex_wait().
+ *
+ * A word that some code waits for by syscall() and other code wakes by an
+ * instruction of its own would be in two tables; nobody is known who does. Shared
+ * futexes are the kernel's, as is what nobody uses privately (FUTEX_WAKE_OP, PI).
+ */
+#include <limits.h>
+#include <linux/futex.h>
+#include <stdarg.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "libc.h"
+
+HIDDEN int core_clock_nanosleep(clockid_t clock, int flags,
+				const struct timespec *time,
+				struct timespec *rest);
+HIDDEN int core_nanosleep(const struct timespec *time, struct timespec *rest);
+HIDDEN int core_usleep(useconds_t us);
+HIDDEN unsigned core_sleep(unsigned seconds);
+HIDDEN long core_syscall(long nr, ...);
+
+#define NS_PER_S 1000000000l
+
+static struct timespec after(clockid_t clock, const struct timespec *time)
+{
+	struct timespec t;
+
+	clock_gettime(clock, &t);
+	t.tv_nsec += time->tv_nsec;
+	if (time->tv_sec > LONG_MAX / 4 - t.tv_sec)
+		t.tv_sec = LONG_MAX / 4;
+	else
+		t.tv_sec += time->tv_sec;
+	if (t.tv_nsec >= NS_PER_S) {
+		t.tv_nsec -= NS_PER_S;
+		t.tv_sec++;
+	}
+	return t;
+}
+
+/* 0, or EINTR: a handler has run. */
+static int sleep_until(clockid_t clock, const struct timespec *until)
+{
+	uint32_t word = 0;
+	int err = uthread_futex_wait(&word, 0, UTHREAD_FUTEX_ANY, clock, until,
+				     UTHREAD_FUTEX_CANCEL |
+					     UTHREAD_FUTEX_EINTR_ANY);
+
+	if (unlikely(err == ECANCELED))
+		uthread_testcancel();
+	return err == ETIMEDOUT ? 0 : err;
+}
+
+EXPORT int clock_nanosleep(clockid_t clock, int flags,
+			   const struct timespec *time, struct timespec *rest)
+{
+	struct timespec until, now;
+	int err;
+
+	if (!uthread_self() || !clock_is_known(clock) || !time_is_valid(time) ||
+	    time->tv_sec < 0)
+		return core_clock_nanosleep(clock, flags, time, rest);
+	if (flags & TIMER_ABSTIME)
+		return sleep_until(clock, time);
+	until = after(CLOCK_MONOTONIC, time);
+	err = sleep_until(CLOCK_MONOTONIC, &until);
+	if (err == EINTR && rest) {
+		clock_gettime(CLOCK_MONOTONIC, &now);
+		rest->tv_sec = until.tv_sec - now.tv_sec;
+		rest->tv_nsec = until.tv_nsec - now.tv_nsec;
+		if (rest->tv_nsec < 0) {
+			rest->tv_nsec += NS_PER_S;
+			rest->tv_sec--;
+		}
+		if (rest->tv_sec < 0)
+			rest->tv_sec = rest->tv_nsec = 0;
+	}
+	return err;
+}
+
+EXPORT int nanosleep(const struct timespec *time, struct timespec *rest)
+{
+	int err;
+
+	if (!uthread_self())
+		return core_nanosleep(time, rest);
+	err = clock_nanosleep(CLOCK_REALTIME, 0, time, rest);
+	if (!err)
+		return 0;
+	errno = err;
+	return -1;
+}
+
+EXPORT int usleep(useconds_t us)
+{
+	const struct timespec t = { .tv_sec = us / 1000000,
+				    .tv_nsec = us % 1000000 * 1000l };
+
+	return uthread_self() ? nanosleep(&t, NULL) : core_usleep(us);
+}
+
+EXPORT unsigned sleep(unsigned seconds)
+{
+	struct timespec t = { .tv_sec = (time_t)seconds };
+	const int saved = errno;
+
+	if (!uthread_self())
+		return core_sleep(seconds);
+	if (!nanosleep(&t, &t))
+		return 0;
+	errno = saved;
+	return (unsigned)t.tv_sec + (t.tv_nsec >= NS_PER_S / 2);
+}
+
+/* ---- syscall(SYS_futex) ---- */
+
+#define COMMAND (~(FUTEX_PRIVATE_FLAG | FUTEX_CLOCK_REALTIME))
+
+static bool is_ours(int op)
+{
+	switch (op & COMMAND) {
+	case FUTEX_WAIT:
+	case FUTEX_WAIT_BITSET:
+	case FUTEX_WAKE:
+	case FUTEX_WAKE_BITSET:
+	case FUTEX_REQUEUE:
+	case FUTEX_CMP_REQUEUE:
+		return op & FUTEX_PRIVATE_FLAG;
+	default:
+		return false;
+	}
+}
+
+/* Arguments as the kernel's. 0 or more, or -error. */
+static long futex(uint32_t *word, int op, uint32_t value,
+		  const struct timespec *time, uint32_t *to, uint32_t value3)
+{
+	const clockid_t clock = op & FUTEX_CLOCK_REALTIME ? CLOCK_REALTIME :
+							    CLOCK_MONOTONIC;
+	struct timespec until;
+	int move;
+
+	switch (op & COMMAND) {
+	case FUTEX_WAIT:
+		if (time) {
+			if (!time_is_valid(time) || time->tv_sec < 0)
+				return -EINVAL;
+			until = after(clock, time);
+			time = &until;
+		}
+		return -uthread_futex_wait(word, value, UTHREAD_FUTEX_ANY,
+					   clock, time, UTHREAD_FUTEX_EINTR);
+	case FUTEX_WAIT_BITSET:
+		return -uthread_futex_wait(word, value, value3, clock, time,
+					   UTHREAD_FUTEX_EINTR);
+	case FUTEX_WAKE:
+		return uthread_futex_wake(word, (int)value, UTHREAD_FUTEX_ANY);
+	case FUTEX_WAKE_BITSET:
+		return value3 ? uthread_futex_wake(word, (int)value, value3) :
+				-EINVAL;
+	case FUTEX_CMP_REQUEUE:
+		if (__atomic_load_n(word, __ATOMIC_SEQ_CST) != value3)
+			return -EAGAIN;
+		break;
+	default:
+		break;
+	}
+	/* Here the fourth argument is a number. */
+	move = (int)(uintptr_t)time;
+	return uthread_futex_requeue(word, (int)value, move, to);
+}
+
+#define ARGUMENTS(nr)                    \
+	long a[6];                       \
+	va_list ap;                      \
+	int i;                           \
+                                         \
+	va_start(ap, nr);                \
+	for (i = 0; i < 6; i++)          \
+		a[i] = va_arg(ap, long); \
+	va_end(ap)
+
+/* A number for each thread, as the program expects; the kernel knows main's only. */
+EXPORT pid_t gettid(void)
+{
+	return uthread_self() ? (pid_t)self_tid() :
+				(pid_t)core_syscall(SYS_gettid);
+}
+
+EXPORT long syscall(long nr, ...)
+{
+	long got;
+
+	ARGUMENTS(nr);
+	if (unlikely(nr == SYS_futex && is_ours((int)a[1]))) {
+		got = futex((uint32_t *)a[0], (int)a[1], (uint32_t)a[2],
+			    (const struct timespec *)a[3], (uint32_t *)a[4],
+			    (uint32_t)a[5]);
+		if (got >= 0)
+			return got;
+		errno = (int)-got;
+		return -1;
+	}
+	if (unlikely(nr == SYS_gettid))
+		return gettid();
+	return LIBC(syscall)(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
+}
+
+long core_syscall(long nr, ...)
+{
+	ARGUMENTS(nr);
+	return LIBC(syscall)(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
+}

@@ -1,0 +1,76 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# test_run.sh UTHREAD-RUN PROGRAM: what uthread-run starts, and what it refuses, with
+# one line that says why.
+set -u
+run=$1 program=$2
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+
+failed=0
+# is STATUS PATTERN COMMAND...: so it ends, and of its standard error one line, which
+# is all there is, is so; without a pattern none is.
+is() {
+	status=$1 pattern=$2
+	shift 2
+	"$@" >"$dir/out" 2>"$dir/err"
+	got=$?
+	lines=$(wc -l <"$dir/err")
+	if [ "$got" != "$status" ]; then
+		echo "$*: ends with $got, not $status"
+	elif [ -z "$pattern" ] && [ "$lines" != 0 ]; then
+		echo "$*: says something"
+	elif [ -n "$pattern" ] && { [ "$lines" != 1 ] || ! grep -q "$pattern" "$dir/err"; }; then
+		echo "$*: does not say in one line: $pattern"
+	else
+		return
+	fi
+	cat "$dir/err"
+	failed=1
+}
+
+is 0 '' "$run" true
+is 1 '' "$run" false
+is 7 '' "$run" sh -c 'exit 7'
+# shellcheck disable=SC2016 # the started shell's
+is 0 '' "$run" --workers 3 --tick 2ms --policy fair -- sh -c \
+	'[ "$UTHREAD_WORKERS,$UTHREAD_TICK,$UTHREAD_POLICY" = 3,2ms,fair ]'
+is 0 '' "$run" sh -c "grep -q libuthread-pthread.so /proc/self/maps"
+LD_PRELOAD='' is 0 '' "$run" "$program"
+is 127 'no such program in PATH' "$run" no-such-program-here
+is 127 'no such program' "$run" "$dir/none"
+
+printf 'echo\n' >"$dir/text"
+is 126 'Permission denied' "$run" "$dir/text"
+printf '#!/bin/sh\nexit 5\n' >"$dir/script"
+chmod +x "$dir/script"
+is 5 '' "$run" "$dir/script"
+
+cp /bin/true "$dir/rights"
+chmod u+s "$dir/rights"
+[ ! -u "$dir/rights" ] || is 126 "others' rights" "$run" "$dir/rights"
+if printf 'int main(void) { return 0; }\n' |
+	cc -static -x c -o "$dir/static" - 2>/dev/null; then
+	is 126 'linked statically' "$run" "$dir/static"
+fi
+
+# says STATUS PATTERN COMMAND...: it ends so, and has such a line.
+says() {
+	status=$1 pattern=$2
+	shift 2
+	"$@" >"$dir/out" 2>&1
+	got=$?
+	if [ "$got" != "$status" ] || ! grep -q "$pattern" "$dir/out"; then
+		echo "$*: ends with $got, not $status, or does not say: $pattern"
+		cat "$dir/out"
+		failed=1
+	fi
+}
+
+says 2 '^usage:' "$run"
+says 2 '^usage:' "$run" --none true
+says 0 '^usage:' "$run" --help
+says 0 '^uthread-run [0-9]' "$run" --version
+says 0 'uthread-run: [1-9][0-9]* threads on' "$run" --stats "$program"
+exit "$failed"

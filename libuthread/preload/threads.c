@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * threads.c - pthread_create() makes a uthread; join, detach, cancel.
+ *
+ * A pthread_t is the address of struct pthread, in the uthread's own TLS block; what
+ * is none of a uthread goes to glibc. So do threads that bring their stack along, ask
+ * for a real-time policy, or for more stack than a uthread can have: these are
+ * glibc's, and may use all objects with uthreads.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "libc.h"
+
+#define STACK_MAX (1ul << 30) /* uthread_attr_setstacksize() */
+/* Of a slot, which is a power of two, not stack: what glibc too takes of the size
+ * asked for. Small stacks are given whole. */
+#define SLOT_SHARE (16ul << 10)
+#define SMALL_STACK (256ul << 10)
+
+/* ---- what is asked for ---- */
+
+/* `attr` may be NULL. False: glibc has to make it. */
+static bool translate(const pthread_attr_t *attr, uthread_attr_t *to)
+{
+	struct sched_param param;
+	char name[UTHREAD_NAME_MAX];
+	int state, inherits, policy;
+	size_t bytes;
+	void *low;
+
+	if (pthread_attr_getstack(attr, &low, &bytes) ||
+	    (uintptr_t)low + bytes != 0)
+		return false;
+	if (pthread_attr_getinheritsched(attr, &inherits) ||
+	    pthread_attr_getschedpolicy(attr, &policy) ||
+	    pthread_attr_getschedparam(attr, &param))
+		return false;
+	if (inherits == PTHREAD_EXPLICIT_SCHED &&
+	    (policy != SCHED_OTHER || param.sched_priority))
+		return false;
+	pthread_attr_getdetachstate(attr, &state);
+	pthread_attr_getstacksize(attr, &bytes);
+	if (bytes > STACK_MAX)
+		return false;
+	if (bytes >= SMALL_STACK)
+		bytes -= SLOT_SHARE;
+	uthread_attr_init(to);
+	uthread_attr_setdetachstate(to, state == PTHREAD_CREATE_DETACHED ?
+						UTHREAD_CREATE_DETACHED :
+						UTHREAD_CREATE_JOINABLE);
+	if (uthread_attr_setstacksize(to, bytes))
+		return false;
+	/* A new thread has its creator's name. */
+	if (!pthread_getname_np(pthread_self(), name, sizeof(name)))
+		uthread_attr_setname(to, name);
+	return true;
+}
+
+/* Of NULL: by RLIMIT_STACK, or as pthread_setattr_default_np() said. */
+static bool translate_default(uthread_attr_t *to)
+{
+	pthread_attr_t attr;
+	bool good;
+
+	if (pthread_getattr_default_np(&attr))
+		return false;
+	good = translate(&attr, to);
+	pthread_attr_destroy(&attr);
+	return good;
+}
+
+/* With the mask of signals that was asked for, if any. */
+static int create(pthread_t *thread, const pthread_attr_t *attr,
+		  const uthread_attr_t *as, void *(*fn)(void *), void *arg)
+{
+	sigset_t mask, old;
+	int err;
+
+	if (likely(!attr || pthread_attr_getsigmask_np(attr, &mask)))
+		return uthread_create_pthread(thread, as, fn, arg);
+	pthread_sigmask(SIG_SETMASK, &mask, &old);
+	err = uthread_create_pthread(thread, as, fn, arg);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return err;
+}
+
+static void no_uthreads(void)
+{
+	static uint32_t said;
+	uint32_t no = 0;
+
+	if (cas(&said, &no, 1))
+		fprintf(stderr, "uthread-run: threads are pthreads here: %s\n",
+			uthread_tls_reason());
+}
+
+EXPORT int pthread_create(pthread_t *restrict thread,
+			  const pthread_attr_t *restrict attr,
+			  void *(*fn)(void *), void *restrict arg)
+{
+	static uint32_t off; /* atomic: there is no own TLS */
+	uthread_attr_t as;
+	int err;
+
+	if (unlikely(load_relaxed(&off)) ||
+	    !(attr ? translate(attr, &as) : translate_default(&as)))
+		return core_pthread_create(thread, attr, fn, arg);
+	err = create(thread, attr, &as, fn, arg);
+	if (unlikely(err == ENOTSUP)) {
+		__atomic_store_n(&off, 1, __ATOMIC_RELAXED);
+		no_uthreads();
+		return core_pthread_create(thread, attr, fn, arg);
+	}
+	return err;
+}
+
+/* ---- the end ---- */
+
+EXPORT int pthread_join(pthread_t thread, void **value)
+{
+	uthread_t ut = uthread_of_pthread(thread);
+
+	return likely(ut) ? uthread_join(ut, value) :
+			    LIBC(pthread_join)(thread, value);
+}
+
+EXPORT int pthread_tryjoin_np(pthread_t thread, void **value)
+{
+	uthread_t ut = uthread_of_pthread(thread);
+
+	return likely(ut) ? uthread_tryjoin(ut, value) :
+			    LIBC(pthread_tryjoin_np)(thread, value);
+}
+
+EXPORT int pthread_clockjoin_np(pthread_t thread, void **value, clockid_t clock,
+				const struct timespec *deadline)
+{
+	uthread_t ut = uthread_of_pthread(thread);
+
+	if (unlikely(!ut))
+		return LIBC(pthread_clockjoin_np)(thread, value, clock,
+						  deadline);
+	if (!clock_is_known(clock))
+		return EINVAL;
+	if (!deadline)
+		return uthread_join(ut, value);
+	return uthread_clockjoin(ut, value, clock, deadline);
+}
+
+EXPORT int pthread_timedjoin_np(pthread_t thread, void **value,
+				const struct timespec *deadline)
+{
+	return pthread_clockjoin_np(thread, value, CLOCK_REALTIME, deadline);
+}
+
+EXPORT int pthread_detach(pthread_t thread)
+{
+	uthread_t ut = uthread_of_pthread(thread);
+
+	return likely(ut) ? uthread_detach(ut) : LIBC(pthread_detach)(thread);
+}
+
+EXPORT int pthread_cancel(pthread_t thread)
+{
+	uthread_t ut = uthread_of_pthread(thread);
+
+	return likely(ut) ? uthread_cancel(ut) : core_pthread_cancel(thread);
+}
+
+/* PTHREAD_CANCEL_* and UTHREAD_CANCEL_* are the same. */
+EXPORT int pthread_setcancelstate(int state, int *old)
+{
+	return uthread_self() ? uthread_setcancelstate(state, old) :
+				LIBC(pthread_setcancelstate)(state, old);
+}
+
+EXPORT int pthread_setcanceltype(int type, int *old)
+{
+	return uthread_self() ? uthread_setcanceltype(type, old) :
+				LIBC(pthread_setcanceltype)(type, old);
+}
+
+EXPORT int sched_yield(void)
+{
+	return uthread_self() ? uthread_yield() : LIBC(sched_yield)();
+}
