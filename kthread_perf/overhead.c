@@ -80,11 +80,31 @@ struct cut *kperf_cuts(const struct kperf_run *run, bool with,
 	return &run->overhead->cuts[row * (p->n + 1)];
 }
 
+/* The tasks of R', from those of R and what each of them lost. */
+static void middle_lost(const struct kperf_run *run, bool alone,
+			struct kperf_pass *out)
+{
+	struct kperf_pass r;
+	unsigned int i;
+
+	kperf_middle(run, false, &r);
+	for (i = 0; i < (alone ? 1 : 2); i++) {
+		/* A has no hand-over before its first part, B has one in R, too. */
+		s64 lost = cuts_lost(kperf_cuts(run, false, 0),
+				     kperf_cuts(run, true, 0),
+				     run->params.n + 1, run->overhead->repeats,
+				     alone ? 1 : 2 + i, alone ? 1 : 2);
+
+		out->task_ns[i] = r.task_ns[i] + (u64)lost;
+	}
+}
+
 /**
  * kperf_middle() - R or R' of all repetitions together
  * @run:	a run that is done
  * @with:	R', otherwise R
- * @out:	part by part the lower quartile, added up (workloads/cuts.h)
+ * @out:	part by part the lower quartile, added up; of R' what tasks lost is added
+ *		to R (workloads/cuts.h)
  */
 void kperf_middle(const struct kperf_run *run, bool with,
 		  struct kperf_pass *out)
@@ -98,6 +118,8 @@ void kperf_middle(const struct kperf_run *run, bool with,
 	out->task_ns[0] = sum.work[0] + (alone ? sum.work[1] : 0);
 	out->task_ns[1] = alone ? 0 : sum.work[1];
 	out->switch_ns = sum.before;
+	if (with)
+		middle_lost(run, alone, out);
 	out->total_ns = out->task_ns[0] + out->task_ns[1] + out->switch_ns;
 }
 

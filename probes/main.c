@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "io/io.h"
 #include "running/running.h"
 #include "switching/switching.h"
 #include "waiting/waiting.h"
@@ -29,6 +30,7 @@ static const struct {
 	{ "queue", probe_queue },
 	{ "wakeup", probe_wakeup },
 	{ "io", probe_io },
+	{ "io-echo", probe_echo },
 	{ "pair-overhead", probe_pair },
 	{ "interrupt-overhead", probe_interrupt },
 	{ "token", probe_token },

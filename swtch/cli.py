@@ -300,7 +300,7 @@ def run_command(
 @click.option(
     "--budget",
     metavar="TIME",
-    help="Spend so long, e.g. 90s, 6min, 1h, where claims are undecided (quick: 6min).",
+    help="Spend so long, e.g. 90s, 6min, 1h, where claims are undecided (quick: 6min, normal: 1h).",
 )
 @click.option("--out", type=FOLDER, metavar="DIR", help="Run directory (new below swtch-runs).")
 @click.option("--resume", type=FOLDER, metavar="DIR", help="Continue the interrupted one in DIR.")

@@ -69,7 +69,7 @@ class Run:
         from swtch.analysis import comparison
 
         a, b = before._story, self._story
-        return Comparison(a.run, b.run, comparison.compare(a.groups, b.groups))
+        return Comparison(a.run, b.run, comparison.compare_groups(a.groups, b.groups))
 
     @property
     def complete(self) -> bool:
@@ -268,6 +268,8 @@ def sample_rows(samples: Sequence[Sample]) -> list[dict[str, Any]]:
             "elapsed_ns": sample.elapsed_ns,
             "steal_ns": sample.steal_ns,
             "interrupts": sample.interrupts,
+            "busy_ns": sample.busy_ns,
+            "own_ns": sample.own_ns,
             **sample.values,
         }
         for sample in samples

@@ -110,7 +110,10 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     ``values`` are the scalar results of the probe, unit in the name.
     ``detail`` keeps what only one experiment reads (the Gantt slots).
     ``steal_ns`` and ``interrupts`` are of the CPUs measured, over the invocation; of the
-    whole guest, and of the whole machine that runs it, where that is a guest.
+    whole guest, and of the whole machine that runs it, where that is a guest. ``busy_ns`` is
+    what those CPUs worked for anybody, ``own_ns`` what the probe's processes had of it; both
+    only of probes on the machine itself. ``started`` is for people; ``begun_ns`` is the same
+    moment by CLOCK_MONOTONIC, which nobody sets, and ``boot`` the boot that it counts from.
     A failed invocation has ``status`` "failed", ``error`` one clear line, and
     no values; it still counts as done for resuming.
     """
@@ -134,6 +137,10 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     detail: dict[str, Any] = {}
     steal_ns: int | None = None
     interrupts: int | None = None
+    busy_ns: int | None = None
+    own_ns: int | None = None
+    boot: str = ""
+    begun_ns: int | None = None
 
 
 class MetricOutline(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,9 +4,10 @@
 Every trial is measured in a first few blocks, so that every table has figures and it is
 seen which trials the claims read (claims.uses). Only those go on until claims can be
 judged at all; and after that only the trials of claims that are undecided, from look to
-look, those first that a decision is expected to cost least. What no claim reads stays
-at its first blocks, but that the trials of the report's first picture go on until they
-have intervals.
+look. First come the claims whose decision is expected to cost least, and each keeps what
+it is expected to take until it is decided; those that the last look or the budget would
+not decide get what is left. What no claim reads has one block, and a few more where it is
+cheap, but that the trials of the report's first picture go on until they have intervals.
 
 The first engine of the run gets what the others leave: its later blocks are planned
 after them. Guests boot once, have a share of the budget that is kept for them, and one
@@ -14,7 +15,7 @@ look.
 
 Looking more than once gives chance more than one occasion: of an engine with k looks
 every claim is judged at the level 1 - 0.05 / k (Bonferroni), at every look and at the
-end. With five looks 0.99, which eight blocks reach (effects.least).
+end. With three looks 0.983, which seven blocks reach (effects.least).
 
 Invariants:
 
@@ -29,7 +30,9 @@ Invariants:
 Rejected: the clock of the wall for the budget (a resumed run would decide otherwise),
 stopping a claim as soon as its interval allows (a look after every block: with 5 % at each
 one in four claims about nothing would be decided), spending where intervals are widest
-(the width of a trial decides nothing by itself).
+(the width of a trial decides nothing by itself), more looks (each costs level, and on
+recorded campaigns five decide fewer claims than three), all undecided claims to the next
+look alike (those that nothing would decide then eat what others need).
 """
 
 from __future__ import annotations
@@ -39,6 +42,7 @@ import itertools
 import math
 import re
 import statistics
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -52,10 +56,12 @@ if TYPE_CHECKING:
     from swtch.plan import Pass
 
 # What `swtch replicate` spends where nobody says how much: quick is to be over in six
-# minutes, at the other depths every trial has its repeats.
-DEFAULT_S: Mapping[Depth, float | None] = {"quick": 360.0, "normal": None, "paper": None}
-# After so many blocks claims are judged: each half as many again as the last.
-LOOKS = (8, 12, 18, 27, 40)
+# minutes and normal in an hour (every trial in all its repeats would take two to seven);
+# at paper every trial has as many repeats as a study's.
+DEFAULT_S: Mapping[Depth, float | None] = {"quick": 360.0, "normal": 3600.0, "paper": None}
+# After so many blocks claims are judged: each look at twice as many as the last. Seven are
+# the fewest that reach the level of three looks.
+LOOKS = (7, 14, 28)
 # Other engines than the first are judged once.
 ONE_LOOK = (6,)
 # So many blocks of trials that no claim reads, where there is time; of other engines one.
@@ -63,6 +69,8 @@ FIRST = 3
 ERROR = 0.05
 # Before what no claim reads, so much more than is expected is kept for what claims read.
 MARGIN = 0.5
+# All that no claim reads costs at most this part of the budget in its later first blocks.
+REST = 0.05
 # Each other engine's part of the budget is at most this.
 SHARE = 0.3
 # The report is written in the budget, too.
@@ -134,18 +142,28 @@ class Clock:
     """What samples took, one after the other, with the gaps between them."""
 
     spent_ns: int = 0
-    _end_ns: float | None = None
+    # By which clock, and when, the last one ended.
+    _end: tuple[str, float] | None = None
 
     def add(self, sample: Sample) -> int:
         """Gives what this one cost."""
         cost = sample.elapsed_ns
         if sample.started:
-            begin = datetime.datetime.fromisoformat(sample.started).timestamp() * 1e9
-            if self._end_ns is not None and 0 < (gap := begin - self._end_ns) <= GAP_NS:
-                cost += round(gap)
-            self._end_ns = begin + sample.elapsed_ns
+            clock, begin = _begin(sample)
+            if self._end is not None and clock == self._end[0]:
+                gap = begin - self._end[1]
+                cost += round(gap) if 0 < gap <= GAP_NS else 0
+            self._end = clock, begin + sample.elapsed_ns
         self.spent_ns += cost
         return cost
+
+
+def _begin(sample: Sample) -> tuple[str, float]:
+    """By which clock a sample began, and when: by that of its boot, which nobody sets; older
+    samples have the wall's alone."""
+    if sample.begun_ns is not None:
+        return f"boot {sample.boot}", sample.begun_ns
+    return "wall", datetime.datetime.fromisoformat(sample.started).timestamp() * 1e9
 
 
 @dataclass(frozen=True)
@@ -262,27 +280,32 @@ class Spender:
         )
 
     def _fit(self, phase: Phase, block: int) -> Round:
-        """What can be paid from this block on: a claim as far as to its next look, then
-        what no claim reads."""
+        """What can be paid from this block on: claims, then what no claim reads."""
         mine = frozenset(t.id for t in self.manifest.trials if t.engine == phase.engine)
         if block == 0:
             return Round(phase, mine)
-        left: float = phase.until_ns - self._clock.spent_ns
-        look = max(phase.end, self._spending.looks[phase.engine][0])
-        trials: set[str] = set()
-        chosen, waiting = [], []
-        for use in sorted(self._wanted, key=lambda use: self._price(use, block)):
-            more = self._with_copies(use.trials) - trials
-            price = (look - block) * sum(map(self._cost, more))
-            if price <= left:
-                left -= price
-                trials |= more
-                chosen.append(use)
-            else:
-                waiting.append(use)
+        whole = left = float(phase.until_ns - self._clock.spent_ns)
+        reserved: Counter[str] = Counter()
+        chosen, waiting = [], sorted(self._wanted, key=lambda use: self._price(use, block))
+        # First who can be decided, with all that it takes; then, to the next look, the others.
+        for look in (False, True):
+            asked, waiting = waiting, []
+            for use in asked:
+                end = self._look(phase) if look else self._end(phase, use)
+                more = self._more(use, end - block, reserved) if end else Counter[str]()
+                price = sum(blocks * self._cost(name) for name, blocks in more.items())
+                if end and price <= left:
+                    left -= price
+                    reserved += more
+                    chosen.append(use)
+                else:
+                    waiting.append(use)
+        trials = set(reserved)
         if phase.of == "all":
             # What claims need may become dearer than it was.
-            left -= MARGIN * (phase.until_ns - self._clock.spent_ns - left)
+            left -= MARGIN * (whole - left)
+            part = (phase.end - block) / (phase.end - phase.begin)
+            left = min(left, REST * self._spending.budget_ns * part)
         rest, end = self._unread(phase, block)
         for name in sorted((mine & rest) - trials, key=lambda name: (self._cost(name), name)):
             price = (end - block) * self._cost(name)
@@ -290,6 +313,24 @@ class Spender:
                 left -= price
                 trials.add(name)
         return Round(phase, frozenset(trials), tuple(chosen), tuple(waiting))
+
+    def _look(self, phase: Phase) -> int:
+        """The blocks at which claims are judged next."""
+        return max(phase.end, self._spending.looks[phase.engine][0])
+
+    def _end(self, phase: Phase, use: Use) -> int:
+        """The blocks by which a claim is expected to be decided; 0 where the last look is
+        before that."""
+        look = self._look(phase)
+        if phase.of != "undecided" or use.blocks is None:
+            return look
+        last = self._spending.looks[phase.engine][-1]
+        return max(look, math.ceil(use.blocks)) if use.blocks <= last else 0
+
+    def _more(self, use: Use, blocks: int, reserved: Counter[str]) -> Counter[str]:
+        """The invocations that a claim needs beyond those that are reserved."""
+        trials = self._with_copies(use.trials)
+        return Counter(dict.fromkeys(trials, blocks)) - reserved
 
     def _unread(self, phase: Phase, block: int) -> tuple[frozenset[str], int]:
         """What goes on though no claim reads it, and to which block: everything in the first

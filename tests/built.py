@@ -18,9 +18,18 @@ INCLUDE = LIBRARY / "include"
 def declared() -> set[str]:
     """The functions of the public headers."""
     found: set[str] = set()
-    for header in INCLUDE.glob("*.h"):
+    for header in INCLUDE.rglob("*.h"):
         code = re.sub(r"/\*.*?\*/", "", header.read_text(encoding="utf-8"), flags=re.DOTALL)
+        code = re.sub(r"^#(?:.*\\\n)*.*", "", code, flags=re.MULTILINE)
         found |= set(re.findall(r"\b((?:uthread|coroutine)_\w+)\(", code))
+    return found
+
+
+def macros() -> set[str]:
+    """What stands there like a function, and is none."""
+    found: set[str] = set()
+    for header in INCLUDE.rglob("*.h"):
+        found |= set(re.findall(r"#define (uthread_\w+)\(", header.read_text(encoding="utf-8")))
     return found
 
 

@@ -51,14 +51,27 @@ def libuthread_build(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return find_build(tmp_path_factory.mktemp("libuthread"))
 
 
+@pytest.fixture(scope="session")
+def fake_probe_in() -> Callable[[Path], Path]:
+    """Makes a folder, below the one it is given, with a swtch-probe that is the fake one."""
+
+    def make(parent: Path) -> Path:
+        folder = parent / "probes"
+        folder.mkdir()
+        program = folder / "swtch-probe"
+        program.write_text(f"#!/bin/sh\nexec '{sys.executable}' -S -E '{FAKE_PROBE}'\n")
+        program.chmod(0o755)
+        return folder
+
+    return make
+
+
 @pytest.fixture
-def probe_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a swtch-probe that is the fake one; the lab is pointed at it."""
-    folder = tmp_path / "probes"
-    folder.mkdir()
-    program = folder / "swtch-probe"
-    program.write_text(f"#!/bin/sh\nexec '{sys.executable}' -S -E '{FAKE_PROBE}'\n")
-    program.chmod(0o755)
+def probe_dir(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fake_probe_in: Callable[[Path], Path]
+) -> Path:
+    """The same for one test; the lab is pointed at it."""
+    folder = fake_probe_in(tmp_path)
     monkeypatch.setenv("SWTCH_PROBE_DIR", str(folder))
     monkeypatch.setenv("FAKE_PROBE", "ok")
     return folder

@@ -66,9 +66,13 @@ def timed(
     n: int = 10,
     share: float = 0.01,
     cpu: float = 1.0,
+    beside: tuple[float, float] | None = None,
     where: Mapping[str, Any] | None = None,
 ) -> Scene:
-    """One of the study's sizes with samples that took about so long."""
+    """One of the study's sizes with samples that took about so long.
+
+    ``beside``: how many times the wall and the CPU time of their reference.
+    """
     one = trial(
         "uthread-scaling",
         kind=kind,
@@ -93,10 +97,23 @@ def timed(
                     "cpu_ns": round(took * cpu * 1e6),
                     "maxrss_kb": 80_000,
                 },
+                detail=_references(took, took * cpu, beside),
             )
             for took in spread(ms, n, share)
         ],
     )
+
+
+def _references(
+    wall_ms: float, cpu_ms: float, beside: tuple[float, float] | None
+) -> dict[str, list[int]]:
+    if beside is None:
+        return {}
+    names = ("reference_times_ns", "reference_cpu_ns")
+    return {
+        name: [round(ms * 1e6 / lead)] * 2
+        for name, ms, lead in zip(names, (wall_ms, cpu_ms), beside, strict=True)
+    }
 
 
 # ---- preemption ----
@@ -113,8 +130,12 @@ def ticking(
     where: Mapping[str, Any] | None = None,
     overhead: float = 0.003,
     period: float = 1.1,
+    waited: float = 0.0,
 ) -> Scene:
-    """Ticks of one source that reached the worst served worker about so often."""
+    """Ticks of one source that reached the worst served worker about so often.
+
+    ``waited``: for what share of the time workers had no CPU.
+    """
     one = trial(
         "preemption",
         interval_us=interval_us,
@@ -141,6 +162,7 @@ def ticking(
                     "delivered_least": least,
                     "delivered_most": 1.0,
                     "deferred_libc": 0,
+                    "run_delay_ns": round(1_000_000 * waited),
                 },
                 detail={"gap_quantiles": quantiles, "period_quantiles": quantiles},
             )
@@ -162,6 +184,7 @@ def waking(
     n: int = 10,
     share: float = 0.01,
     where: Mapping[str, Any] | None = None,
+    waited: float = 0.0,
 ) -> Scene:
     """A case with samples of which one answer in a hundred was about so late."""
     factors: dict[str, Any] = {"part": part, "case": case, **(where or {})}
@@ -181,7 +204,8 @@ def waking(
                 # A closed loop does not see how late those were that it did not ask for.
                 | {f"{name}_p99_ns": 1000 for name in WAITS[:2]}
                 | {"late_n": 700, "intended_late_n": 800, "asked": 800.0}
-                | {"preempted": 10, "runnable": 3, "timer_slack": 1},
+                | {"preempted": 10, "runnable": 3, "timer_slack": 1}
+                | {"run_delay_ns": round(1_000_000 * waited)},
                 detail={
                     f"{name}_quantiles": [[0, p99 * 1e4], [0.5, p99 * 1e5], [0.99, p99 * 1e6]]
                     for name in WAITS

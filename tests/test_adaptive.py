@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -61,16 +62,18 @@ def test_nothing_is_left_out_early_or_without_a_target(aimed: Manifest) -> None:
 
 
 def test_it_does_not_matter_when_one_looks(aimed: Manifest) -> None:
-    """The decision of a trial stays what it was, however many samples come after."""
+    """What is left out is what it was, however many samples come after."""
     made = samples_of(aimed, lambda trial: 0.03)
-    blocks = {}
-    for trial in aimed.trials:
-        own = [one for one in made if one.trial_id == trial.id]
-        blocks[trial.id] = adaptive.enough(trial, own, 0.02)
-        if blocks[trial.id] is not None:
-            sooner = [one for one in own if one.block <= (blocks[trial.id] or 0)]
-            assert adaptive.enough(trial, sooner, 0.02) == blocks[trial.id]
-    assert any(block is not None and block >= adaptive.LEAST for block in blocks.values())
+    block = {one.seq: one.block for one in aimed.plan}
+    last = max(block.values())
+    ends = [
+        adaptive.left_out(aimed, [s for s in made if s.block < looked])
+        for looked in range(adaptive.LEAST, last + 1)
+    ]
+    for looked, (sooner, later) in enumerate(itertools.pairwise(ends), start=adaptive.LEAST):
+        # What is there is not left out; what is yet to come, as it was decided.
+        assert {seq for seq in sooner if block[seq] > looked} <= later
+    assert any(sooner < later or later < sooner for sooner, later in itertools.pairwise(ends))
 
 
 def test_what_was_not_reached_is_named(aimed: Manifest) -> None:

@@ -58,7 +58,7 @@ def build_dir(tmp_path: Path) -> Path:
     """A build of fake programs; Boost.Fiber is not installed there."""
     folder = tmp_path / "build" / "peers"
     folder.mkdir(parents=True)
-    for program in ("uthread-bench", "pthread-bench"):
+    for program in ("uthread-bench", "pthread-bench", "go-bench"):
         path = folder / program
         path.write_text(FAKE.format(program=program))
         path.chmod(0o755)

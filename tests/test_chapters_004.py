@@ -177,7 +177,7 @@ def test_every_cell_of_the_map_has_its_number(tmp_path: Path) -> None:
     cells = len(trials("working-set", model="process", quick=True)) - 1
     # 1.6 us and a hundred thousandth of the bytes.
     assert svg.count(">1.6<") >= 2 and svg.count(">12<") >= 2
-    assert cells == 28
+    assert cells == 50
 
 
 # ---- who counted ----

@@ -17,7 +17,7 @@ from rich.console import Console
 from synthetic import Scene, failed
 
 from swtch import report
-from swtch.experiments import get
+from swtch.experiments import eevdf_yield, get
 from swtch.records import Trial
 from swtch.report.chapters import chapter
 from swtch.report.chapters import sentences as sentences_of
@@ -331,9 +331,10 @@ def test_the_kernels_state_in_words(state: int, words: str) -> None:
 def yielding(scheduler_switches: Mapping[str, int], n: int = 6) -> Scene:
     """Two guests whose threads were switched to so often."""
     scene = Scene()
+    asked = {"expected": 2 * eevdf_yield.YIELDS}
     for guest, switches in scheduler_switches.items():
         where = {"engine": "vm", "guest": guest}
-        measured(scene, "eevdf-yield", lambda *_: {}, n=n, where=where, switches=switches)
+        measured(scene, "eevdf-yield", lambda *_: asked, n=n, where=where, switches=switches)
     for index, one in enumerate(scene.trials):
         scheduler = "EEVDF" if "6.12" in one.id else "CFS"
         changed = msgspec.structs.replace(one, factors={**one.factors, "scheduler": scheduler})

@@ -3,20 +3,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 import pytest
 import synthetic
 from synthetic import Scene, scenario, scenario_sample, spread
+from verdicts import ALL_FOUR, Make, Row, Where, by_claim, checked, name_of
 
 from swtch import claims
 from swtch.claims import rules, study_000
 from swtch.records import Model, VerdictName
-
-Where = Mapping[str, Any]
-Make = Callable[[Where], Scene]
 
 PLACES: dict[str, Where] = {
     "native": {},
@@ -162,7 +160,7 @@ def charts(where: Where, **given: Any) -> Scene:
 
 
 # What each claim can become, and the samples of which it becomes that.
-VERDICTS: list[tuple[str, VerdictName, str, Make]] = [
+VERDICTS: list[Row] = [
     ("1", "holds", "", pthreads),
     ("1", "holds", "kthreads", lambda w: kthreads(w, {"A": 1, "B1": 1, "B2": 1})),
     ("1", "differs", "", with_voluntary(0.6)),
@@ -285,24 +283,13 @@ VERDICTS: list[tuple[str, VerdictName, str, Make]] = [
 AT_EXACT: Mapping[str, VerdictName] = {"7": "not measurable here", "8": "not measurable here"}
 
 
-def name_of(row: tuple[str, VerdictName, str, Make]) -> str:
-    return "-".join(part.replace(" ", "_") for part in row[:3] if part)
-
-
 @pytest.mark.parametrize("where", PLACES.values(), ids=PLACES)
 @pytest.mark.parametrize("row", VERDICTS, ids=name_of)
-def test_verdict(row: tuple[str, VerdictName, str, Make], where: Where) -> None:
+def test_verdict(row: Row, where: Where) -> None:
     number, expected, _, make = row
     if where.get("engine") == "exact":
         expected = AT_EXACT.get(number, expected)
-    verdict = make(where).verdict(f"000.{number}")
-    assert verdict.verdict == expected, verdict.why
-    assert (verdict.engine, verdict.guest) == (
-        where.get("engine", "native"),
-        where.get("guest", ""),
-    )
-    assert verdict.study == "000" and verdict.text and verdict.published
-    assert verdict.why and "nan" not in verdict.why
+    verdict = checked(make, where, f"000.{number}", expected)
     if expected == "not measurable here":
         assert verdict.here is None
     here, threshold = verdict.here, verdict.threshold
@@ -313,14 +300,11 @@ def test_verdict(row: tuple[str, VerdictName, str, Make], where: Where) -> None:
 
 def test_every_claim_has_its_verdicts_here() -> None:
     """Claims that are about exact facts cannot be undecided; all others can."""
-    given: dict[str, set[str]] = {}
-    for number, verdict, _, _ in VERDICTS:
-        given.setdefault(f"000.{number}", set()).add(verdict)
+    given = by_claim("000", VERDICTS)
     assert list(given) == [claim.id for claim in study_000.CLAIMS]
     exact = {"000.3", "000.9", "000.VII.1", "000.VII.2", "000.VII.3"}
-    all_four = {"holds", "differs", "cannot tell", "not measurable here"}
     for claim, verdicts in given.items():
-        assert verdicts == all_four - ({"cannot tell"} if claim in exact else set()), claim
+        assert verdicts == ALL_FOUR - ({"cannot tell"} if claim in exact else set()), claim
 
 
 def test_claims_are_unique_and_about_experiments_there_are() -> None:
@@ -338,6 +322,34 @@ def test_only_claims_about_the_experiments_of_a_run_are_judged() -> None:
 
 
 # ---- which samples count ----
+
+
+@pytest.mark.parametrize(
+    ("case", "claim", "each", "expected"),
+    [("A", "10", 30, "differs"), ("A", "10", 3, "holds"), ("C1", "11", 25, "holds")],
+)
+def test_beside_others_switches_are_not_theirs(
+    case: str, claim: str, each: int, expected: VerdictName
+) -> None:
+    """The kernel does not say for whom a thread was switched."""
+
+    def judged(others: float) -> claims.Verdict:
+        scene = pthreads({}, " ".join({"A", "B1", "B2", "C1", "C2"} - {case}))
+        one = scenario(case, "pthread")
+        samples = [scenario_sample(one, threads_of={"nivcsw": each}) for _ in range(10)]
+        for i, sample in enumerate(samples):
+            busy, cpus = sample.elapsed_ns, len(one.probe["cpus"])
+            had = round(others * busy * max(1, cpus))
+            samples[i] = msgspec.structs.replace(sample, busy_ns=busy, own_ns=busy - had)
+        return scene.add(one, samples).verdict(f"000.{claim}")
+
+    assert judged(0.03).verdict == expected
+    crowded = judged(0.3)
+    if (case, expected) == ("A", "holds"):
+        assert crowded.verdict == "holds", "few, though others were there"
+    else:
+        assert crowded.verdict == "cannot tell"
+        assert "others had 30.0 % of its CPUs" in crowded.why
 
 
 @pytest.mark.parametrize("case", ["A", "B1", "B2"])

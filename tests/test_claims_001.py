@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 import pytest
 from made_001 import Where, measured, speed, trial
-from synthetic import Scene, failed
+from synthetic import Scene, failed, spread
+from verdicts import ALL_FOUR, Make, Row, by_claim, checked, name_of
 
 from swtch.claims import contradictions, judge, study_001
 from swtch.experiments import binding, thread_count, work_scaling, yield_sweep
@@ -26,8 +27,6 @@ from swtch.experiments._study_001 import (
     Arm,
 )
 from swtch.records import VerdictName
-
-Make = Callable[[Where], Scene]
 
 PLACES: dict[str, Where] = {
     "native": {},
@@ -203,7 +202,7 @@ def other(experiment: str, case: str, arm: Arm) -> Make:
 
 
 # What each claim can become, and the samples of which it becomes that.
-VERDICTS: list[tuple[str, VerdictName, str, Make]] = [
+VERDICTS: list[Row] = [
     ("1", "holds", "", modes),
     ("1", "differs", "faster", lambda w: modes(w, 1.3)),
     ("1", "differs", "not far less", lambda w: modes(w, 0.5)),
@@ -294,35 +293,22 @@ AT_EXACT: Mapping[tuple[str, str, str], VerdictName] = {
 NEVER_AT_EXACT = ("3",)
 
 
-def name_of(row: tuple[str, VerdictName, str, Make]) -> str:
-    return "-".join(part.replace(" ", "_") for part in row[:3] if part)
-
-
 @pytest.mark.parametrize("where", PLACES.values(), ids=PLACES)
 @pytest.mark.parametrize("row", VERDICTS, ids=name_of)
-def test_verdict(row: tuple[str, VerdictName, str, Make], where: Where) -> None:
+def test_verdict(row: Row, where: Where) -> None:
     number, expected, name, make = row
     if where.get("engine") == "exact":
         expected = AT_EXACT.get((number, expected, name), expected)
         expected = "not measurable here" if number in NEVER_AT_EXACT else expected
-    verdict = make(where).verdict(f"001.{number}")
-    assert verdict.verdict == expected, verdict.why
-    assert (verdict.engine, verdict.guest) == (
-        where.get("engine", "native"),
-        where.get("guest", ""),
-    )
-    assert verdict.study == "001" and verdict.text and verdict.published
-    assert verdict.why and "nan" not in verdict.why
+    verdict = checked(make, where, f"001.{number}", expected)
     assert (verdict.here is None) == (expected == "not measurable here")
 
 
 def test_every_claim_has_its_verdicts_here() -> None:
-    given: dict[str, set[str]] = {}
-    for number, verdict, _, _ in VERDICTS:
-        given.setdefault(f"001.{number}", set()).add(verdict)
+    given = by_claim("001", VERDICTS)
     assert list(given) == [claim.id for claim in study_001.CLAIMS]
     for claim, verdicts in given.items():
-        assert verdicts == {"holds", "differs", "cannot tell", "not measurable here"}, claim
+        assert verdicts == ALL_FOUR, claim
 
 
 # ---- what a verdict says ----
@@ -404,6 +390,64 @@ def test_six_goes_by_cpu_time() -> None:
     assert verdict.verdict == "holds" and "By CPU time" in verdict.why
     slower = robbed({}, PTHREAD, case, 20.0).verdict("001.6")
     assert slower.verdict == "differs"
+
+
+@pytest.mark.parametrize(
+    ("verdict", "ratio", "share", "n"),
+    [
+        ("holds", 1.0, 0.01, 10),
+        ("holds", 0.95, 0.02, 10),
+        ("differs", 0.8, 0.02, 10),
+        ("differs", 1.25, 0.02, 10),
+        ("cannot tell", 0.9, 0.03, 10),
+        ("cannot tell", 1.0, 0.01, 5),
+    ],
+)
+@pytest.mark.parametrize("number", ["5", "6"])
+def test_what_is_measured_in_turn_decides(
+    number: str, verdict: str, ratio: float, share: float, n: int
+) -> None:
+    """The last case beside the first; its own throughput, twice the first's, decides nothing."""
+    scene = Scene()
+    name = "work-scaling" if number == "5" else "thread-count"
+    first, last = {
+        "5": (work_scaling.case_of("normal", 1), work_scaling.case_of("normal", 10)),
+        "6": (thread_count.case_of(4), thread_count.case_of(32)),
+    }[number]
+    measured(scene, name, first, PTHREAD, 30.0, n=n)
+    one = trial(name, last, PTHREAD)
+    samples = []
+    for each in spread(ratio, n, share):
+        of_one = speed(one, 60.0)
+        ns = 1_000_000 * of_one.values["counter"]
+        values = {**of_one.values, "reference_counter": 1000}
+        detail = {"round_cpu_ns": [ns / each] * 3, "reference_cpu_ns": [1_000_000_000] * 4}
+        samples.append(msgspec.structs.replace(of_one, values=values, detail=detail))
+    scene.add(one, samples)
+    judged = scene.verdict(f"001.{number}")
+    assert judged.verdict == verdict
+    assert "By CPU time" in judged.why and "in turn" in judged.why
+
+
+@pytest.mark.parametrize(("gate", "turns"), [("steal", False), ("faults", True)])
+@pytest.mark.parametrize("engine", ["native", "vm"])
+def test_steal_marks_nothing_of_what_is_measured_in_turn(
+    gate: str, turns: bool, engine: str
+) -> None:
+    """Six of ten blocks are marked: four are too few to decide. A guest does nothing in turn."""
+    where = {} if engine == "native" else {"engine": "vm", "guest": "6.1-amd64"}
+    scene = Scene()
+    for millions in (1, 5, 10):
+        case = work_scaling.case_of("normal", millions)
+        measured(scene, "work-scaling", case, PTHREAD, 30.0, where=where)
+    for index, one in enumerate(scene.samples):
+        if one.block < 6 and gate == "steal":
+            one = msgspec.structs.replace(one, steal_ns=one.elapsed_ns // 10)
+        elif one.block < 6:
+            one = msgspec.structs.replace(one, values={**one.values, "majflt": 3})
+        scene.samples[index] = one
+    why = scene.verdict("001.5").why
+    assert ("that a gate marked: cannot tell" in why) == (turns or engine == "vm"), why
 
 
 def test_what_sleeps_goes_by_the_clock() -> None:

@@ -3,19 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 from made_002 import interrupted, switched, trial
 from synthetic import Scene, failed
+from verdicts import Make, Row, Where, checked, name_of
 
 from swtch.claims import study_002
 from swtch.experiments.pair_overhead import PAIRS, case_of
 from swtch.records import Model, VerdictName
-
-Where = Mapping[str, Any]
-Make = Callable[[Where], Scene]
 
 PLACES: dict[str, Where] = {
     "native": {},
@@ -25,6 +23,10 @@ EMULATED: Where = {"engine": "vm", "guest": "6.1-amd64", "accel": "tcg"}
 EXACT: Where = {"engine": "exact", "guest": "6.1-amd64"}
 # In the order in which the study found them, for 99 switches, in us.
 LOSSES = {"crc": 2.0, "sort": 6.0, "aes": 90.0, "deflate": 100.0}
+# Of a switch of 4 us more than a quarter each time: of each pair, and of sort over its signals.
+GREAT = {"crc": 60.0, "sort": 66.0, "aes": 130.0, "deflate": 130.0}
+# A quarter of a switch of 4 us, 49 times.
+QUARTER_US = 49.0
 NUMBERS = (9, 39, 69, 99)
 NO_LOSS = dict.fromkeys(LOSSES, 0.0)
 
@@ -68,7 +70,7 @@ def interrupts(
 
 
 def both(where: Where, of_interrupts: Mapping[str, float], **given: Any) -> Scene:
-    return interrupts(where, of_interrupts, scene=pairs(where, **given), **given)
+    return interrupts(where, of_interrupts, scene=pairs(where, GREAT, **given), **given)
 
 
 def odd(task: str, loss: float) -> dict[str, float]:
@@ -86,12 +88,15 @@ def only_failed(experiment: str, **factors: Any) -> Make:
 FAILED_PAIRS = only_failed("pair-overhead", pair="aes+crc", n=99)
 FAILED_INTERRUPTS = only_failed("interrupt-overhead", task="aes", n=49)
 SMALL = {"crc": 0.2, "sort": 0.6, "aes": 3.0, "deflate": 2.0}
+# Of the study's cycles more than a quarter by each of 49: 3.3, 6.6, 29 and 16 us are a quarter.
+GROWING = {"sort": 8.0, "deflate": 14.0, "aes": 60.0, "crc": 35.0}
+AES_QUARTER_US = 0.25 * 0.09e-2 * 436.8e6 * 0.3e-3
 # Of as many cycles as the study's work: 0.255 % of 792 million, 0.015 % of 437, in us.
 BOUND_US = 0.255e-2 * 792e6 * 0.3e-3
 SORT_BOUND_US = 0.015e-2 * 436.8e6 * 0.3e-3
 
 # What each claim can become, and the samples of which it becomes that.
-VERDICTS: list[tuple[str, VerdictName, str, Make]] = [
+VERDICTS: list[Row] = [
     ("1", "holds", "", pairs),
     ("1", "differs", "dearer", lambda w: pairs(w, last=1.5)),
     ("1", "differs", "cheaper", lambda w: pairs(w, last=0.5)),
@@ -99,11 +104,15 @@ VERDICTS: list[tuple[str, VerdictName, str, Make]] = [
     ("1", "cannot tell", "too few", lambda w: pairs(w, count=4)),
     ("1", "not measurable here", "one number", lambda w: pairs(w, numbers=(99,))),
     ("1", "not measurable here", "failed", FAILED_PAIRS),
-    ("2", "holds", "", pairs),
-    ("2", "holds", "whatever C is", lambda w: pairs(w, really=2.0, cold=20.0)),
+    ("2", "holds", "", lambda w: pairs(w, GREAT)),
+    ("2", "holds", "whatever C is", lambda w: pairs(w, GREAT, really=2.0, cold=20.0)),
+    ("2", "differs", "one pair loses little", pairs),
+    ("2", "differs", "nothing lost", lambda w: pairs(w, NO_LOSS, wobble=9.0)),
+    ("2", "differs", "little for such a switch", lambda w: pairs(w, GREAT, really=8.0)),
     ("2", "differs", "it falls", lambda w: pairs(w, dict.fromkeys(LOSSES, -30.0))),
     ("2", "differs", "one pair gains", lambda w: pairs(w, {**NO_LOSS, "crc": -90, "sort": 90})),
-    ("2", "cannot tell", "noise", lambda w: pairs(w, NO_LOSS, wobble=9.0)),
+    ("2", "cannot tell", "a quarter", lambda w: pairs(
+        w, dict.fromkeys(LOSSES, QUARTER_US), wobble=9.0)),
     ("2", "cannot tell", "too few", lambda w: pairs(w, count=4)),
     ("2", "not measurable here", "one number", lambda w: pairs(w, numbers=(99,))),
     ("2", "not measurable here", "failed", FAILED_PAIRS),
@@ -129,7 +138,11 @@ VERDICTS: list[tuple[str, VerdictName, str, Make]] = [
     ("5", "differs", "crc most", lambda w: pairs(w, odd("crc", 200))),
     ("5", "differs", "sort most", lambda w: pairs(w, odd("sort", 200))),
     ("5", "differs", "aes least", lambda w: pairs(w, odd("aes", 1))),
-    ("5", "cannot tell", "as sort", lambda w: pairs(w, odd("aes", 6), share=0.2)),
+    ("5", "differs", "as sort", lambda w: pairs(w, odd("aes", 6), share=0.2)),
+    ("5", "differs", "more by little", lambda w: pairs(w, odd("aes", 30))),
+    ("5", "holds", "sort by little", lambda w: pairs(w, odd("sort", 3))),
+    ("5", "cannot tell", "a quarter", lambda w: pairs(
+        w, odd("aes", 6 + QUARTER_US), share=0.2)),
     ("5", "cannot tell", "too few", lambda w: pairs(w, count=4)),
     ("5", "not measurable here", "no crc", lambda w: pairs(w, only="sort+deflate")),
     ("5", "not measurable here", "failed", FAILED_PAIRS),
@@ -151,17 +164,25 @@ VERDICTS: list[tuple[str, VerdictName, str, Make]] = [
     ("7", "not measurable here", "fewer", lambda w: interrupts(w, numbers=(9,))),
     ("7", "not measurable here", "failed", FAILED_INTERRUPTS),
     ("8", "holds", "", lambda w: both(w, SMALL)),
-    ("8", "differs", "one task", lambda w: both(w, {**SMALL, "crc": 50})),
-    ("8", "cannot tell", "alike", lambda w: both(w, {**SMALL, "crc": 2})),
+    ("8", "differs", "one task", lambda w: both(w, {**SMALL, "crc": 90})),
+    ("8", "differs", "by little", lambda w: both(w, {**SMALL, "sort": 50})),
+    ("8", "holds", "crc by little", lambda w: both(w, {**SMALL, "crc": 50})),
+    ("8", "cannot tell", "alike", lambda w: both(w, {**SMALL, "crc": 60})),
+    ("8", "cannot tell", "a quarter", lambda w: both(
+        w, {**SMALL, "sort": 66 - QUARTER_US}, wobble=3.0)),
     ("8", "cannot tell", "too few", lambda w: both(w, SMALL, count=4)),
     ("8", "not measurable here", "no switches", interrupts),
     ("8", "not measurable here", "no task in common", lambda w: interrupts(
         w, {"aes": 1.0}, scene=pairs(w, only="sort+deflate"))),
-    ("9", "holds", "", lambda w: interrupts(w, SMALL)),
-    ("9", "differs", "one falls", lambda w: interrupts(w, {**SMALL, "sort": -20})),
-    ("9", "cannot tell", "noise", lambda w: interrupts(w, wobble=5.0)),
-    ("9", "cannot tell", "too few", lambda w: interrupts(w, SMALL, count=4)),
-    ("9", "not measurable here", "one number", lambda w: interrupts(w, SMALL, numbers=(49,))),
+    ("9", "holds", "", lambda w: interrupts(w, GROWING)),
+    ("9", "holds", "sort by little", lambda w: interrupts(w, {**GROWING, "sort": 4})),
+    ("9", "differs", "nothing lost", lambda w: interrupts(w, wobble=5.0)),
+    ("9", "differs", "one by little", lambda w: interrupts(w, {**GROWING, "aes": 20})),
+    ("9", "differs", "one falls", lambda w: interrupts(w, {**GROWING, "sort": -20})),
+    ("9", "cannot tell", "a quarter", lambda w: interrupts(
+        w, {**GROWING, "aes": AES_QUARTER_US}, wobble=5.0)),
+    ("9", "cannot tell", "too few", lambda w: interrupts(w, GROWING, count=4)),
+    ("9", "not measurable here", "one number", lambda w: interrupts(w, GROWING, numbers=(49,))),
     ("9", "not measurable here", "failed", FAILED_INTERRUPTS),
     ("10", "holds", "", lambda w: pairs(w, really=6.0)),
     ("10", "differs", "", lambda w: pairs(w, really=2.0)),
@@ -178,22 +199,11 @@ VERDICTS: list[tuple[str, VerdictName, str, Make]] = [
 ]  # fmt: skip
 
 
-def name_of(row: tuple[str, VerdictName, str, Make]) -> str:
-    return "-".join(part.replace(" ", "_") for part in row[:3] if part)
-
-
 @pytest.mark.parametrize("where", PLACES.values(), ids=PLACES)
 @pytest.mark.parametrize("row", VERDICTS, ids=name_of)
-def test_verdict(row: tuple[str, VerdictName, str, Make], where: Where) -> None:
+def test_verdict(row: Row, where: Where) -> None:
     number, expected, _, make = row
-    verdict = make(where).verdict(f"002.{number}")
-    assert verdict.verdict == expected, verdict.why
-    assert (verdict.engine, verdict.guest) == (
-        where.get("engine", "native"),
-        where.get("guest", ""),
-    )
-    assert verdict.study == "002" and verdict.text and verdict.published
-    assert verdict.why and "nan" not in verdict.why
+    verdict = checked(make, where, f"002.{number}", expected)
     assert (verdict.here is None) == (expected == "not measurable here")
 
 
@@ -241,12 +251,12 @@ def test_as_few_blocks_as_the_rule_needs_decide(blocks: int, excess: VerdictName
     """A quick run: two pairs and tasks, two numbers. Six blocks are enough for what holds; one
     of two cases that differs has to do so at a level for two, which takes seven."""
     scene = Scene()
-    for pair, losses in (("sort+deflate", (6.0, 100.0)), ("aes+crc", (90.0, 2.0))):
+    for pair, losses in (("sort+deflate", (66.0, 130.0)), ("aes+crc", (130.0, 60.0))):
         for n in (9, 99):
             switched(scene, pair, n, (losses[0] * n / 99, losses[1] * n / 99), count=blocks)
     for task in ("sort", "aes"):
         for n in (9, 49):
-            interrupted(scene, task, n, SMALL[task] * n / 49, count=blocks)
+            interrupted(scene, task, n, GROWING[task] * n / 49, count=blocks)
     expected = {1: "holds", 2: "holds", 3: excess, 4: "holds", 5: "holds", 6: "holds"}
     expected |= {7: "holds", 8: "holds", 9: "holds", 11: "not measurable here"}
     for number, verdict in expected.items():
@@ -258,10 +268,21 @@ def test_samples_without_a_cycles_length_have_no_share() -> None:
     scene = both({}, SMALL)
     for kept in scene.samples:
         kept.values.pop("cycle_ps")
-    for number in (4, 7):
+    for number in (4, 7, 9):
         verdict = scene.verdict(f"002.{number}")
         assert verdict.verdict == "not measurable here"
         assert "how long a cycle took" in verdict.why
+
+
+def test_growth_is_a_line_through_none_where_there_is_none() -> None:
+    """Both numbers count, the larger one more; without such a number it is any line."""
+    scene = Scene()
+    for n, lost in ((9, 20.0), (99, 40.0)):
+        switched(scene, "aes+crc", n, (lost, 0.0), share=0.0)
+    by_n = {int(str(group.trial.factors["n"])): group for group in scene.groups()}
+    through = (8 * 20 + 98 * 40) / (8 * 8 + 98 * 98)
+    assert study_002.slopes(by_n, "lost_us", 1) == pytest.approx([through] * 10)
+    assert study_002.slopes(by_n, "lost_us") == pytest.approx([20 / 90] * 10)
 
 
 @pytest.mark.parametrize(

@@ -3,20 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 import pytest
 from made_003 import handing, ticking, timed, trial, valued, waking
 from synthetic import Scene, failed
+from verdicts import ALL_FOUR, Make, Row, Where, by_claim, checked, name_of
 
 from swtch.claims import study_003
 from swtch.experiments import Setting, get
 from swtch.records import VerdictName
-
-Where = Mapping[str, Any]
-Make = Callable[[Where], Scene]
 
 PLACES: dict[str, Where] = {
     "native": {},
@@ -205,7 +202,7 @@ def naive_only(where: Where) -> Scene:
 
 
 # What each claim can become, and the samples of which it becomes that.
-VERDICTS: list[tuple[str, VerdictName, str, Make]] = [
+VERDICTS: list[Row] = [
     ("1", "holds", "", counting),
     ("1", "holds", "nearly", lambda w: counting(w, 1.7)),
     ("1", "differs", "as fast", lambda w: counting(w, 1.05)),
@@ -269,34 +266,19 @@ ROWS = [
 ]
 
 
-def name_of(given: Any) -> str:
-    if isinstance(given, str):
-        return given
-    return "-".join(part.replace(" ", "_") for part in given[:3] if part)
-
-
 @pytest.mark.parametrize(("row", "place"), ROWS, ids=name_of)
-def test_verdict(row: tuple[str, VerdictName, str, Make], place: str) -> None:
+def test_verdict(row: Row, place: str) -> None:
     number, expected, _, make = row
     where = PLACES[place]
-    verdict = make(where).verdict(f"003.{number}")
-    assert verdict.verdict == expected, verdict.why
-    assert (verdict.engine, verdict.guest) == (
-        where.get("engine", "native"),
-        where.get("guest", ""),
-    )
-    assert verdict.study == "003" and verdict.text and verdict.published
-    assert verdict.why and "nan" not in verdict.why
+    verdict = checked(make, where, f"003.{number}", expected)
     assert (verdict.here is None) == (expected == "not measurable here")
 
 
 def test_every_claim_has_its_verdicts_here() -> None:
-    given: dict[str, set[str]] = {}
-    for number, verdict, _, _ in VERDICTS:
-        given.setdefault(f"003.{number}", set()).add(verdict)
+    given = by_claim("003", VERDICTS)
     assert list(given) == [claim.id for claim in study_003.CLAIMS]
     for claim, verdicts in given.items():
-        assert verdicts == {"holds", "differs", "cannot tell", "not measurable here"}, claim
+        assert verdicts == ALL_FOUR, claim
 
 
 @pytest.mark.parametrize("make", [counting, looped, beside, handed, sliced, leading, due, managed])
@@ -319,6 +301,39 @@ def test_instructions_answer_where_they_can_and_say_so() -> None:
 
 
 # ---- what a verdict says ----
+
+
+def referred(one: tuple[float, float], two: tuple[float, float]) -> Scene:
+    """Twice as long as the uthreads of the same block, and (wall, CPU) so many times as long as
+    those right beside them, on one and on two CPUs."""
+    scene = Scene()
+    for workers, beside in ((1, one), (2, two)):
+        timed(scene, "uthread", 10_000, workers, 500, share=0.2)
+        timed(scene, "pthread", 10_000, workers, 1000, share=-0.2, cpu=2.0, beside=beside)
+    return scene
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "half", "grows", "manage"),
+    [
+        ((2.0, 2.0), (2.6, 1.7), "holds", "holds", "holds"),
+        # On one CPU by CPU time: what others had of it meanwhile is not the threads'.
+        ((2.0, 1.3), (2.6, 1.7), "differs", "holds", "holds"),
+        ((1.3, 2.0), (2.6, 0.8), "holds", "holds", "differs"),
+        ((2.0, 2.0), (1.3, 2.0), "differs", "differs", "holds"),
+    ],
+)
+def test_uthreads_right_beside_decide(
+    one: tuple[float, float],
+    two: tuple[float, float],
+    half: VerdictName,
+    grows: VerdictName,
+    manage: VerdictName,
+) -> None:
+    scene = referred(one, two)
+    for number, expected in ((1, half), (7, grows), (9, manage)):
+        verdict = scene.verdict(f"003.{number}")
+        assert verdict.verdict == expected, verdict.why
 
 
 def test_one_shows_the_case_that_decides() -> None:
@@ -353,6 +368,53 @@ def test_four_needs_a_chain_of_two() -> None:
             scene.add(one, [valued(one, {"delivered_least": 1.0})] * 5)
     verdict = scene.verdict("003.4")
     assert verdict.verdict == "not measurable here" and "no links" in verdict.why
+
+
+# ---- who had the CPUs ----
+
+
+def crowded(delivered: float = 0.5, *, quiet: int = 0) -> Scene:
+    """A chain whose workers had no CPU half of the time, and `quiet` blocks in which they had."""
+    scene = Scene()
+    for blocks, least, waited in ((quiet, 1.0, 0.0), (10, delivered, 0.5)):
+        ticking(scene, 1000, "worker", 1.0, n=blocks)
+        ticking(scene, 1000, "process", least, n=blocks, waited=waited)
+    return scene
+
+
+def test_a_worker_that_others_starved_says_nothing_of_the_chain() -> None:
+    verdict = crowded().verdict("003.4")
+    assert verdict.verdict == "cannot tell" and verdict.here is not None
+    assert "Left out are 10 samples whose workers waited for CPUs, and too little is left" in (
+        verdict.why
+    )
+    # As many lost ticks of workers that had their CPUs are the chain's own.
+    assert chained({}, 0.5).verdict("003.4").verdict == "differs"
+
+
+def test_what_is_left_decides() -> None:
+    verdict = crowded(quiet=10).verdict("003.4")
+    assert verdict.verdict == "holds", verdict.why
+    assert "Left out are 10 samples" in verdict.why
+    assert crowded(quiet=4).verdict("003.4").verdict == "cannot tell"
+
+
+def test_what_holds_beside_others_holds() -> None:
+    verdict = crowded(1.0).verdict("003.4")
+    assert verdict.verdict == "holds" and "Left out" not in verdict.why
+
+
+def test_late_ticks_and_late_threads_are_not_those_of_starved_workers() -> None:
+    late = ticking(Scene(), 1000, "worker", 1.0, period=9.0, waited=0.5)
+    assert late.verdict("003.8").verdict == "cannot tell"
+    asleep = waking(Scene(), "uthread", 1000.0, loops=1, waited=0.5)
+    assert asleep.verdict("003.2").verdict == "cannot tell"
+
+
+def test_starved_or_not_what_nobody_measured_is_not_measurable() -> None:
+    scene = ticking(Scene(), 100, "worker", 1.0, waited=0.5)
+    for claim in ("4", "8"):
+        assert scene.verdict(f"003.{claim}").verdict == "not measurable here"
 
 
 def test_two_says_what_happens_without_ticks() -> None:

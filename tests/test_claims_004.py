@@ -3,18 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 from made_004 import counting, direct, switched, trial, uncounted, walking
 from synthetic import Scene, failed
+from verdicts import ALL_FOUR, Make, Row, Where, by_claim, checked, name_of
 
 from swtch.claims import study_004
 from swtch.records import VerdictName
-
-Where = Mapping[str, Any]
-Make = Callable[[Where], Scene]
 
 PLACES: dict[str, Where] = {
     "native": {},
@@ -195,7 +192,7 @@ def no_counters(where: Where) -> Scene:
 
 
 # What each claim can become, and the samples of which it becomes that.
-VERDICTS: list[tuple[str, VerdictName, str, Make]] = [
+VERDICTS: list[Row] = [
     ("1", "holds", "", kernels),
     ("1", "differs", "cheaper", lambda w: kernels(w, 0.1)),
     ("1", "differs", "next to nothing", lambda w: kernels(w, -0.1)),
@@ -211,7 +208,7 @@ VERDICTS: list[tuple[str, VerdictName, str, Make]] = [
     ("3", "holds", "", process_walks),
     ("3", "differs", "no valley", lambda w: process_walks(w, 1.5, 2.0, 3.0, 1.5)),
     ("3", "differs", "ever more", lambda w: process_walks(w, 1.5, 1.2, 3.0, 9.0)),
-    ("3", "cannot tell", "a plain", lambda w: process_walks(w, 1.5, 1.5, share=0.0, noise=0.1)),
+    ("3", "cannot tell", "a plain", lambda w: process_walks(w, 1.5, 1.5, share=0.0, noise=0.3)),
     ("3", "cannot tell", "too few", lambda w: process_walks(w, n=4)),
     ("3", "not measurable here", "no L1", no_l1),
     (
@@ -261,7 +258,8 @@ VERDICTS: list[tuple[str, VerdictName, str, Make]] = [
     ("10", "holds", "", user_walks),
     ("10", "differs", "flat", lambda w: user_walks(w, 1.0)),
     ("10", "differs", "ever more", lambda w: user_walks(w, 4.5, 9.0)),
-    ("10", "cannot tell", "a plain", lambda w: user_walks(w, 4.5, 4.5, noise=0.1)),
+    ("10", "differs", "a plain", lambda w: user_walks(w, 4.5, 4.5, noise=0.1)),
+    ("10", "cannot tell", "at the bound", lambda w: user_walks(w, 4.5, 4.5 / 1.05, noise=0.3)),
     ("10", "cannot tell", "too few", lambda w: user_walks(w, n=4)),
     ("10", "not measurable here", "no uthreads", process_walks),
     ("11", "holds", "", strided),
@@ -286,34 +284,19 @@ ROWS = [
 ]
 
 
-def name_of(given: Any) -> str:
-    if isinstance(given, str):
-        return given
-    return "-".join(part.replace(" ", "_") for part in given[:3] if part)
-
-
 @pytest.mark.parametrize(("row", "place"), ROWS, ids=name_of)
-def test_verdict(row: tuple[str, VerdictName, str, Make], place: str) -> None:
+def test_verdict(row: Row, place: str) -> None:
     number, expected, _, make = row
     where = PLACES[place]
-    verdict = make(where).verdict(f"004.{number}")
-    assert verdict.verdict == expected, verdict.why
-    assert (verdict.engine, verdict.guest) == (
-        where.get("engine", "native"),
-        where.get("guest", ""),
-    )
-    assert verdict.study == "004" and verdict.text and verdict.published
-    assert verdict.why and "nan" not in verdict.why
+    verdict = checked(make, where, f"004.{number}", expected)
     assert (verdict.here is None) == (expected == "not measurable here")
 
 
 def test_every_claim_has_its_verdicts_here() -> None:
-    given: dict[str, set[str]] = {}
-    for number, verdict, _, _ in VERDICTS:
-        given.setdefault(f"004.{number}", set()).add(verdict)
+    given = by_claim("004", VERDICTS)
     assert list(given) == [claim.id for claim in study_004.CLAIMS]
     for claim, verdicts in given.items():
-        assert verdicts == {"holds", "differs", "cannot tell", "not measurable here"}, claim
+        assert verdicts == ALL_FOUR, claim
 
 
 @pytest.mark.parametrize(
@@ -351,6 +334,34 @@ def test_three_names_the_sizes_and_this_machines_cache() -> None:
         assert said in why
 
 
+def cost_of_strides(_size: int, stride: int) -> float:
+    return 0.62 + (0.0 if stride in (0, 8, 64) else 9.0)
+
+
+def test_a_level_cost_is_denied_where_there_are_all_strides() -> None:
+    """Each invocation has its own 0.12 us: ten blocks of six strides tell, of two they do not."""
+    scene = process_walks({}, 1.5, 1.5, share=0.0, noise=0.12)
+    assert scene.verdict("004.3").verdict == "differs"
+    few = Scene()
+    for one in scene.trials:
+        if one.factors["stride"] in (0, 8, 64):
+            few.add(one, [s for s in scene.samples if s.trial_id == one.id])
+    assert few.verdict("004.3").verdict == "cannot tell"
+
+
+def test_what_is_compared_has_the_same_strides() -> None:
+    """Around L1d there are more of them than at L2: what they alone do is no step."""
+
+    def cost(size: int, stride: int) -> float:
+        return mountains()(size, stride) + (3.0 if stride not in (8, 64) else 0.0)
+
+    scene = walking(Scene(), "process", cost)
+    assert scene.verdict("004.3").verdict == "holds", scene.verdict("004.3").why
+    uthreads = walking(Scene(), "uthread", level(1.2, 0.0), share=0.0, noise=0.02)
+    more = walking(uthreads, "process", cost_of_strides, share=0.0, noise=0.02)
+    assert more.verdict("004.4").verdict != "holds"
+
+
 def test_three_takes_the_median_over_strides() -> None:
     """One wild stride of three changes nothing."""
 
@@ -358,6 +369,29 @@ def test_three_takes_the_median_over_strides() -> None:
         return 50.0 if stride == 256 else float(mountains()(size, stride))
 
     assert walking(Scene(), "process", cost).verdict("004.3").verdict == "holds"
+
+
+@pytest.mark.parametrize(
+    ("rises_by", "verdict"), [(8, "holds"), (16, "holds"), (64, "differs"), (256, "differs")]
+)
+def test_three_falls_beyond_l2_by_the_strides_of_which_the_study_says_so(
+    rises_by: int, verdict: VerdictName
+) -> None:
+    def cost(size: int, stride: int) -> float:
+        rises = size > 256 * KIB and (stride <= 16) == (rises_by <= 16)
+        return 9.0 if rises else float(mountains()(size, stride))
+
+    scene = walking(Scene(), "process", cost, quick=False)
+    assert scene.verdict("004.3").verdict == verdict
+
+
+def test_three_without_such_strides_is_not_measurable() -> None:
+    scene = walking(Scene(), "process", mountains())
+    kept = [one for one in scene.trials if int(str(one.factors["stride"])) <= 16]
+    scene.trials = kept
+    scene.samples = [s for s in scene.samples if s.trial_id in {one.id for one in kept}]
+    verdict = scene.verdict("004.3")
+    assert verdict.verdict == "not measurable here" and "strides above 16" in verdict.why
 
 
 def test_three_is_about_the_machines_own_caches() -> None:

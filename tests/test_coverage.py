@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from built import ROOT
 
-from swtch import store
+from swtch import spending, store
 from swtch.analysis import effects
 
 SCRIPT = ROOT / "tools/coverage.py"
@@ -75,9 +75,13 @@ def test_the_rule_is_narrower_than_the_one_before(noise: Any, n: int) -> None:
 
 
 def test_looks_are_paid_for_by_their_level(noise: Any) -> None:
-    often, paid = (tool.looks(noise, tool.LOOKS, level, 800, tool.SEED) for level in (0.95, 0.99))
-    assert often > 0.08 and paid <= 0.05
-    assert effects.least(0.99) == tool.LOOKS[0]
+    corrected = 1 - spending.ERROR / len(spending.LOOKS)
+    often, paid = (
+        tool.looks(noise, spending.LOOKS, level, 2000, tool.SEED)
+        for level in (effects.LEVEL, corrected)
+    )
+    assert often > 0.07 and paid <= 0.05
+    assert effects.least(corrected) == spending.LOOKS[0]
 
 
 def test_the_same_seed_draws_the_same(noise: Any) -> None:

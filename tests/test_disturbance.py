@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,9 +14,9 @@ from swtch.engines import disturbance
 
 TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 STAT = """\
-cpu  10 0 10 100 0 0 0 60 0 0
-cpu0 5 0 5 50 0 0 0 10 0 0
-cpu2 5 0 5 50 0 0 0 50 0 0
+cpu  10 2 10 100 4 2 3 60 0 0
+cpu0 5 1 5 50 4 1 1 10 0 0
+cpu2 5 1 5 50 0 1 2 50 0 0
 intr 1000 0 9 9
 ctxt 5
 """
@@ -39,16 +41,29 @@ def proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.usefixtures("proc")
 @pytest.mark.parametrize(
-    ("cpus", "steal", "interrupts"),
-    [((), 60, 1000), ((0,), 10, 213), ((2,), 50, 340), ((0, 2), 60, 553)],
+    ("cpus", "steal", "busy", "interrupts"),
+    [
+        ((), 60, 27, 1000),
+        ((0,), 10, 13, 213),
+        ((2,), 50, 14, 340),
+        ((0, 2), 60, 27, 553),
+    ],
 )
-def test_of_the_measured_cpus(cpus: tuple[int, ...], steal: int, interrupts: int) -> None:
-    assert disturbance.counters(cpus) == {"steal_ns": steal * TICK_NS, "interrupts": interrupts}
+def test_of_the_measured_cpus(
+    cpus: tuple[int, ...], steal: int, busy: int, interrupts: int
+) -> None:
+    counted = disturbance.counters(cpus)
+    assert counted.pop("own_ns") >= 0
+    assert counted == {
+        "steal_ns": steal * TICK_NS,
+        "busy_ns": busy * TICK_NS,
+        "interrupts": interrupts,
+    }
 
 
 @pytest.mark.usefixtures("proc")
 def test_a_cpu_that_is_not_there_is_not_known() -> None:
-    assert disturbance.counters((0, 1)) == {}
+    assert disturbance.counters((0, 1)).keys() == {"own_ns"}
 
 
 def test_without_proc_nothing_is_known(proc: Path) -> None:
@@ -61,6 +76,21 @@ def test_what_is_unknown_has_no_difference() -> None:
     assert disturbance.delta({"steal_ns": 1}, {"steal_ns": 4}, "steal_ns") == 3
     assert disturbance.delta({}, {"steal_ns": 4}, "steal_ns") is None
     assert disturbance.delta({"steal_ns": 1}, {}, "steal_ns") is None
+
+
+def test_own_is_what_ended_children_worked() -> None:
+    before = disturbance.counters()
+    if not before:
+        pytest.skip("no /proc/stat here")
+    # Some milliseconds of work, of which the kernel says what it was.
+    subprocess.run([sys.executable, "-c", "sum(range(10**6))"], check=True)
+    own = disturbance.delta(before, disturbance.counters(), "own_ns")
+    assert own is not None and 0 < own < 60e9
+
+
+def test_a_boot_has_a_short_name_and_keeps_it() -> None:
+    assert disturbance.boot() == disturbance.boot()
+    assert len(disturbance.boot()) in (0, 8)
 
 
 def test_this_machine_counts() -> None:

@@ -14,6 +14,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -88,6 +89,15 @@ def answer(session: Session, case: str) -> dict[str, float]:
     return {name: float(number) for name, _, number in (w.partition("=") for w in words[2:])}
 
 
+def sample_of(session: Session, request: dict[str, Any]) -> dict[str, Any]:
+    """The first sample of a trial, run in the guest."""
+    ran = session.run([prepare.PROBE], stdin=json.dumps(request).encode(), timeout_s=LIMIT_S)
+    lines = [json.loads(line) for line in ran.stdout.splitlines()]
+    sample: dict[str, Any] | None = next((x for x in lines if x["kind"] == "sample"), None)
+    assert sample is not None, ran
+    return sample
+
+
 @pytest.mark.vm
 @pytest.mark.slow
 class TestInAGuest:
@@ -116,21 +126,26 @@ class TestInAGuest:
 
     @pytest.mark.parametrize("model", ["pthread", "process", "uthread"])
     def test_a_probes_sample_has_what_was_counted(self, session: Session, model: str) -> None:
-        """The same trial twice, with arrays of two sizes: more work, more instructions."""
+        """The same trial twice, with arrays of two sizes: more work, more instructions.
+
+        The kernel's are counted too, and an interrupt in a part of a millisecond is more
+        than a uthread's switch: so the least of several runs, to which they only add.
+        """
         setting = Setting(cpus=(0,), models=("process", "pthread", "uthread"), depth="quick")
         (trial,) = (t for t in get("counters").trials(setting) if t.model == model)
-        cells = [{"bytes": size, "stride": 64, "passes": 20} for size in (4096, 65536)]
+        cells = [{"bytes": size, "stride": 64, "passes": 10} for size in (4096, 65536)]
         request = {**trial.probe, "cells": cells, "rounds": 2, "count": True}
-        ran = session.run([prepare.PROBE], stdin=json.dumps(request).encode(), timeout_s=LIMIT_S)
-        lines = [json.loads(line) for line in ran.stdout.splitlines()]
-        sample = next((line for line in lines if line["kind"] == "sample"), None)
-        assert sample is not None, ran
-        assert sample["counted"] is True and sample["kernel_counted"] is True
+        samples = [sample_of(session, request) for _ in range(7)]
+        for sample in samples:
+            assert sample["counted"] is True and sample["kernel_counted"] is True
+            for size in (4096, 65536):
+                assert sample[f"running_{size}_64"] == 1
+                assert f"single_l1d_{size}_64" not in sample
+
+        def least(mode: str, size: int) -> float:
+            return min(sample[f"{mode}_instructions_{size}_64"] for sample in samples)
+
         # Each element of a walk is some instructions; a pass is thousands of them.
-        small, large = (sample[f"single_instructions_{size}_64"] for size in (4096, 65536))
-        assert 512 < small < large < 40 * small
+        assert 512 < least("single", 4096) < least("single", 65536) < 40 * least("single", 4096)
         for size in (4096, 65536):
-            alone, turns = (sample[f"{m}_instructions_{size}_64"] for m in ("single", "switch"))
-            assert turns > alone
-            assert sample[f"running_{size}_64"] == 1
-            assert f"single_l1d_{size}_64" not in sample
+            assert least("switch", size) > least("single", size)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -80,9 +81,9 @@ def test_note_exactly_when_cpus_differ(cpus: list[int]) -> None:
             assert trial.factors["cpus_used"] == 1
 
 
-def test_scenarios_are_run_as_often_as_the_study_did() -> None:
+def test_scenarios_are_run_twice_as_often_as_the_study_did() -> None:
     trials = by_id((0, 1))
-    assert trials["scenarios/A/pthread"].probe["rounds"] == 5
+    assert trials["scenarios/A/pthread"].probe["rounds"] == 2 * 5
     assert trials["scenarios/A/uthread"].probe["rounds"] == 3
     # The module has no word for it, and a guest's time is seldom of use.
     assert "rounds" not in trials["scenarios/A/kthread"].probe
@@ -110,6 +111,12 @@ def test_the_variation_of_runs_is_that_of_speeds() -> None:
     assert metric is not None
     trial = scenario("A", "pthread")
     assert metric(scenario_sample(trial, cv=4.0)) == pytest.approx(4.0, rel=1e-4)
+    # Of several fives it is the mean, and not that of all together; a rest is in none.
+    fives = [scenario_sample(trial, mops, cv=cv) for mops, cv in ((100, 2.0), (50, 10.0))]
+    times = [time for one in fives for time in one.detail["round_times_ns"]]
+    for more in ([], [1.0]):
+        many = msgspec.structs.replace(fives[0], detail={"round_times_ns": times + more})
+        assert metric(many) == pytest.approx(6.0, rel=1e-4)
     # Of fewer runs than the study's there is none; the exact engine's do not vary.
     assert metric(scenario_sample(trial)) is None
     assert metric(scenario_sample(scenario("A", "pthread", engine="exact"), cv=4.0)) is None

@@ -3,13 +3,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import msgspec
 import pytest
 from made_001 import NAMES, speed, trial
 
+from swtch.analysis import findings
 from swtch.analysis.findings import metrics
 from swtch.analysis.gates import interventions
 from swtch.engines.control import control_text
-from swtch.experiments import Setting, get
+from swtch.experiments import Setting, get, thread_count, work_scaling
 from swtch.experiments import _study_001 as shared
 from swtch.experiments._study_001 import (
     COROUTINE_OWN,
@@ -24,6 +28,12 @@ from swtch.records import Depth, Engine, Trial
 DEPTHS: tuple[Depth, ...] = ("quick", "normal", "paper")
 ENGINES: tuple[Engine, ...] = ("native", "vm", "exact")
 CPUS = (0, 1, 2, 3)
+# Of the two experiments whose cases are measured beside their first.
+FIRST_CASES = (
+    work_scaling.case_of("normal", 1),
+    work_scaling.case_of("yield", 1),
+    thread_count.case_of(4),
+)
 
 
 def trials(
@@ -83,9 +93,82 @@ def test_runs_in_a_row_are_for_several_cpus() -> None:
     """On one its CPU time is compared; the module has no word for it."""
     for name in NAMES:
         for one in trials(name).values():
-            many = one.factors["cpus_asked"] != 1 and one.model != "kthread"
+            many = one.factors["cpus_asked"] != 1 or "reference" in one.probe
+            many = many and one.model != "kthread"
             assert one.probe.get("rounds", 1) == (3 if many else 1), one.id
     assert all("rounds" not in one.probe for one in trials("binding", engine="vm").values())
+
+
+@pytest.mark.parametrize("depth", DEPTHS)
+@pytest.mark.parametrize(
+    ("name", "first", "field"),
+    [
+        ("work-scaling", work_scaling.case_of("normal", 1), "iterations"),
+        ("work-scaling", work_scaling.case_of("yield", 1), "iterations"),
+        ("thread-count", thread_count.case_of(4), "threads"),
+    ],
+)
+def test_a_case_is_measured_in_turn_with_the_first(
+    name: str, first: str, field: str, depth: Depth
+) -> None:
+    """The same in all but what varies; a module, a guest and who counts have none."""
+    own = [one for one in trials(name, depth).values() if one.model != "kthread"]
+    assert own and not any(
+        "reference" in one.probe
+        for one in (*trials(name, depth, "vm").values(), *trials(name, depth, "exact").values())
+    )
+    for one in trials(name, depth).values():
+        alone = one.model == "kthread" or one.factors["case"] in FIRST_CASES
+        assert ("reference" in one.probe) == (not alone)
+    (base,) = (
+        one for one in own if one.factors["case"] == first and one.factors["arm"] == "pthread"
+    )
+    beside = [
+        one
+        for one in own
+        if one.factors["mode"] == base.factors["mode"]
+        and one.factors["arm"] == "pthread"
+        and "reference" in one.probe
+    ]
+    assert len(beside) == 2
+    for one in beside:
+        sizes = {size: base.probe[size] for size in ("threads", "iterations", "every")}
+        assert one.probe["reference"] == sizes
+        assert one.probe["rounds"] == shared.TURNS[depth]
+    times = [one.probe[field] // base.probe[field] for one in beside]
+    assert times == ([4, 8] if field == "threads" else [5, 10])
+
+
+def over_first(own: list[int], first: list[int], done: float = 500, counted: float = 100) -> Any:
+    values = {"counter": done, "reference_counter": counted}
+    detail = {"round_cpu_ns": own, "reference_cpu_ns": first}
+    one = speed(trial("work-scaling", work_scaling.case_of("normal", 5), shared.PTHREAD), 30.0)
+    one = msgspec.structs.replace(one, values=values, detail=detail)
+    return findings.metrics(one).get(shared.OVER_FIRST)
+
+
+def test_a_run_is_compared_with_those_on_either_side() -> None:
+    """Five times the work in five times the time, on a machine that becomes slower by two
+    each time: every run lies between its neighbours."""
+    assert over_first([500], [100, 100]) == pytest.approx(1)
+    assert over_first([1000, 4000], [100, 400, 1600]) == pytest.approx(1)
+    assert over_first([1000], [100, 100]) == pytest.approx(0.5)
+    # A run that another program disturbed is one of three.
+    assert over_first([500, 5000, 500], [100] * 4) == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"own": [500], "first": [100]},
+        {"own": [0], "first": [100, 100]},
+        {"own": [], "first": [100]},
+        {"own": [500], "first": [100, 0]},
+        {"own": [500], "first": [100, 100], "counted": 0},
+    ],
+)
+def test_without_times_there_is_no_ratio(given: dict[str, Any]) -> None:
+    assert over_first(**given) is None
 
 
 @pytest.mark.parametrize("name", NAMES)

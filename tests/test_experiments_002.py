@@ -162,6 +162,14 @@ def test_the_sort_fills_the_first_cache(name: str, depth: Depth, l1d: int, sort:
         assert one.probe["sort_bytes"] == sort
 
 
+def test_a_quick_trial_of_few_is_measured_half_as_often() -> None:
+    for name, most, often in (("pair-overhead", 99, 21), ("interrupt-overhead", 49, 41)):
+        for depth, few in (("quick", (often + 1) // 2), ("normal", often), ("paper", 5)):
+            for one in get(name).trials(setting(depth, llc_bytes=LLC)):
+                last = 5 if depth == "paper" else often
+                assert one.probe["repeat"] == (last if one.factors["n"] == most else few)
+
+
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(
     ("llc", "usual", "paper", "note"),
@@ -175,7 +183,8 @@ def test_the_sort_fills_the_first_cache(name: str, depth: Depth, l1d: int, sort:
 def test_eviction_goes_beyond_the_last_cache(
     name: str, llc: int, usual: int, paper: int, note: str
 ) -> None:
-    for depth, expected in (("quick", usual), ("normal", usual), ("paper", paper)):
+    quick = pair_overhead.QUICK_EVICT_BYTES  # less than any of these
+    for depth, expected in (("quick", quick), ("normal", usual), ("paper", paper)):
         for one in get(name).trials(setting(depth, llc_bytes=llc)):
             assert one.probe["evict_bytes"] == expected
             assert (note in one.note) if depth == "paper" else not one.note

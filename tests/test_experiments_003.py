@@ -5,7 +5,9 @@ from __future__ import annotations
 
 from typing import cast
 
+import msgspec
 import pytest
+from synthetic import sample
 
 from swtch.experiments import Policy, Setting, get, locks, preemption, starvation, uthread_scaling
 from swtch.records import Depth, Engine, Trial
@@ -61,6 +63,31 @@ def test_the_studys_sizes_are_there_with_their_baseline() -> None:
                 assert one.model == ("uthread" if kind == "uthread" else "pthread")
                 assert one.probe.get("tick_ns") == (1_000_000 if kind == "uthread" else None)
                 assert one.note == ""
+
+
+@pytest.mark.parametrize("depth", ["quick", "normal", "paper"])
+def test_pthreads_have_uthreads_beside_them(depth: Depth) -> None:
+    """Of the study's work, where time is the machine's own; at paper as the study did it."""
+    models = get("uthread-scaling").models
+    made = get("uthread-scaling").trials(Setting(cpus=(0, 1), models=models, depth=depth))
+    for one in made:
+        beside = one.factors["kind"] == "pthread" and one.factors["iterations"] == 100_000
+        assert ("reference" in one.probe) == (beside and depth != "paper"), one.id
+    for other in (
+        Setting(cpus=(0,), models=("pthread",)),
+        Setting(cpus=(0,), models=models, engine="vm"),
+    ):
+        assert not any("reference" in one.probe for one in get("uthread-scaling").trials(other))
+
+
+def test_a_lead_is_over_the_mean_of_both_sides() -> None:
+    one = trials("uthread-scaling", (3,), quick=True)["2500x100000/1w/pthread"]
+    metric = uthread_scaling.METRICS["lead_cpu"].of_sample
+    assert metric is not None
+    made = sample(one, values={"cpu_ns": 600})
+    for beside, lead in (([100, 400], 3.0), ([100], None), ([0, 5], None), (None, None)):
+        detail = {"reference_cpu_ns": beside} if beside else {}
+        assert metric(msgspec.structs.replace(made, detail=detail)) == lead
 
 
 def test_a_million_has_no_pthreads() -> None:
@@ -165,6 +192,17 @@ def test_both_figures_are_there_with_what_they_lack() -> None:
     assert "32 768" in made["neighbours/20000/many-pthreads"].note
 
 
+def test_a_quick_run_answers_long_enough_for_a_last_hundredth() -> None:
+    made = trials("starvation", quick=True)
+    spans = {name: one.probe["span_ns"] for name, one in made.items()}
+    many = f"neighbours/{starvation.QUICK_PTHREADS}/many-pthreads"
+    crowd = f"neighbours/{starvation.QUICK_UTHREADS}/many-uthreads"
+    few = "neighbours/1-a-cpu/a-pthread-a-CPU"
+    assert spans[many] == spans["main/1-a-cpu/uthread"] < spans[few] == spans[crowd]
+    said = shortened("starvation", quick=True)
+    assert str(starvation.QUICK_PTHREADS) in said and not made[many].note
+
+
 @pytest.mark.parametrize("policy", ["other", "batch", "fifo"])
 def test_nobody_starves_by_policy(policy: Policy) -> None:
     setting = Setting(cpus=(0, 1), models=get("starvation").models, policy=policy)
@@ -183,10 +221,11 @@ def test_a_guest_has_no_go_and_fewer_threads() -> None:
 def test_a_quick_run_of_loops_is_shorter_and_whole() -> None:
     full, quick = trials("starvation"), trials("starvation", quick=True)
     assert len(full) == len(quick)
-    assert all(one.probe["span_ns"] == starvation.SPAN_QUICK_NS for one in quick.values())
-    (fewer,) = set(quick) - set(full)
-    assert quick[fewer].probe["hogs"] == starvation.QUICK_UTHREADS
-    assert str(starvation.QUICK_UTHREADS) in shortened("starvation", quick=True)
+    spans = {starvation.SPAN_QUICK_NS, starvation.SPAN_NEIGHBOURS_QUICK_NS}
+    assert {one.probe["span_ns"] for one in quick.values()} == spans
+    fewer = {quick[name].probe["hogs"] for name in set(quick) - set(full)}
+    assert fewer == {starvation.QUICK_UTHREADS, starvation.QUICK_PTHREADS}
+    assert all(str(hogs) in shortened("starvation", quick=True) for hogs in fewer)
 
 
 # ---- locks ----

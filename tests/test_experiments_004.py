@@ -109,7 +109,7 @@ def test_the_studys_grid() -> None:
         assert sizes >= {0, 192 * KIB, *(1 << n for n in range(10, 21))}
         assert sizes >= {48 * KIB, 1536 * KIB, 2048 * KIB, 4096 * KIB}
         assert {stride for _, stride in cells} == {0, 8, 16, 32, 64, 128, 256}
-        assert len(cells) == len(own) == 1 + 16 * 6
+        assert len(cells) == len(own) == 1 + 17 * 6
     assert {one.factors["way"] for one in made.values() if one.model == "uthread"} == {"locks"}
 
 
@@ -117,6 +117,11 @@ def test_large_arrays_have_fewer_passes_and_it_is_said() -> None:
     made = trials("working-set")
     small, large = made["1024x64/process"], made["1048576x64/process"]
     assert passes(small) > 10 * passes(large)
+    # Rounds as short as an undisturbed stretch of a virtual processor.
+    quick = trials("working-set", depth="quick")
+    assert quick["4194304x64/process"].probe["cells"][0]["passes"] == 2
+    assert all(one.probe["rounds"] >= 16 for one in quick.values())
+    assert quick["131072x64/process"].probe["rounds"] > quick["196608x64/process"].probe["rounds"]
     assert large.note == ""
     setting = Setting(cpus=(0,), models=("process",))
     assert "fewer the larger" in get("working-set").shortened(setting)
@@ -133,6 +138,24 @@ def test_a_quick_run_has_what_the_claims_need() -> None:
     # L1d, twice that, three quarters of L2, L2 and twice that, of two machines.
     for l1, l2 in ((32, 256), (48, 2048)):
         assert {l1 * KIB, l2 * 3 // 4 * KIB, l2 * KIB, 2 * l2 * KIB} <= sizes
+
+
+@pytest.mark.parametrize("engine", ["native", "vm"])
+def test_a_quick_run_has_all_strides_at_the_first_peak(engine: Engine) -> None:
+    """Of processes, whose cost has two values by invocation: there sizes differ by little."""
+    made = trials("working-set", depth="quick", engine=engine)
+    strides: dict[tuple[str, int], set[int]] = {}
+    for one in made.values():
+        size, stride = (int(str(one.factors[name])) for name in ("bytes", "stride"))
+        if size:
+            strides.setdefault((one.model, size), set()).add(stride)
+    for (model, size), own in strides.items():
+        at_peak = model == "process" and engine == "native" and size in working_set.PEAK_SIZES
+        expected = working_set.STRIDES if at_peak else working_set.QUICK_STRIDES
+        assert own == set(expected), (model, size)
+    if engine == "native":
+        for l1 in (32, 48):
+            assert {KIB, l1 * KIB, 2 * l1 * KIB} <= set(working_set.PEAK_SIZES)
 
 
 def test_every_published_point_is_in_the_grid() -> None:

@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
+from synthetic import sample, threads
 
+from swtch.analysis import findings, main_metric
 from swtch.experiments import (
     Setting,
     asid_cliff,
@@ -257,6 +260,26 @@ def test_two_threads_do_nothing_but_yield(engine: Engine) -> None:
     fewer = eevdf_yield.YIELDS_QUICK if engine == "native" else eevdf_yield.GUEST_YIELDS_QUICK
     for one in quick.values():
         assert (one.probe["iterations"], one.note) == (fewer, "")
+
+
+def test_yields_are_compared_by_their_share_of_switches_and_not_by_their_number() -> None:
+    """A run with half the yields, half of which switch as before, is the same."""
+    few, many = (
+        Setting(cpus=(4,), models=("pthread",), engine="native", depth=depth)
+        for depth in ("quick", "normal")
+    )
+    shares = []
+    for setting in (few, many):
+        one = eevdf_yield.trials(setting)[0]
+        asked = one.probe["threads"] * one.probe["iterations"]
+        counted = threads(2, nvcsw=10, nivcsw=asked // 4 - 10)
+        taken = sample(one, values={"wall_ns": 1, "expected": asked}, threads=counted)
+        main = main_metric.declared(one)
+        assert main is not None and main.better == "neither"
+        shares.append(findings.metrics(taken)[main.name])
+    assert shares == [50.0, 50.0]
+    unknown = msgspec.structs.replace(taken, threads=())
+    assert eevdf_yield.SWITCHED not in findings.metrics(unknown)
 
 
 # ---- wakeup-latency ----

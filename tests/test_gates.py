@@ -123,6 +123,18 @@ def was_interrupted(trial: Trial) -> Sample:
     return change(scenario_sample(trial), interrupts=5000)
 
 
+def had_to_wait(trial: Trial) -> Sample:
+    return waited(trial, 0.06)
+
+
+def waited(trial: Trial, share: float) -> Sample:
+    """Its workers waited for so much of its time."""
+    made = scenario_sample(trial)
+    wall = next(name for name in ("wall_ns", "wall_instructions") if name in made.values)
+    delay = wall.replace("wall", "run_delay")
+    return change(made, values={delay: round(made.values[wall] * share)})
+
+
 DOUBTFUL: dict[str, tuple[str, Callable[[Trial], Sample]]] = {
     "counter": ("A", lost),
     "switches": ("B2", did_not_switch),
@@ -131,6 +143,7 @@ DOUBTFUL: dict[str, tuple[str, Callable[[Trial], Sample]]] = {
     "steal": ("A", was_stolen_from),
     "skew": ("A", started_apart),
     "interrupts": ("C1", was_interrupted),
+    "starved": ("A", had_to_wait),
 }
 
 
@@ -162,6 +175,13 @@ def test_several_gates_fire_in_their_order() -> None:
 
 
 # ---- where each begins ----
+
+
+@pytest.mark.parametrize(("share", "fires"), [(0.0, False), (0.049, False), (0.051, True)])
+def test_starved_begins_above_a_twentieth_of_the_time(share: float, fires: bool) -> None:
+    trial = scenario("A", "pthread")
+    assert ("starved" in gates.check(trial, waited(trial, share))) == fires
+    assert gates.check(trial, scenario_sample(trial)) == ()
 
 
 @pytest.mark.parametrize("case", ["B1", "B2", "C1", "C2"])

@@ -18,8 +18,8 @@ from swtch.records import Engine, Sample, Scalar, Trial
 
 TIMES = {"ns", "us", "µs", "ms", "s", "ticks"}
 INSTRUCTIONS = {"instructions", "thousand instructions", "million instructions"}
-RATES = {"Mops/s", "Mops/s of CPU time", "ops/1000 instructions", "million a second"}
-COUNTS = {"switches", "a unit of work"}
+RATES = {"Mops/s", "Mops/s of CPU time", "ops/1000 instructions", "million a second", "requests/s"}
+COUNTS = {"switches", "a unit of work", "of 100 yields"}
 # What they count is the same by every clock.
 COUNTED = {"coroutine-gantt", "eevdf-yield", "counters"}
 WHERE: tuple[tuple[Engine, dict[str, Scalar], Clock], ...] = (

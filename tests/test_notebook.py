@@ -72,7 +72,7 @@ def test_the_experiment_on_the_page_runs_as_printed(printed: Path, probe: Path) 
 
 
 def test_the_program_on_the_page_is_a_probe(printed: Path, probe_dir: Path) -> None:
-    run = swtch.run("./loops.py", depth="quick")
+    run = swtch.run("./loops.py", depth="quick", repeats=2)
     assert run.complete and run.samples["status"].unique().to_list() == ["ok"]
     assert "turn_ns" in run.findings["metric"].to_list()
 

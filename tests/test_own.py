@@ -106,12 +106,68 @@ def mine(tmp_path: Path) -> Path:
     return file
 
 
-@pytest.fixture
-def run(mine: Path, swtch: Swtch, probe_dir: Path) -> Path:
-    """A run of the file, measured by the fake probe."""
-    done = swtch("run", "./mine.py", "--quick", "--out", "run", "--quiet", "--seed", "1")
+@pytest.fixture(scope="module")
+def measured(
+    tmp_path_factory: pytest.TempPathFactory, fake_probe_in: Callable[[Path], Path]
+) -> Path:
+    """The file and a run of it, measured once, in a process of its own, by the fake probe."""
+    folder = tmp_path_factory.mktemp("measured")
+    (folder / "mine.py").write_text(WHOLE)
+    environment = {
+        **os.environ,
+        "XDG_STATE_HOME": str(folder / "state"),
+        "SWTCH_PROBE_DIR": str(fake_probe_in(folder)),
+        "FAKE_PROBE": "ok",
+    }
+    arguments = ("./mine.py", "--quick", "--out", "run", "--quiet", "--seed", "1")
+    done = subprocess.run(
+        [sys.executable, "-m", "swtch", "run", *arguments],
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert (done.returncode, done.stderr) == (0, "")
-    return mine.parent / "run"
+    (line,) = (folder / "state" / "swtch" / "trusted").read_text().splitlines()
+    assert line.endswith(ascii(str((folder / "mine.py").resolve())))
+    return folder
+
+
+@pytest.fixture
+def run(measured: Path, mine: Path, probe_dir: Path) -> Path:
+    """That run as if it had been measured beside this test's file by its user."""
+    folder = mine.parent / "run"
+    shutil.copytree(measured / "run", folder)
+    manifest = folder / "manifest.json"
+    there, here = str((measured / "mine.py").resolve()), str(mine.resolve())
+    text = manifest.read_text()
+    assert there in text
+    manifest.write_text(text.replace(there, here))
+    for source in store.load_manifest(folder).sources:
+        trust.add(source.sha256, source.path)
+    trust.forget()  # what the file of the user's state says stays
+    return folder
+
+
+@pytest.fixture
+def anew(mine: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Swtch:
+    """The command line as `swtch` runs it, without the second that a process needs to load:
+    nothing is registered or trusted but by what lies on the disk."""
+
+    def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        own.forget()
+        trust.forget()
+        capsys.readouterr()
+        with monkeypatch.context() as within:
+            within.chdir(mine.parent)
+            for name, value in environment.items():
+                within.setenv(name, value)
+            code = cli.main(arguments)
+        return subprocess.CompletedProcess(arguments, code, *capsys.readouterr())
+
+    return run
 
 
 Inside = Callable[..., tuple[int, str, str]]
@@ -163,25 +219,25 @@ def test_the_run_keeps_the_file(run: Path, mine: Path) -> None:
 
 
 @pytest.mark.parametrize("change", ["gone", "changed"])
-def test_a_run_is_read_as_it_was_measured(change: str, run: Path, mine: Path, swtch: Swtch) -> None:
+def test_a_run_is_read_as_it_was_measured(change: str, run: Path, mine: Path, anew: Swtch) -> None:
     if change == "gone":
         mine.unlink()
     else:
         mine.write_text("raise SystemExit(9)\n")
-    done = swtch("show", "run")
+    done = anew("show", "run")
     assert (done.returncode, done.stderr) == (0, "")
     assert "mine.1" in done.stdout and "Said by the file." in done.stdout
-    other = swtch("compare", "run", "run")
+    other = anew("compare", "run", "run")
     assert (other.returncode, other.stderr) == (0, "")
     assert "pipe-or-futex" in other.stdout
 
 
-def test_a_run_of_a_file_is_resumed(run: Path, mine: Path, swtch: Swtch) -> None:
+def test_a_run_of_a_file_is_resumed(run: Path, mine: Path, anew: Swtch) -> None:
     mine.unlink()
     samples = run / "samples.jsonl"
     lines = samples.read_bytes().splitlines(keepends=True)
     samples.write_bytes(b"".join(lines[:5]) + lines[5][:20])
-    done = swtch("run", "--resume", "run", "--quiet")
+    done = anew("run", "--resume", "run", "--quiet")
     assert (done.returncode, len(done.stderr.splitlines())) == (0, 1)
     assert "incomplete last line" in done.stderr
     assert len(samples.read_bytes().splitlines()) == len(lines)
@@ -191,7 +247,7 @@ def test_a_run_of_a_file_is_resumed(run: Path, mine: Path, swtch: Swtch) -> None
 # ---- whose code runs ----
 
 
-def test_code_that_came_with_a_run_is_not_executed(run: Path, mine: Path, swtch: Swtch) -> None:
+def test_code_that_came_with_a_run_is_not_executed(run: Path, mine: Path, anew: Swtch) -> None:
     mine.unlink()
     trace = mine.parent / "executed"
     (source,) = store.load_manifest(run).sources
@@ -203,32 +259,32 @@ def test_code_that_came_with_a_run_is_not_executed(run: Path, mine: Path, swtch:
         text.replace(source.sha256, loading.hashlib.sha256(kept.read_bytes()).hexdigest())
     )
     for command in (("show", "run"), ("report", "run"), ("compare", "run", "run")):
-        done = swtch(*command)
+        done = anew(*command)
         assert done.returncode == 0
         assert not trace.exists()
         assert done.stderr.count("\n") == 1
         assert "brings code of its own" in done.stderr and "swtch trust run" in done.stderr
-    shown = swtch("show", "run", "--format", "json")
+    shown = anew("show", "run", "--format", "json")
     report = json.loads(shown.stdout)
     assert report["verdicts"] == []
     intervals = report["findings"][0]["intervals"]
     assert "each_ns" in intervals and "twice" not in intervals
 
-    asked = swtch("trust", "run")
+    asked = anew("trust", "run")
     assert (asked.returncode, asked.stderr) == (0, "")
     assert str(source.copy) in asked.stdout and not trace.exists()
-    done = swtch("show", "run")
+    done = anew("show", "run")
     assert (done.returncode, done.stderr) == (0, "")
     assert trace.exists() and "mine.1" in done.stdout
 
 
-def test_a_copy_that_was_changed_is_not_executed(run: Path, swtch: Swtch) -> None:
+def test_a_copy_that_was_changed_is_not_executed(run: Path, anew: Swtch) -> None:
     (source,) = store.load_manifest(run).sources
     (run / source.copy).write_text("raise SystemExit(9)\n")
-    done = swtch("show", "run")
+    done = anew("show", "run")
     assert done.returncode == 0
     assert "is not the file that the run was measured with" in done.stderr
-    refused = swtch("trust", "run")
+    refused = anew("trust", "run")
     assert refused.returncode == 5
 
 
@@ -239,11 +295,11 @@ def test_a_copy_is_only_looked_for_in_the_run(run: Path) -> None:
         loading.read_kept(run, wrong)
 
 
-def test_trust_of_a_run_without_code(run: Path, swtch: Swtch) -> None:
+def test_trust_of_a_run_without_code(run: Path, anew: Swtch) -> None:
     text = json.loads((run / "manifest.json").read_text())
     text["sources"] = []
     (run / "manifest.json").write_text(json.dumps(text))
-    done = swtch("trust", "run")
+    done = anew("trust", "run")
     assert (done.returncode, done.stdout) == (0, "")
     assert "has no code of its own" in done.stderr
 
@@ -312,15 +368,15 @@ def test_what_trials_raise_names_its_line(mine: Path, inside: Inside) -> None:
 
 
 @pytest.mark.parametrize("name", ["gone.py", "./gone.py", "gone/"])
-def test_a_file_that_is_not_there(name: str, swtch: Swtch, one_line: OneLine) -> None:
-    done = swtch("run", name)
+def test_a_file_that_is_not_there(name: str, anew: Swtch, one_line: OneLine) -> None:
+    done = anew("run", name)
     assert done.returncode == 2
     assert "cannot be read" in one_line(done.stderr)
 
 
-def test_two_files_of_one_name(mine: Path, swtch: Swtch, one_line: OneLine) -> None:
+def test_two_files_of_one_name(mine: Path, anew: Swtch, one_line: OneLine) -> None:
     shutil.copy(mine, mine.with_name("other.py"))
-    done = swtch("run", "./mine.py", "./other.py")
+    done = anew("run", "./mine.py", "./other.py")
     assert done.returncode == 2
     assert "'pipe-or-futex' is defined by two files" in one_line(done.stderr)
 
@@ -347,7 +403,8 @@ def test_what_raises_later_costs_nothing_measured(
 ) -> None:
     assert change[0] in WHOLE
     mine.write_text(WHOLE.replace(*change, 1))
-    arguments = ("./mine.py", "--quick", "--out", "run", "--quiet", "--format", "json")
+    few = ("--repeats", "2", "--quiet")
+    arguments = ("./mine.py", "--quick", "--out", "run", *few, "--format", "json")
     code, stdout, stderr = inside("run", *arguments)
     lines = stderr.splitlines()
     assert all(line.startswith("swtch: mine.py") for line in lines)
@@ -442,8 +499,10 @@ def with_program(mine: Path) -> Path:
     return mine
 
 
-def test_a_program_speaks_the_protocol(with_program: Path, swtch: Swtch, probe_dir: Path) -> None:
-    done = swtch("run", "./mine.py", "--quick", "--out", "run", "--quiet", "--format", "json")
+def test_a_program_speaks_the_protocol(with_program: Path, anew: Swtch, probe_dir: Path) -> None:
+    few = ("--repeats", "2", "--quiet")
+    arguments = ("./mine.py", "--quick", "--out", "run", *few, "--format", "json")
+    done = anew("run", *arguments)
     assert (done.returncode, done.stderr) == (0, "")
     found = json.loads(done.stdout)["findings"]
     assert {one["trial"]["model"] for one in found} == {"own"}
@@ -454,26 +513,27 @@ def test_a_program_speaks_the_protocol(with_program: Path, swtch: Swtch, probe_d
 
 
 def test_a_program_that_came_with_a_run_is_not_started(
-    with_program: Path, swtch: Swtch, one_line: OneLine, probe_dir: Path, tmp_path: Path
+    with_program: Path, anew: Swtch, one_line: OneLine, probe_dir: Path, tmp_path: Path
 ) -> None:
-    assert swtch("run", "./mine.py", "--quick", "--out", "run", "--quiet").returncode == 0
+    few = ("--repeats", "2", "--no-report")
+    assert anew("run", "./mine.py", "--quick", *few, "--out", "run", "--quiet").returncode == 0
     samples = with_program.parent / "run" / "samples.jsonl"
     samples.write_bytes(b"".join(samples.read_bytes().splitlines(keepends=True)[:3]))
     stranger = {"XDG_STATE_HOME": str(tmp_path / "stranger")}
-    refused = swtch("run", "--resume", "run", "--quiet", **stranger)
+    refused = anew("run", "--resume", "run", "--quiet", **stranger)
     assert refused.returncode == 3
     assert "only started when you trust it" in refused.stderr.splitlines()[0] + refused.stderr
     assert len(samples.read_bytes().splitlines()) == 3
 
     program = with_program.with_name("probe")
     program.write_text(program.read_text() + "# another by now\n")
-    went_on = swtch("run", "--resume", "run", "--quiet", "--no-report")
+    went_on = anew("run", "--resume", "run", "--quiet", "--no-report")
     assert went_on.returncode == 0
     assert "the probe program of empty-loop is not the one" in went_on.stderr
 
     samples.write_bytes(b"".join(samples.read_bytes().splitlines(keepends=True)[:3]))
     program.unlink()
-    gone = swtch("run", "--resume", "run", "--quiet")
+    gone = anew("run", "--resume", "run", "--quiet")
     assert gone.returncode == 3
     assert "which is not there" in one_line(gone.stderr)
 
@@ -526,7 +586,8 @@ def test_packages_are_listed_with_where_they_come_from(
 def test_a_packages_experiment_is_run_by_name(
     package: dict[str, str], swtch: Swtch, probe_dir: Path, tmp_path: Path
 ) -> None:
-    arguments = ("run", "pipe-or-futex", "--quick", "--out", "run", "--quiet")
+    few = ("--repeats", "2", "--no-report")
+    arguments = ("run", "pipe-or-futex", "--quick", *few, "--out", "run", "--quiet")
     assert swtch(*arguments, **package).returncode == 0
     (source,) = store.load_manifest(tmp_path / "cwd" / "run").sources
     assert (source.package, source.path, source.copy) == ("their-lab 1.2", "their_lab", "")
@@ -572,23 +633,24 @@ def test_the_fault_of_one_file_is_not_anothers(mine: Path) -> None:
     assert guard.faults() == ()
 
 
-def test_two_versions_are_read_by_the_second(run: Path, mine: Path, swtch: Swtch) -> None:
+def test_two_versions_are_read_by_the_second(run: Path, mine: Path, anew: Swtch) -> None:
     mine.write_text(WHOLE.replace("Pipe or futex", "Another title"))
-    assert swtch("run", "./mine.py", "--quick", "--out", "second", "--quiet").returncode == 0
-    done = swtch("compare", "run", "second")
+    second = ("--out", "second", "--no-report")
+    assert anew("run", "./mine.py", "--quick", *second, "--quiet").returncode == 0
+    done = anew("compare", "run", "second")
     assert done.returncode == 0
     assert done.stderr.count("\n") == 1
     assert "different versions of it; both are read by that of second" in done.stderr
 
 
 def test_a_stranger_resumes_what_needs_no_code(
-    run: Path, swtch: Swtch, probe_dir: Path, tmp_path: Path
+    run: Path, anew: Swtch, probe_dir: Path, tmp_path: Path
 ) -> None:
     """What is left is in the manifest, and the probe is swtch's own."""
     samples = run / "samples.jsonl"
     samples.write_bytes(b"".join(samples.read_bytes().splitlines(keepends=True)[:9]))
     stranger = {"XDG_STATE_HOME": str(tmp_path / "stranger")}
-    done = swtch("run", "--resume", "run", "--quiet", **stranger)
+    done = anew("run", "--resume", "run", "--quiet", **stranger)
     assert done.returncode == 0
     assert len(samples.read_bytes().splitlines()) == 18
     assert "each_ns" in done.stdout and "mine.1" not in done.stdout

@@ -86,7 +86,7 @@ def campaign(depth: Depth, seed: int, share: float, drift: float = 0.0) -> Compa
     rng = random.Random(seed)
     before = run(depth, rng, lambda _: 1.0, drift)
     after = run(depth, rng, lambda trial: 1 + share if trial.engine == PLANTED else 1.0, drift)
-    return comparison.compare(before, after)
+    return comparison.compare_groups(before, after)
 
 
 def test_the_noise_is_of_the_trials_there_are() -> None:

@@ -41,6 +41,41 @@ from swtch.experiments import Setting, get
 from swtch.experiments.coroutine_gantt import FINISHED, SLOTS
 from swtch.records import Model
 
+# ---- scenario: in turn with another ----
+
+
+@pytest.mark.parametrize("counter", ["shared", "own"])
+@pytest.mark.parametrize("model", MODELS)
+def test_a_reference_is_done_on_both_sides_of_each_round(
+    probe: Path, model: str, counter: str
+) -> None:
+    reference = {"threads": 3, "iterations": 2000, "every": 500}
+    given = {"rounds": 4, "counter": counter, "intervention": "yield", "iterations": 5000}
+    sample = measure(probe, scenario(model, reference=reference, threads=2, **given))
+    assert sample["counter"] == sample["expected"] == 2 * 5000
+    assert sample["reference_counter"] == 3 * 2000
+    assert len(sample["round_times_ns"]) == len(sample["round_cpu_ns"]) == 4
+    assert len(sample["reference_times_ns"]) == len(sample["reference_cpu_ns"]) == 5
+    assert min(sample["round_cpu_ns"] + sample["reference_cpu_ns"]) > 0
+    assert len(sample["threads"]) == 2
+
+
+def test_without_a_reference_there_is_none(probe: Path) -> None:
+    sample = measure(probe, scenario(rounds=2))
+    assert "reference_cpu_ns" not in sample and len(sample["round_cpu_ns"]) == 2
+
+
+@pytest.mark.parametrize("reference", [{}, {"threads": 0, "iterations": 1, "every": 1}])
+def test_a_reference_is_read_as_the_trial_is(probe: Path, reference: Any) -> None:
+    fails(probe, scenario(reference=reference, intervention="none"), "threads")
+
+
+@pytest.mark.parametrize("reference", [5, [], "x", None])
+def test_a_reference_is_an_object(probe: Path, reference: Any) -> None:
+    trial = scenario(intervention="none")
+    fails(probe, {**trial, "reference": reference}, "reference")
+
+
 # ---- scenario: every model ----
 
 

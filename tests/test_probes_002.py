@@ -96,16 +96,26 @@ def test_with_and_without_take_turns_at_being_first(probe: Path, trial: Record) 
 
 @pytest.mark.parametrize("trial", [pair(repeat=1), interrupt(repeat=1)], ids=["pair", "alone"])
 def test_one_repetition_is_its_own_median(probe: Path, trial: Record) -> None:
+    """What the tasks lost is the median of the parts' differences, not that of the sums."""
     made = measure(probe, trial)
     assert [made["r_ns"]] == [total for total, *_ in made["r"]]
-    assert [made["rn_ns"]] == [total for total, *_ in made["rn"]]
+    if trial["probe"] == "pair-overhead":
+        assert [made["rn_switch_ns"]] == [switches for *_, switches in made["rn"]]
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_what_comes_after_no_more_switches_loses_nothing(probe: Path, n: int) -> None:
+    """A begins and ends; B begins after a switch in R, too. With one switch R' is R."""
+    made = measure(probe, pair(n=n))
+    assert made["indirect_b_ns"] == 0
+    assert (made["indirect_a_ns"] == 0) >= (n == 1)
 
 
 def test_a_part_is_a_quartile_over_the_repetitions(probe: Path) -> None:
     """Of two, the lower; so both together are less than either, or as much."""
     made = measure(probe, pair(repeat=2))
-    for name in ("r", "rn"):
-        assert made[f"{name}_ns"] <= min(total for total, *_ in made[name])
+    assert made["r_ns"] <= min(total for total, *_ in made["r"])
+    assert made["rn_switch_ns"] <= min(switches for *_, switches in made["rn"])
 
 
 def test_the_work_does_not_depend_on_model_or_cut(probe: Path) -> None:

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from swtch.analysis import gates
 from swtch.engines import PEERS
 from swtch.engines.native import find_probe
 from swtch.engines.protocol import Result, read_result
@@ -23,6 +26,16 @@ from swtch.records import Trial
 
 LIMIT_S = 120  # only ever reached by a probe that hangs
 CPUS = sorted(os.sched_getaffinity(0))[:2]
+
+# Another program on that CPU, which ends by itself if nobody ends it.
+SPIN = """
+import os, signal
+signal.alarm({limit})
+os.sched_setaffinity(0, [{cpu}])
+print("there", flush=True)
+while True:
+    pass
+"""
 
 Record = dict[str, Any]
 
@@ -92,6 +105,35 @@ def test_every_thread_counts(probe: Path, kind: str, cpus: list[int]) -> None:
         assert values["workers"] == len(cpus)
         assert values["switches"] >= 500
     assert get("uthread-scaling").metrics == METRICS
+
+
+@pytest.mark.parametrize("cpus", [CPUS[:1], CPUS], ids=["one", "all"])
+def test_uthreads_do_the_same_on_both_sides(probe: Path, cpus: list[int]) -> None:
+    made = measure(probe, scaling("pthread", cpus=cpus, reference={"tick_ns": 1_000_000}))
+    assert made.values["counter"] == made.values["expected"] == 500 * 2000
+    for name in ("reference_times_ns", "reference_cpu_ns"):
+        assert len(made.detail[name]) == 2 and min(made.detail[name]) > 0
+    assert "ticks" not in made.values
+    assert "reference_times_ns" not in measure(probe, scaling("pthread")).detail
+
+
+@pytest.mark.parametrize(
+    ("model", "given"),
+    [
+        ("pthread", {"reference": 5}),
+        ("pthread", {"reference": [], "alone": True}),
+        ("pthread", {"reference": {}, "alone": True}),
+        ("uthread", {"reference": {}}),
+    ],
+)
+def test_a_reference_is_for_pthreads(probe: Path, model: str, given: Record) -> None:
+    assert error(probe, scaling(model, **given))["where"] == "reference"
+
+
+def test_what_is_wrong_with_a_reference_is_one_line(probe: Path) -> None:
+    """Found by the child."""
+    record = error(probe, scaling("pthread", reference={"tick_ns": -5}))
+    assert record["where"] == "tick_ns"
 
 
 def test_more_threads_than_counters_of_one_batch(probe: Path) -> None:
@@ -203,6 +245,38 @@ def test_ticks_are_told(probe: Path, source: str, work: str) -> None:
     assert values["events"] == pytest.approx(values["taken"] / 3 / len(CPUS))
     assert values["quiet_cpu_ns"] > 0 and 0 < values["cpu_share"] <= 1.05
     assert values["workers"] == len(CPUS)
+    # Workers that had no CPU meanwhile, at most all of them all the time.
+    assert 0 <= values["run_delay_ns"] <= values["wall_ns"] * len(CPUS)
+
+
+def test_workers_alone_are_waited_for(tmp_path: Path) -> None:
+    """The runtime's monitor, its spares and main wait for the workers, not for others."""
+    tree = Path(__file__).parents[1] / "probes"
+    compiler = shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("gcc is needed")
+    command = [compiler, "-O2", "-Wall", "-Wextra", "-Werror", f"-I{tree}", "-pthread"]
+    sources = [str(tree / file) for file in ("tests/delay.c", "measure/delay.c")]
+    command += [f"-I{tree.parent / 'workloads'}", "-o", str(tmp_path / "delay"), *sources]
+    subprocess.run(command, check=True, timeout=LIMIT_S)
+    done = subprocess.run(
+        [tmp_path / "delay"], capture_output=True, text=True, timeout=LIMIT_S, check=False
+    )
+    if done.stdout.startswith("skip"):
+        pytest.skip(done.stdout.strip())
+    assert (done.returncode, done.stdout) == (0, "ok\n")
+
+
+def test_who_takes_the_workers_cpu_is_seen(probe: Path) -> None:
+    """As many ticks as come, half of the worker's time is another's."""
+    spin = [sys.executable, "-c", SPIN.format(cpu=CPUS[0], limit=LIMIT_S)]
+    with subprocess.Popen(spin, stdout=subprocess.PIPE) as other:
+        try:
+            assert other.stdout is not None and other.stdout.readline() == b"there\n"
+            values = measure(probe, preemption(cpus=CPUS[:1], rounds=10)).values
+        finally:
+            other.kill()
+    assert values["run_delay_ns"] > values["wall_ns"] * gates.DELAY_SHARE
 
 
 @pytest.mark.parametrize("mechanism", ["call", "frame"])

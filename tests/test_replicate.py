@@ -130,11 +130,11 @@ def test_it_says_how_long_measures_and_judges(
     said = capsys.readouterr()
     first = said.err.splitlines()[0]
     assert "1 experiments, 9 trials, at most " in first
-    assert "3 blocks of all, 8 of those that claims use, then up to 40" in first
+    assert "a block of all, 7 of those that claims use, then up to 28" in first
     printed = " ".join(said.out.split())
     assert "were spent: " in said.err
-    assert "Claims are judged at 99 % (native): the data were looked at" in printed
-    assert "native: 3 of 3 claims are decided at a level of 0.99." in said.err
+    assert "Claims are judged at 98.3 % (native): the data were looked at" in printed
+    assert "native: 3 of 3 claims are decided at a level of 0.983." in said.err
     assert said.out.startswith("Checks\n000.VII.1")
     assert "claims, by engine" in said.out
     with (folder / "verdicts.csv").open() as file:
@@ -253,8 +253,8 @@ def test_a_budget_too_short_for_one_block_is_refused(
     assert not folder.exists()
 
 
-def test_quick_has_a_budget_and_the_other_depths_have_blocks() -> None:
-    assert spending.DEFAULT_S == {"quick": 360, "normal": None, "paper": None}
+def test_quick_and_normal_have_budgets_and_paper_has_blocks() -> None:
+    assert spending.DEFAULT_S == {"quick": 360, "normal": 3600, "paper": None}
 
 
 def test_it_takes_the_options_of_run(

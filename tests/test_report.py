@@ -122,6 +122,7 @@ class Report(msgspec.Struct, forbid_unknown_fields=True):
     controls: list[Control]
     false_positives: dict[str, int]
     contradictions: list[dict[str, Any]]
+    neighbours: dict[str, float | None]
     notes: list[str]
     environment: dict[str, Any]
 
@@ -492,6 +493,19 @@ def test_gates_are_told_with_their_counts(tmp_path: Path) -> None:
     assert (rows["counter"], rows["faults"], rows["steal"]) == ("2 of 7", "2 of 7", "0 of 7")
     assert "counter 2, faults 2" in made.page.text
     assert "counter 2, faults 2" in made.md
+
+
+def test_every_form_says_how_quiet_the_machine_was(tmp_path: Path) -> None:
+    scene = Scene().scenario("B2", "pthread", n=4, steal_ns=1_000_000)
+    made = Written(scene.write(tmp_path / "run"))
+    words = "the hypervisor took 2"
+    shown = " ".join(terminal(made.path).split())
+    for text in (shown, " ".join(made.page.text.split()), made.md):
+        assert words in text, text[:400]
+        assert "gates marked 4 of 4 samples" in text
+    quiet = msgspec.json.decode(made.json, type=Report).neighbours
+    assert quiet["steal"] == pytest.approx(0.02, rel=0.1)
+    assert (quiet["marked"], quiet["samples"]) == (4, 4)
 
 
 @pytest.mark.parametrize("blocks", [5, 6])

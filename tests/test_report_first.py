@@ -129,6 +129,41 @@ def test_a_mechanism_of_two_experiments_is_drawn_once(tmp_path: Path) -> None:
     assert pipe.trial_id.startswith("ping/")
 
 
+def test_the_first_sentence_and_the_picture_have_one_number_a_mechanism(tmp_path: Path) -> None:
+    """Also of an even number of blocks, and where another experiment has the mechanism too."""
+    scene = handing_over(n=8)
+    # Far apart in the middle, so that a median is neither of the two.
+    for index, one in enumerate(scene.samples):
+        if "yield" in one.trial_id:
+            value = 10.0 if one.block % 2 else 14.0
+            changed = {**one.values, "each_p50_ns": value}
+            scene.samples[index] = msgspec.structs.replace(one, values=changed)
+    made_004.direct(scene, "uthread", "yield", 5.0)
+    named = ("ping", "direct-cost", "scenarios", "signal", "peers", "locks")
+    story = tell(scene.write(tmp_path / "run", experiments=named))
+    assert story.of_all_studies
+    sentence = story.highlights[0]
+    kernel, user = switchcost.cheapest(story) or (None, None)
+    assert kernel is not None and user is not None
+    (wide, _) = switchcost.figures(story)
+    for cost in (kernel, user):
+        words = switchcost.in_words(cost.interval.estimate)
+        assert words in sentence and cost.by in sentence
+        assert f">{words}<" in wide.svg and f">{cost.model}: {cost.mechanism}<" in wide.svg
+    assert (user.mechanism.name, user.interval.estimate) == ("yield", 12.0)
+    assert "12 ns in user space" in sentence
+
+
+def test_the_first_sentence_says_nothing_of_emulated_time(tmp_path: Path) -> None:
+    assert switchcost.cheapest(emulated(story_of(handing_over("vm"), tmp_path))) is None
+
+
+def test_processes_are_many_in_words() -> None:
+    pipe = switchcost.Mechanism("pipe")
+    rows = [switchcost.Cost(model, pipe, interval(1, 1, 1), "") for model in ("process", "pthread")]
+    assert [cost.by for cost in rows] == ["processes by pipe", "pthreads by pipe"]
+
+
 @pytest.mark.parametrize("engine", ["exact", "vm"])
 def test_neither_instructions_nor_emulated_time_is_drawn(engine: Engine, tmp_path: Path) -> None:
     story = story_of(handing_over(engine), tmp_path)

@@ -36,6 +36,13 @@ static inline void counter_add_chunk(struct counter *c, unsigned long long n)
  * The same without an atomic instruction, for a counter that no other thread
  * touches: study 001's coroutines add so. The barrier makes every one an
  * addition in memory, as of a field that somebody may read.
+ *
+ * It takes one cycle or six: the addition waits for the store before it, unless
+ * the processor guesses what that stored, and some stop guessing for tenths of
+ * a second. What is counted so varies by several times from one invocation to
+ * the next. It stays in memory all the same, as the study's counter is, and as
+ * the atomic one beside it; tally.h, where threads are measured and not
+ * additions, counts in a register.
  */
 static inline void counter_add_plain_chunk(struct counter *c,
 					   unsigned long long n)

@@ -14,6 +14,16 @@
  * somewhere; the median of a part, for disturbances only ever make slower, and a
  * neighbour on the same core does so half of the time: a median is then one of two
  * speeds by chance.
+ *
+ * What a task loses is not the difference of two such sums, each of which has its own
+ * luck. R and R' of one repetition follow one another, and the parts of a task are alike:
+ * part i of R' less part i of R is one loss, and the loss of the task is the median of
+ * them all, over parts and repetitions, times the parts that have one. A disturbance moves
+ * one difference up or another one down, and the median by next to nothing. What is lost
+ * by fewer than half of the parts is not seen; no task here has such parts. On a machine
+ * with a neighbour this varies by a sixth to a half of what the difference of the sums
+ * does. Rejected: the sum of each part's median difference and trimmed means, which vary
+ * by twice to four times as much.
  */
 #ifndef WORKLOADS_CUTS_H
 #define WORKLOADS_CUTS_H
@@ -59,6 +69,53 @@ static inline uint64_t cuts_low(const uint64_t *values, size_t stride, size_t n)
 		sorted[j] = value;
 	}
 	return n ? sorted[(n - 1) / 4] : 0;
+}
+
+/* How many of the losses of cuts_lost() are at most `bound`. */
+static inline size_t cuts_count(const struct cut *whole,
+				const struct cut *parted, size_t parts,
+				size_t repeats, size_t first, size_t step,
+				int64_t bound)
+{
+	size_t count = 0;
+	size_t row;
+	size_t part;
+
+	for (row = 0; row < repeats * parts; row += parts)
+		for (part = first; part < parts; part += step)
+			count += (int64_t)(parted[row + part].work -
+					   whole[row + part].work) <= bound;
+	return count;
+}
+
+/*
+ * What a task lost in R' (`parted`) over R (`whole`), each as in cuts_add_up(); negative
+ * where it was faster. Of the parts `first`, `first` + `step`, ...: those that come
+ * after a hand-over or an interrupt in R' and not in R. 0 where there are none.
+ */
+static inline int64_t cuts_lost(const struct cut *whole,
+				const struct cut *parted, size_t parts,
+				size_t repeats, size_t first, size_t step)
+{
+	size_t lossy = parts > first ? (parts - 1 - first) / step + 1 : 0;
+	/* No part takes half a minute. */
+	int64_t low = -((int64_t)1 << 35);
+	int64_t high = (int64_t)1 << 35;
+
+	if (!lossy || !repeats)
+		return 0;
+	/* The least that half of them are at most: there is no room to sort them. */
+	while (low < high) {
+		int64_t middle = low + ((high - low) >> 1);
+
+		if (2 * cuts_count(whole, parted, parts, repeats, first, step,
+				   middle) >=
+		    lossy * repeats)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return low * (int64_t)lossy;
 }
 
 /* cuts[repeat * parts + part], at most CUTS_REPEATS_MAX repetitions. */

@@ -164,6 +164,28 @@ static void test_cuts_are_lower_quartiles(void)
 	check(!sum.work[0] && !sum.work[1] && !sum.before, "cuts_of_none");
 }
 
+/* Two times three parts, 1000 more in R' but where a neighbour was. */
+static void test_cuts_lost_is_a_median(void)
+{
+	static const struct cut r[] = {
+		{ 10, 0 }, { 5000, 0 }, { 30, 0 },
+		{ 90, 0 }, { 20, 0 },	{ 7000, 0 },
+	};
+	static const struct cut rn[] = {
+		{ 10, 0 },    { 6000, 5 }, { 1030, 5 },
+		{ 40000, 0 }, { 1020, 5 }, { 30, 5 },
+	};
+
+	check(cuts_lost(r, rn, 3, 2, 1, 1) == 2 * 1000, "cuts_lost_of_a_task");
+	check(cuts_lost(rn, r, 3, 2, 1, 1) == 2 * -1000, "cuts_lost_or_gained");
+	check(cuts_lost(r, rn, 3, 1, 2, 2) == 1000, "cuts_lost_by_one_of_two");
+	/* Of an even number the lower one. */
+	check(cuts_lost(r, rn, 3, 2, 2, 2) == -6970, "cuts_lost_lower_of_two");
+	check(cuts_lost(r, rn, 3, 2, 3, 2) == 0, "cuts_lost_by_no_part");
+	check(cuts_lost(r, rn, 3, 0, 1, 1) == 0, "cuts_lost_in_no_repetition");
+	check(cuts_lost(r, r, 3, 2, 1, 1) == 0, "cuts_lost_nothing");
+}
+
 /* Every line is written, so that it is dirty; of nothing, nothing is. */
 static void test_evict_writes_every_line(void)
 {
@@ -208,6 +230,7 @@ int main(void)
 	check(memory && !task_selftest(memory), "task_selftest");
 	test_sort_sorts();
 	test_cuts_are_lower_quartiles();
+	test_cuts_lost_is_a_median();
 	test_evict_writes_every_line();
 	test_pace_is_a_row_of_cycles();
 #ifdef HAVE_ZLIB

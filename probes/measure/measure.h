@@ -136,6 +136,13 @@ int64_t cpu_now(void);
 int64_t threads_cpu(void);
 
 /*
+ * How long the workers of this process could have run and had no CPU, in ns, added up; -1
+ * where there is none or the kernel does not say. Of workers with a CPU each it is what
+ * other programs took. Spares and workers that have ended are not in it.
+ */
+int64_t workers_delay(void);
+
+/*
  * Of n rounds: quiet_wall_ns, quiet_cpu_ns, extra_wall_ns, extra_cpu_ns
  * (medians of the disturbed part minus the quiet one), events (a part's mean),
  * each_wall_ns, each_cpu_ns (extra for an event; not without one) and

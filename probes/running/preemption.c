@@ -324,7 +324,7 @@ static void record_rounds(json_t *o)
 }
 
 static void print_sample(const struct uthread_stats *before, int64_t wall_ns,
-			 double scale)
+			 int64_t delay_ns, double scale)
 {
 	json_t *o = record_new("sample");
 	struct dist gaps, periods;
@@ -342,6 +342,8 @@ static void print_sample(const struct uthread_stats *before, int64_t wall_ns,
 	in_ns(&periods, scale);
 	json_object_set_new(o, "model", json_string("uthread"));
 	json_object_set_new(o, "wall_ns", json_integer(wall_ns));
+	if (delay_ns >= 0)
+		json_object_set_new(o, "run_delay_ns", json_integer(delay_ns));
 	record_rounds(o);
 	dist_record(o, "gap", &gaps);
 	dist_record(o, "period", &periods);
@@ -358,6 +360,7 @@ void probe_preemption(json_t *trial)
 	struct uthread_stats before;
 	struct moment a, b;
 	uthread_t *threads;
+	int64_t delay;
 	int *cpus, i;
 
 	trial_choice(trial, "model", models);
@@ -377,6 +380,7 @@ void probe_preemption(json_t *trial)
 		probe_fail(ENOMEM, "cpus", "no memory");
 
 	workers_stats(&before);
+	delay = workers_delay();
 	a = moment_now();
 	for (i = 0; i < 2 * run.nlanes; i++)
 		threads[i] = start_on(i / 2, run_all,
@@ -385,7 +389,9 @@ void probe_preemption(json_t *trial)
 	for (i = 0; i < 2 * run.nlanes; i++)
 		uthread_join(threads[i], NULL);
 	b = moment_now();
-	print_sample(&before, b.ns - a.ns, moment_scale(a, b));
+	if (delay >= 0)
+		delay = workers_delay() - delay;
+	print_sample(&before, b.ns - a.ns, delay, moment_scale(a, b));
 	free(threads);
 	free(cpus);
 }

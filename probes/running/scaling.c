@@ -7,6 +7,11 @@
  * pthreads and renamed. `alone` is the same additions by one pthread for each
  * CPU, without any other thread: what is left when threads cost nothing.
  *
+ * With a `reference`, as many uthreads do the same before the pthreads and after
+ * them, each time in a child: a machine's speed changes from one second to the
+ * next, and less from a pthread series to its neighbours. Children, because a
+ * runtime that was started stays, and its workers would have the CPUs.
+ *
  * Counters, handles and their pages are there before the time starts.
  */
 #include <errno.h>
@@ -14,6 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "running/running.h"
 
@@ -141,7 +148,7 @@ static void alone(void)
 	free(all);
 }
 
-/* ---- the trial ---- */
+/* ---- what is printed ---- */
 
 static void set(json_t *o, const char *name, int64_t value)
 {
@@ -153,12 +160,16 @@ static int64_t timeval_ns(const struct timeval *t)
 	return (int64_t)t->tv_sec * 1000000000 + (int64_t)t->tv_usec * 1000;
 }
 
+static int64_t cpu_between(const struct rusage *a, const struct rusage *b)
+{
+	return timeval_ns(&b->ru_utime) + timeval_ns(&b->ru_stime) -
+	       timeval_ns(&a->ru_utime) - timeval_ns(&a->ru_stime);
+}
+
 static void record_usage(json_t *o, const struct rusage *a,
 			 const struct rusage *b)
 {
-	set(o, "cpu_ns",
-	    timeval_ns(&b->ru_utime) + timeval_ns(&b->ru_stime) -
-		    timeval_ns(&a->ru_utime) - timeval_ns(&a->ru_stime));
+	set(o, "cpu_ns", cpu_between(a, b));
 	set(o, "process_nvcsw", b->ru_nvcsw - a->ru_nvcsw);
 	set(o, "process_nivcsw", b->ru_nivcsw - a->ru_nivcsw);
 	set(o, "minflt", b->ru_minflt - a->ru_minflt);
@@ -166,11 +177,79 @@ static void record_usage(json_t *o, const struct rusage *a,
 	set(o, "maxrss_kb", b->ru_maxrss);
 }
 
+/* ---- the reference ---- */
+
+/* Also where pages are a child's own only once they were written to. */
+static void clear_tallies(void)
+{
+	memset(run.tallies, 0, (size_t)run.threads * sizeof(*run.tallies));
+}
+
+struct beside {
+	int64_t wall_ns, cpu_ns;
+};
+
+static _Noreturn void reference_child(json_t *how, struct beside *result)
+{
+	struct rusage a, b;
+	int64_t i, sum = 0;
+
+	clear_tallies();
+	workers_start(how, run.cpus, run.ncpus);
+	getrusage(RUSAGE_SELF, &a);
+	by_uthreads();
+	getrusage(RUSAGE_SELF, &b);
+	for (i = 0; i < run.threads; i++)
+		sum += run.tallies[i].value;
+	if (sum != run.threads * (int64_t)run.iterations)
+		probe_fail(EPROTO, "reference", "%lld additions were lost",
+			   (long long)(run.threads * (int64_t)run.iterations -
+				       sum));
+	result->wall_ns = run.end_ns - run.begin_ns;
+	result->cpu_ns = cpu_between(&a, &b);
+	_exit(0);
+}
+
+/* What is wrong in the child it has printed itself. `shared` is memory of both. */
+static struct beside do_reference(json_t *how, struct beside *shared)
+{
+	pid_t child = fork();
+	int status;
+
+	if (child < 0)
+		probe_fail(errno, "reference", "no child: %s", strerror(errno));
+	if (!child)
+		reference_child(how, shared);
+	while (waitpid(child, &status, 0) < 0)
+		if (errno != EINTR)
+			probe_fail(errno, "reference", "the child is lost");
+	if (WIFEXITED(status) && WEXITSTATUS(status))
+		exit(WEXITSTATUS(status));
+	if (!WIFEXITED(status))
+		probe_fail(EPROTO, "reference", "the child ended by signal %d",
+			   WTERMSIG(status));
+	return *shared;
+}
+
+static void record_reference(json_t *o, const struct beside beside[2])
+{
+	json_object_set_new(o, "reference_times_ns",
+			    json_pack("[II]", (json_int_t)beside[0].wall_ns,
+				      (json_int_t)beside[1].wall_ns));
+	json_object_set_new(o, "reference_cpu_ns",
+			    json_pack("[II]", (json_int_t)beside[0].cpu_ns,
+				      (json_int_t)beside[1].cpu_ns));
+}
+
+/* ---- the trial ---- */
+
 void probe_scaling(json_t *trial)
 {
 	static const char *const models[] = { "pthread", "uthread", NULL };
 	bool uthreads = trial_choice(trial, "model", models) == 1;
 	bool is_alone = json_is_true(json_object_get(trial, "alone"));
+	json_t *how = json_object_get(trial, "reference");
+	struct beside beside[2], *shared = NULL;
 	struct uthread_stats before;
 	struct rusage a, b;
 	json_t *o;
@@ -182,6 +261,9 @@ void probe_scaling(json_t *trial)
 	run.cpus = trial_cpus(trial, &run.ncpus);
 	if (is_alone && uthreads)
 		probe_fail(EINVAL, "alone", "alone is a matter of pthreads");
+	if (how && (uthreads || is_alone || !json_is_object(how)))
+		probe_fail(EINVAL, "reference",
+			   "it is an object, and for pthreads");
 	if (!is_alone)
 		need_memory(run.threads,
 			    uthreads ? UTHREAD_BYTES : PTHREAD_BYTES,
@@ -191,11 +273,16 @@ void probe_scaling(json_t *trial)
 				    (size_t)run.threads * sizeof(*run.tallies));
 	if (!run.tallies)
 		probe_fail(ENOMEM, "threads", "no memory");
-	memset(run.tallies, 0, (size_t)run.threads * sizeof(*run.tallies));
+	clear_tallies();
 	confine_to(run.cpus, run.ncpus);
 	if (uthreads) {
 		workers_start(trial, run.cpus, run.ncpus);
 		workers_stats(&before);
+	}
+	if (how) {
+		shared = map_shared(sizeof(*shared));
+		beside[0] = do_reference(how, shared);
+		clear_tallies();
 	}
 	getrusage(RUSAGE_SELF, &a);
 	if (is_alone)
@@ -208,6 +295,8 @@ void probe_scaling(json_t *trial)
 
 	for (i = 0; i < run.threads; i++)
 		sum += run.tallies[i].value;
+	if (how)
+		beside[1] = do_reference(how, shared);
 	o = record_new("sample");
 	json_object_set_new(o, "model",
 			    json_string(uthreads ? "uthread" : "pthread"));
@@ -220,6 +309,8 @@ void probe_scaling(json_t *trial)
 	record_usage(o, &a, &b);
 	if (uthreads)
 		workers_record(o, &before);
+	if (how)
+		record_reference(o, beside);
 	record_print(o);
 	record_end();
 }

@@ -13,6 +13,13 @@
  * happened together. A round that lost an addition is printed instead of any
  * other. Rejected: the mean (one bad round moves it), the best (it is no time that
  * a user waits), one longer round (the disturbance is in it).
+ *
+ * With a `reference`, another number of threads or additions, it is done before the
+ * first round (twice, the first time to warm up) and after each: every round then has
+ * one on either side, and what the machine does for longer than a round is in all
+ * three. Printed are the times of all, and nothing else of the reference. Rejected:
+ * the two in invocations of their own (a tenth of their ratio is what the machine
+ * did between them).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -66,9 +73,23 @@ static void read_scenario(json_t *trial, struct scenario *s)
 /* One round: what it gave, and what follows of it. */
 struct repeat {
 	struct scenario_result r;
-	int64_t wall_ns, counted, minflt, majflt;
+	int64_t wall_ns, cpu_ns, counted, minflt, majflt;
 	bool wrong;
 };
+
+/* Of the threads where the kernel knows them, else of what carried them. */
+static int64_t cpu_time(const struct scenario *s,
+			const struct scenario_result *r)
+{
+	int64_t sum = 0;
+	int i;
+
+	for (i = 0; i < s->threads; i++)
+		sum += r->threads[i].has_usage ? r->threads[i].usage.cpu_ns : 0;
+	for (i = 0; i < r->ncarriers; i++)
+		sum += r->carriers[i].usage.cpu_ns;
+	return sum;
+}
 
 static void sum_up(const struct scenario *s, struct repeat *one)
 {
@@ -91,6 +112,7 @@ static void sum_up(const struct scenario *s, struct repeat *one)
 		one->majflt += r->carriers[i].usage.majflt;
 	}
 	one->wall_ns = last - first;
+	one->cpu_ns = cpu_time(s, r);
 	one->wrong = one->counted !=
 		     (int64_t)(s->iterations * (uint64_t)s->threads);
 }
@@ -134,18 +156,23 @@ static const struct repeat *choose(const struct repeat *all, int n)
 	return sorted[(n - 1) / 2];
 }
 
-static json_t *times_of(const struct repeat *all, int n)
+static void set_times(json_t *o, const char *wall, const char *cpu,
+		      const struct repeat *all, int n)
 {
-	json_t *list = json_array();
+	json_t *walls = json_array(), *cpus = json_array();
 	int i;
 
-	for (i = 0; i < n; i++)
-		json_array_append_new(list, json_integer(all[i].wall_ns));
-	return list;
+	for (i = 0; i < n; i++) {
+		json_array_append_new(walls, json_integer(all[i].wall_ns));
+		json_array_append_new(cpus, json_integer(all[i].cpu_ns));
+	}
+	json_object_set_new(o, wall, walls);
+	json_object_set_new(o, cpu, cpus);
 }
 
+/* `beside` are the reference's, [rounds + 1]; NULL: there is none. */
 static void print_sample(const struct scenario *s, const struct repeat *all,
-			 int rounds)
+			 int rounds, const struct repeat *beside)
 {
 	const struct repeat *one = choose(all, rounds);
 	const struct scenario_result *r = &one->r;
@@ -164,7 +191,13 @@ static void print_sample(const struct scenario *s, const struct repeat *all,
 			    json_integer((json_int_t)r->switches));
 	json_object_set_new(o, "minflt", json_integer(one->minflt));
 	json_object_set_new(o, "majflt", json_integer(one->majflt));
-	json_object_set_new(o, "round_times_ns", times_of(all, rounds));
+	set_times(o, "round_times_ns", "round_cpu_ns", all, rounds);
+	if (beside) {
+		json_object_set_new(o, "reference_counter",
+				    json_integer(beside->counted));
+		set_times(o, "reference_times_ns", "reference_cpu_ns", beside,
+			  rounds + 1);
+	}
 	list = json_array();
 	for (i = 0; i < s->threads; i++)
 		json_array_append_new(list, record_thread(i, &r->threads[i]));
@@ -176,30 +209,99 @@ static void print_sample(const struct scenario *s, const struct repeat *all,
 	record_print(o);
 }
 
+static struct repeat *repeats_new(int n)
+{
+	struct repeat *all = calloc((size_t)n, sizeof(*all));
+
+	if (!all)
+		probe_fail(ENOMEM, "rounds", "no memory for %d rounds", n);
+	return all;
+}
+
+static void repeat_end(struct repeat *one)
+{
+	free(one->r.threads);
+	free(one->r.carriers);
+}
+
+static void repeats_free(struct repeat *all, int n)
+{
+	int i;
+
+	for (i = 0; all && i < n; i++)
+		repeat_end(&all[i]);
+	free(all);
+}
+
+/* The same but for its size; `own` is its own. */
+static bool read_reference(json_t *trial, const struct scenario *s,
+			   struct scenario *reference)
+{
+	json_t *o = json_object_get(trial, "reference");
+
+	if (!o)
+		return false;
+	if (!json_is_object(o))
+		probe_fail(EINVAL, "reference", "it is no object");
+	*reference = *s;
+	reference->threads = (int)trial_int(o, "threads", 1, 100000);
+	reference->iterations =
+		(uint64_t)trial_int(o, "iterations", 1, 1000000000000);
+	reference->every = (uint64_t)trial_int(o, "every", 1, 1000000000000);
+	if (s->own)
+		reference->own = map_shared((size_t)reference->threads *
+					    sizeof(*s->own));
+	return true;
+}
+
+static void do_reference(const struct model_ops *model, struct scenario *s,
+			 struct repeat *one)
+{
+	do_round(model, s, one);
+	if (one->wrong)
+		probe_fail(EPROTO, "reference",
+			   "it counted %lld of %llu additions",
+			   (long long)one->counted,
+			   (unsigned long long)s->iterations *
+				   (unsigned long long)s->threads);
+}
+
+static void own_free(struct scenario *s)
+{
+	if (s->own)
+		munmap(s->own, (size_t)s->threads * sizeof(*s->own));
+}
+
 void probe_scenario(json_t *trial)
 {
 	static struct counter counter;
 	const struct model_ops *model = find_model(trial);
 	struct scenario s = { .model = model->name, .counter = &counter };
-	struct repeat *all;
+	struct scenario reference = { 0 };
+	struct repeat *all, *beside = NULL, warm = { 0 };
 	int i, rounds;
 
 	read_scenario(trial, &s);
 	rounds = (int)trial_int_or(trial, "rounds", 1, ROUNDS_MAX, 1);
-	all = calloc((size_t)rounds, sizeof(*all));
-	if (!all)
-		probe_fail(ENOMEM, "rounds", "no memory for %d rounds", rounds);
+	all = repeats_new(rounds);
+	if (read_reference(trial, &s, &reference))
+		beside = repeats_new(rounds + 1);
 	policy_set(s.policy);
-	for (i = 0; i < rounds; i++)
-		do_round(model, &s, &all[i]);
-	print_sample(&s, all, rounds);
-	record_end();
-	for (i = 0; i < rounds; i++) {
-		free(all[i].r.threads);
-		free(all[i].r.carriers);
+	if (beside) {
+		do_reference(model, &reference, &warm);
+		do_reference(model, &reference, &beside[0]);
 	}
-	free(all);
+	for (i = 0; i < rounds; i++) {
+		do_round(model, &s, &all[i]);
+		if (beside)
+			do_reference(model, &reference, &beside[i + 1]);
+	}
+	print_sample(&s, all, rounds, beside);
+	record_end();
+	repeat_end(&warm);
+	repeats_free(beside, rounds + 1);
+	repeats_free(all, rounds);
 	free(s.cpus);
-	if (s.own)
-		munmap(s.own, (size_t)s.threads * sizeof(*s.own));
+	own_free(&s);
+	own_free(&reference);
 }

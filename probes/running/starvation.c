@@ -341,7 +341,7 @@ void probe_starvation(json_t *trial)
 	struct uthread_stats before;
 	union thread *hogs, *answerers;
 	struct moment a, b;
-	int64_t i;
+	int64_t i, delay = -1;
 	json_t *o;
 	int *cpus;
 
@@ -360,6 +360,9 @@ void probe_starvation(json_t *trial)
 		probe_fail(ENOMEM, "hogs", "no memory");
 	uthread_sem_init(&run.uthread_gate, 0);
 	run.runnable = -1;
+	/* Who answers as a pthread takes its CPU from a worker, and is to. */
+	if (run.answerers_are_uthreads)
+		delay = workers_delay();
 	a = moment_now();
 	start_answerers(answerers);
 	b = moment_now();
@@ -380,6 +383,9 @@ void probe_starvation(json_t *trial)
 	json_object_set_new(o, "runnable", json_integer(run.runnable));
 	json_object_set_new(o, "timer_slack", json_integer(run.slack_ns));
 	record_answers(o);
+	if (delay >= 0)
+		json_object_set_new(o, "run_delay_ns",
+				    json_integer(workers_delay() - delay));
 	if (run.hogs_are_uthreads)
 		workers_record(o, &before);
 	record_print(o);

@@ -175,9 +175,20 @@ static void add_up(struct pass *out, const struct cut *cuts, size_t parts,
 void overhead_middle(struct overhead *o)
 {
 	bool alone = o->tasks == 1;
+	struct pass *rn = &o->middle_n;
+	int i;
 
 	add_up(&o->middle, o->cuts, o->n + 1, o->repeat, alone);
-	add_up(&o->middle_n, o->cuts_n, o->n + 1, o->repeat, alone);
+	add_up(rn, o->cuts_n, o->n + 1, o->repeat, alone);
+	rn->total_ns = rn->switch_ns;
+	for (i = 0; i < o->tasks; i++) {
+		/* A has no hand-over before its first part, B has one in R, too. */
+		rn->task_ns[i] = o->middle.task_ns[i] +
+				 cuts_lost(o->cuts, o->cuts_n, o->n + 1,
+					   o->repeat, alone ? 1 : 2 + (size_t)i,
+					   alone ? 1 : 2);
+		rn->total_ns += rn->task_ns[i];
+	}
 }
 
 void overhead_check(struct overhead *o, int task, bool first)

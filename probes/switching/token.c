@@ -15,6 +15,13 @@
  * each minus its own baseline. The first round of a cell is for the caches and
  * the page tables, and is not measured.
  *
+ * A processor's speed may change every few milliseconds (a virtual one's does, by
+ * several times), so rounds are to be as short as that: many rounds of few passes,
+ * not few of many. So each part begins with a pass that is not measured, for what is
+ * in the caches then is what the part before has left there; and turns end with
+ * another, in which B keeps its books. Events are counted without these, in few and
+ * long rounds, for each thread reads its own at the edges.
+ *
  * Where rounds are regions of interest (measure/roi.h), an emulator counts in them; the
  * processor's counters are read at the same places.
  */
@@ -87,6 +94,12 @@ static void add_usage(struct token *t, int me, const struct usage *before)
 	sum->majflt += now.majflt;
 }
 
+/* Passes of turns that are not measured; a part alone has half as many. */
+static int edges(const struct token *t)
+{
+	return t->count ? 0 : 2;
+}
+
 /* A alone: N units of work and messages to itself. */
 static void single(struct token *t, double *array, int cell, int round,
 		   int64_t passes)
@@ -97,6 +110,10 @@ static void single(struct token *t, double *array, int cell, int round,
 	int64_t begin, end, i;
 
 	usage_now(&before);
+	for (i = 0; i < edges(t) / 2; i++) {
+		work(array, c);
+		t->model->self(t, 0);
+	}
 	if (round >= 0)
 		events_begin(&t->events[0]);
 	begin = clock_ns();
@@ -118,6 +135,16 @@ static void single(struct token *t, double *array, int cell, int round,
 	t->results[cell][round].single_ns = end - begin;
 }
 
+static void turn(struct token *t, double *array, int me, const struct cell *c)
+{
+	if (me == 1)
+		t->model->take(t, me);
+	work(array, c);
+	t->model->give(t, me);
+	if (me == 0)
+		t->model->take(t, me);
+}
+
 /* Taking turns with the other; A begins and ends. */
 static void turns(struct token *t, double *array, int me, int cell, int round,
 		  int64_t passes)
@@ -127,6 +154,8 @@ static void turns(struct token *t, double *array, int me, int cell, int round,
 	struct usage before;
 
 	usage_now(&before);
+	for (i = 0; i < edges(t) / 2; i++)
+		turn(t, array, me, c);
 	if (round >= 0) {
 		events_begin(&t->events[me]);
 		if (me == 0 && t->model->count)
@@ -135,17 +164,15 @@ static void turns(struct token *t, double *array, int me, int cell, int round,
 	begin = clock_ns();
 	if (me == 0 && round >= 0)
 		ROI_MARK_OF(ROI_BEGIN);
-	for (i = 0; i < passes; i++) {
-		if (me == 1)
-			t->model->take(t, me);
-		work(array, c);
-		t->model->give(t, me);
-		if (me == 0)
-			t->model->take(t, me);
-	}
+	for (i = 0; i < passes; i++)
+		turn(t, array, me, c);
 	if (me == 0 && round >= 0)
 		ROI_MARK_OF(ROI_END);
 	end = clock_ns();
+	if (me == 0 && round >= 0 && t->model->count)
+		t->switches += t->model->count() - count;
+	for (i = 0; i < edges(t) / 2; i++)
+		turn(t, array, me, c);
 	if (round < 0)
 		return;
 	events_end(&t->events[me], &t->counts[me][cell][MODE_SWITCH]);
@@ -153,8 +180,6 @@ static void turns(struct token *t, double *array, int me, int cell, int round,
 	if (me)
 		return;
 	t->results[cell][round].switch_ns = end - begin;
-	if (t->model->count)
-		t->switches += t->model->count() - count;
 }
 
 void token_side(struct token *t, int me)
@@ -183,8 +208,10 @@ void token_side(struct token *t, int me)
 			turns(t, array, me, cell, round, passes);
 			if (!t->cells[cell].stride)
 				continue;
+			if (me == 0)
+				passes += passes + edges(t) / 2;
 			t->expected[me] +=
-				(double)passes * (me ? 1 : 2) *
+				(double)(passes + edges(t)) *
 				(double)(t->cells[cell].bytes / sizeof(*array));
 		}
 	}

@@ -14,7 +14,7 @@
 #include "switching/switching.h"
 
 #define TOKEN_CELLS_MAX 96
-#define TOKEN_ROUNDS_MAX 64
+#define TOKEN_ROUNDS_MAX 256
 
 /* Of one kind of part: alone, or in turns. */
 enum mode { MODE_SINGLE, MODE_SWITCH, MODES };

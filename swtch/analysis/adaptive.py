@@ -124,14 +124,6 @@ def left_out(manifest: Manifest, samples: Sequence[Sample]) -> frozenset[int]:
     return Target(manifest).left_out(samples) if manifest.target is not None else frozenset()
 
 
-def enough(trial: Trial, samples: Sequence[Sample], target: float) -> int | None:
-    """The block after which the trial has enough; None while it has not."""
-    progress = _Progress(trial, target)
-    for sample in sorted(samples, key=lambda s: s.block):
-        progress.add(sample)
-    return progress.last
-
-
 def summary(manifest: Manifest, samples: Sequence[Sample]) -> tuple[str, ...]:
     """One sentence on what became of the target; none where there is no target."""
     if manifest.target is None:

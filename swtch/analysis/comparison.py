@@ -126,7 +126,7 @@ class Comparison:
         return tuple(r for r in self.rows if r.word == "slower" and r.ratio.estimate > 1 + share)
 
 
-def compare(
+def compare_groups(
     a: Sequence[Group], b: Sequence[Group], a_place: str | None = None, b_place: str | None = None
 ) -> Comparison:
     """Every trial that both have, and their families; RequestError where places are unclear."""

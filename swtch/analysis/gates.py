@@ -17,6 +17,8 @@ STEAL_SHARE = 0.01
 SKEW_SHARE = 0.10
 SWITCH_SHARE = 0.10
 INTERRUPTS_PER_MS = 10.0
+DELAY_SHARE = 0.05
+STARVED = "starved"
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,14 @@ def _interrupts(trial: Trial, sample: Sample) -> bool:
     return (sample.interrupts or 0) - slept > allowed
 
 
+def _starved(_: Trial, sample: Sample) -> bool:
+    """Only of probes whose workers have a CPU each, and so never wait for one another."""
+    values = sample.values
+    delay = values.get("run_delay_ns") or values.get("run_delay_instructions", 0)
+    wall = values.get("wall_ns") or values.get("wall_instructions", 0)
+    return delay > wall * DELAY_SHARE
+
+
 GATES = (
     Gate("counter", "the shared counter, or a task's result, is not exact", _counter),
     Gate(
@@ -122,6 +132,11 @@ GATES = (
         "interrupts",
         f"a measured CPU handled more than {INTERRUPTS_PER_MS:.0f} interrupts per millisecond",
         _interrupts,
+    ),
+    Gate(
+        STARVED,
+        f"workers waited for a CPU that others had, more than {DELAY_SHARE:.0%} of the time",
+        _starved,
     ),
 )
 

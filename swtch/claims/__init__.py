@@ -16,7 +16,8 @@ A claim about time is not judged by an emulated processor's clock: only what suc
 counts decides there. The exact engine counts instructions, and its verdict says so.
 
 Times that gates marked are judged with and without: a verdict that turns on doubtful
-samples says so, and one that they turn round is none. A count is not doubtful for that.
+samples says so, and one that they turn round is none. A count is not doubtful for that, nor
+is a ratio for a gate that its claim calls steady.
 """
 
 from __future__ import annotations
@@ -107,15 +108,16 @@ class Evidence:
         """One verdict of several cases (claims.rules)."""
         return rules.all_of(rulings, why, self.level)
 
-    def unmarked(self) -> Evidence:
-        """The same without the samples that a gate marked."""
-        groups = tuple(map(_unmarked, self.groups))
+    def unmarked(self, gate: str = "", steady: frozenset[str] = frozenset()) -> Evidence:
+        """The same without the samples that a gate marked, or this one; not for `steady` ones."""
+        groups = tuple(_unmarked(group, gate, steady) for group in self.groups)
         left_out = sum(len(a.good) - len(b.good) for a, b in zip(self.groups, groups, strict=True))
         return replace(self, groups=groups, without=left_out)
 
 
-def _unmarked(group: Group) -> Group:
-    good = tuple(sample for sample in group.good if not gates.check(group.trial, sample))
+def _unmarked(group: Group, gate: str, steady: frozenset[str]) -> Group:
+    marks = ((sample, {*gates.check(group.trial, sample)} - steady) for sample in group.good)
+    good = tuple(sample for sample, names in marks if not (gate in names if gate else names))
     return group if len(good) == len(group.good) else replace(group, good=good)
 
 
@@ -127,7 +129,8 @@ About = Literal["time", "counts"]
 @dataclass(frozen=True)
 class Claim:
     """A sentence of a study as a check. ``about`` says who can answer it, ``kind`` where it is
-    shown."""
+    shown. ``steady`` are gates that mark nothing of it natively: a ratio of parts of one
+    invocation that take turns has what others took in both."""
 
     id: str
     study: str
@@ -137,6 +140,7 @@ class Claim:
     check: Callable[[Evidence], Ruling]
     about: About = "time"
     kind: Kind = "finding"
+    steady: frozenset[str] = frozenset()
 
 
 def every() -> tuple[Claim, ...]:
@@ -216,6 +220,9 @@ def ruling(claim: Claim, evidence: Evidence, unmarked: Evidence) -> Ruling:
         return missing(EMULATED, HOW_TIME)
     if claim.about != "time":
         return judged
+    if claim.steady and evidence.place.home:
+        plain_evidence = Evidence(evidence.place, evidence.groups, evidence.level)
+        unmarked = plain_evidence.unmarked(steady=claim.steady)
     judged = _gated(claim, unmarked, judged)
     return judged.also(IN_INSTRUCTIONS) if evidence.place.clock == "instructions" else judged
 

@@ -7,9 +7,9 @@ pthreads is about this kernel's.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
-from swtch.analysis import effects
+from swtch.analysis import effects, gates
 from swtch.analysis.effects import Effect
 from swtch.analysis.findings import Group, effect
 from swtch.claims import Claim, Evidence, Ruling, missing
@@ -29,6 +29,25 @@ NO_TURN_LATER = 2.0
 STUDYS_US = 1000  # its uthreads' slice; its pthreads' is ten times that
 # Who spins for an owner of the same worker spends a whole turn at least.
 HALF_A_TURN = 0.5
+
+
+def _served(check: Callable[[Evidence], Ruling]) -> Callable[[Evidence], Ruling]:
+    """The check, where it does not hold again without samples whose workers had no CPU because
+    others had it: how late a tick or a thread was then says nothing of who was to bring it.
+    Also of counts, which other gates leave alone. What holds beside others holds."""
+
+    def judged(evidence: Evidence) -> Ruling:
+        whole = check(evidence)
+        served = evidence.unmarked(gates.STARVED)
+        if whole.verdict in ("holds", "not measurable here") or not served.without:
+            return whole
+        why = f"Left out are {served.without} samples whose workers waited for CPUs"
+        ruling = check(served)
+        if ruling.verdict != "not measurable here":
+            return ruling.also(why)
+        return Ruling("cannot tell", f"{why}, and too little is left", whole.here, whole.threshold)
+
+    return judged
 
 
 # ---- uthread-scaling ----
@@ -56,6 +75,24 @@ def _ratio_effect(kinds: Mapping[str, Group], a: str, b: str) -> Effect | None:
     return effect(kinds[a], kinds[b], _wall(kinds[a]))
 
 
+def _lead(kinds: Mapping[str, Group], metric: str, lead: str) -> Effect | None:
+    """How many times the uthreads' the pthreads' metric is: measured right beside each other
+    in the same invocation, where that was done, or else in the same block."""
+    if "pthread" not in kinds or "uthread" not in kinds:
+        return None
+    beside = kinds["pthread"].values(lead)
+    if beside:
+        return effects.paired(beside, [1.0] * len(beside))
+    return effect(kinds["pthread"], kinds["uthread"], metric)
+
+
+def _time_lead(kinds: Mapping[str, Group], workers: int) -> Effect | None:
+    """Of their times. On one CPU that is their CPU time, and without what others had of it."""
+    if "pthread" not in kinds:
+        return None
+    return _lead(kinds, _wall(kinds["pthread"]), "lead_cpu" if workers == 1 else "lead_wall")
+
+
 def _name(threads: int, workers: int) -> str:
     return f"{threads} on {workers} CPU{'s'[: workers - 1]}"
 
@@ -64,7 +101,7 @@ def _half_the_time(evidence: Evidence) -> Ruling:
     rulings: dict[str, Ruling] = {}
     gains = []
     for (threads, workers), kinds in sorted(_by_kind(evidence).items()):
-        here = _ratio_effect(kinds, "pthread", "uthread")
+        here = _time_lead(kinds, workers)
         if here is None:
             continue
         rulings[_name(threads, workers)] = evidence.within(here, *ABOUT_TWICE)
@@ -90,6 +127,9 @@ def _leads(kinds: Mapping[str, Group]) -> dict[int, float]:
     """By block: how many times the uthreads' time the pthreads take."""
     if "pthread" not in kinds or "uthread" not in kinds:
         return {}
+    beside = kinds["pthread"].by_block("lead_wall")
+    if beside:
+        return beside
     slow, fast = (kinds[kind].by_block(_wall(kinds[kind])) for kind in ("pthread", "uthread"))
     return {block: slow[block] / fast[block] for block in slow.keys() & fast.keys() if fast[block]}
 
@@ -127,7 +167,7 @@ def _less_to_manage(evidence: Evidence) -> Ruling:
         if "pthread" not in kinds or "uthread" not in kinds:
             continue
         metric = _wall(kinds["pthread"]) if evidence.place.counting else "cpu_ms"
-        here = effect(kinds["pthread"], kinds["uthread"], metric)
+        here = _lead(kinds, metric, "lead_cpu")
         if here is not None:
             rulings[f"{_name(threads, workers)}, {additions} additions"] = evidence.more(here)
     if not rulings:
@@ -309,7 +349,7 @@ CLAIMS = (
         starvation.NAME,
         "An endless loop on every worker cannot keep main from waking",
         "stuck for ever before Go 1.14; preempted since (section 1, figure 2)",
-        _wakes_in_time,
+        _served(_wakes_in_time),
     ),
     Claim(
         "003.3",
@@ -325,7 +365,7 @@ CLAIMS = (
         preemption.NAME,
         "One timer's signal, passed along the workers, reaches each of them once a tick",
         "“propagates the signal out to the rest of the softcores in a chain” (section 2, figure 4)",
-        _every_worker_once,
+        _served(_every_worker_once),
         "counts",
     ),
     Claim(
@@ -359,7 +399,7 @@ CLAIMS = (
         preemption.NAME,
         "A timer's signal stops a thread when it is due, not a turn of the kernel's later",
         "“handled almost in real-time with minimal delay that is almost negligible” (section 3.2)",
-        _when_due,
+        _served(_when_due),
     ),
     Claim(
         "003.9",

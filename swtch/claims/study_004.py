@@ -18,6 +18,7 @@ from swtch.analysis.effects import Effect
 from swtch.analysis.findings import Group, effect
 from swtch.claims import Claim, Evidence, Ruling, missing, plain
 from swtch.claims import _counts_004 as counts
+from swtch.claims.rules import MORE
 from swtch.experiments import counters, direct_cost, working_set
 from swtch.records import Model
 
@@ -28,8 +29,11 @@ BOTH_PARTS = 2.0
 FLAT_L1S = 2.0
 # "Constant": the range over sizes is no more than twice that of noise alone.
 NO_MORE_THAN_NOISE = 2.0
+# Beyond L2 the kernel's cost falls "when the stride size is greater than 16 byte".
+FALLS_ABOVE = 16
 # Of the study's user-level peaks, at 192 and 256 KB of an L2 of 256 KB.
 NEAR_L2 = (0.75, 1.0)
+BY_HOW_MUCH = "by how much it is above a twentieth more than the lower one's"
 NO_CACHES = "an emulated processor loses no time with its caches"
 
 
@@ -85,17 +89,32 @@ def _slower_in_user_space(evidence: Evidence) -> Ruling:
 # ---- working-set ----
 
 
-def _costs(evidence: Evidence, model: Model) -> dict[int, dict[int, float]]:
-    """By size and block, the median over the strides; size 0 has no walk."""
+def _costs(
+    evidence: Evidence, model: Model, above: int = -1, common: bool = False
+) -> dict[int, dict[int, float]]:
+    """By size and block, the median over the strides above `above`, of `common` over those that
+    all sizes have; size 0 has no walk."""
     by_size: dict[int, dict[int, list[float]]] = {}
-    for group in evidence.of(working_set.NAME, model):
-        size = int(str(group.trial.factors["bytes"]))
+    groups = evidence.of(working_set.NAME, model)
+    cells = {group.trial.id: _cell(group) for group in groups}
+    sizes = {size for size, _ in cells.values() if size}
+    for group in groups:
+        size, stride = cells[group.trial.id]
+        everywhere = {known for known, its in cells.values() if its == stride} >= sizes
+        if stride <= above or (common and size and not everywhere):
+            continue
         for block, cost in group.by_block("cost_us").items():
             by_size.setdefault(size, {}).setdefault(block, []).append(cost)
     return {
         size: {block: float(stats.median(costs)) for block, costs in by_block.items()}
         for size, by_block in sorted(by_size.items())
     }
+
+
+def _cell(group: Group) -> tuple[int, int]:
+    """The array's size and the stride."""
+    factors = group.trial.factors
+    return int(str(factors["bytes"])), int(str(factors["stride"]))
 
 
 def _nearest(sizes: Iterable[int], size: float) -> int:
@@ -158,26 +177,24 @@ class Sizes:
 def _more(
     costs: Mapping[int, Mapping[int, float]], higher: Sequence[int], lower: int
 ) -> Effect | None:
-    """How much more a switch costs with arrays of the sizes `higher`, their mean, than with
-    those of `lower`."""
+    """How much more a switch costs with arrays of the sizes `higher`, their mean, than a
+    twentieth more than with those of `lower`.
+
+    Against the cost itself nobody could deny a step that is none: `rules.MORE` says why. The
+    cost may be below zero, being a difference, so it is no ratio.
+    """
     blocks = sorted(set.intersection(*(set(costs[size]) for size in (*higher, lower))))
     rises = [
-        sum(costs[size][block] for size in higher) / len(higher) - costs[lower][block]
+        sum(costs[size][block] for size in higher) / len(higher) - MORE * costs[lower][block]
         for block in blocks
     ]
     return effects.level(rises, "us")
 
 
-def _steps(
-    evidence: Evidence,
-    costs: Mapping[int, Mapping[int, float]],
-    steps: Mapping[str, tuple[Sequence[int], int]],
-    why: str,
-) -> Ruling:
+def _steps(evidence: Evidence, rises: Mapping[str, Effect | None], why: str) -> Ruling:
     """Each step is one upwards: from the size that follows to those before it."""
-    rises = {step: _more(costs, higher, lower) for step, (higher, lower) in steps.items()}
     rulings = {step: evidence.above(rise, 0.0) for step, rise in rises.items() if rise is not None}
-    if len(rulings) < len(steps):
+    if len(rulings) < len(rises):
         return missing("no comparable samples")
     return evidence.all_of(rulings, why)
 
@@ -190,15 +207,19 @@ def _two_peaks(evidence: Evidence) -> Ruling:
     at = Sizes.of(evidence, "process", costs)
     if not costs or isinstance(at, str):
         return missing(at if isinstance(at, str) and costs else "processes with arrays are needed")
-    steps: dict[str, tuple[Sequence[int], int]] = {
-        f"up to {_kib(at.l1)}": ((at.l1,), at.smallest),
-        f"less at {_kib(at.valley)}": ((at.l1,), at.valley),
-        f"up to {_kib(at.l2)}": ((at.l2,), at.valley),
-        f"above the first peak at {_kib(at.l2)}": ((at.l2,), at.l1),
-        f"less at {_kib(at.beyond)}": ((at.l2,), at.beyond),
+    # What is compared with a size of few strides is of these alone.
+    even = _costs(evidence, "process", common=True)
+    wide = _costs(evidence, "process", FALLS_ABOVE, common=True)
+    if not {at.l2, at.beyond} <= wide.keys():
+        return missing(f"processes with strides above {FALLS_ABOVE} bytes are needed")
+    steps = {
+        f"up to {_kib(at.l1)}": _more(costs, (at.l1,), at.smallest),
+        f"less at {_kib(at.valley)}": _more(costs, (at.l1,), at.valley),
+        f"up to {_kib(at.l2)}": _more(even, (at.l2,), at.valley),
+        f"above the first peak at {_kib(at.l2)}": _more(even, (at.l2,), at.l1),
+        f"less at {_kib(at.beyond)}, strides above {FALLS_ABOVE}": _more(wide, (at.l2,), at.beyond),
     }
-    why = f"a process's cost, by how much it rises and falls ({at.caches})"
-    return _steps(evidence, costs, steps, why)
+    return _steps(evidence, steps, f"a process's cost, {BY_HOW_MUCH} ({at.caches})")
 
 
 def _user_level_peak(evidence: Evidence) -> Ruling:
@@ -210,11 +231,11 @@ def _user_level_peak(evidence: Evidence) -> Ruling:
     if not costs or isinstance(at, str):
         return missing(at if isinstance(at, str) and costs else "uthreads with arrays are needed")
     peak = " and ".join(map(_kib, at.near_l2))
-    steps: dict[str, tuple[Sequence[int], int]] = {
-        f"at {peak} more than at {_kib(at.valley)}": (at.near_l2, at.valley),
-        f"and than at {_kib(at.beyond)}": (at.near_l2, at.beyond),
+    steps = {
+        f"at {peak} more than at {_kib(at.valley)}": _more(costs, at.near_l2, at.valley),
+        f"and than at {_kib(at.beyond)}": _more(costs, at.near_l2, at.beyond),
     }
-    return _steps(evidence, costs, steps, f"a uthread's cost, by how much ({at.caches})")
+    return _steps(evidence, steps, f"a uthread's cost, {BY_HOW_MUCH} ({at.caches})")
 
 
 def _halves(costs: Mapping[int, Mapping[int, float]]) -> list[tuple[list[float], list[float]]]:
@@ -248,7 +269,7 @@ def _flat(evidence: Evidence) -> Ruling:
     """
     if _emulated(evidence):
         return missing(NO_CACHES)
-    user, kernel = (_costs(evidence, model) for model in ("uthread", "process"))
+    user, kernel = (_costs(evidence, model, common=True) for model in ("uthread", "process"))
     at = Sizes.of(evidence, "uthread", user)
     if not user or not kernel or isinstance(at, str):
         return missing(

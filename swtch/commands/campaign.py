@@ -112,8 +112,8 @@ class Planned:
         looks = next(iter(spent.looks.values()))
         return (
             f"{len(self.manifest.trials)} trials, at most {duration(spent.budget_ns / 1e9)}:"
-            f" {spending.FIRST} blocks of all, {looks[0]} of those that claims use, then up"
-            f" to {looks[-1]} of those that undecided claims use; seed {self.manifest.seed}"
+            f" a block of all, {looks[0]} of those that claims use, then up to {looks[-1]} of"
+            f" those that undecided claims use; seed {self.manifest.seed}"
         )
 
 

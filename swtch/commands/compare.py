@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from swtch.analysis import conditions, effects
-from swtch.analysis.comparison import CALLS, LEVEL, Compared, Comparison, compare
+from swtch.analysis.comparison import CALLS, LEVEL, Compared, Comparison, compare_groups
 from swtch.analysis.conditions import Difference, Side
 from swtch.analysis.findings import group_samples
 from swtch.commands import output, results
@@ -153,7 +153,7 @@ def read(path: Path) -> Run:
 def compare_runs(a: Run, b: Run, a_place: str | None = None, b_place: str | None = None) -> Sides:
     """The comparison of two runs; RequestError where it is not clear at which places."""
     left, right = (group_samples(run.manifest.trials, run.samples) for run in (a, b))
-    return Sides(a, b, compare(left, right, a_place, b_place))
+    return Sides(a, b, compare_groups(left, right, a_place, b_place))
 
 
 def _side(run: Run) -> Side:

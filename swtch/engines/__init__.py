@@ -85,7 +85,8 @@ TRAITS: Final[Mapping[EngineName, Traits]] = {
 # What swtch-probe can do, as it names them itself (probes/main.c).
 PROBES: Final = (
     *("scenario", "gantt", "scaling", "preemption", "floor", "starvation", "locks", "ring"),
-    *("calls", "sync", "queue", "wakeup", "io", "pair-overhead", "interrupt-overhead", "token"),
+    *("calls", "sync", "queue", "wakeup", "io", "io-echo", "pair-overhead"),
+    *("interrupt-overhead", "token"),
 )
 
 # Programs of other runtimes by the same protocol, beside the probe where they were built.
@@ -95,6 +96,11 @@ PEERS: Final[Mapping[Model, str]] = {
     "tokio": "swtch-probe-tokio",
     "java": "swtch-probe-java",
 }
+
+
+# Trials that swtch-probe performs whoever the model is: it starts the peer's program as the
+# server that it asks (probes/io/echo.c).
+SERVED: Final = frozenset({"io-echo"})
 
 
 @dataclass(frozen=True)

@@ -1,34 +1,44 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What disturbed an invocation from outside: time the hypervisor took, and interrupts.
+"""What disturbed an invocation from outside: the hypervisor, other programs, interrupts.
 
-Both are counted on the CPUs that were measured, where the kernel tells them apart: on a
+All are counted on the CPUs that were measured, where the kernel tells them apart: on a
 machine with many CPUs the others' interrupts are no disturbance. /proc/stat has steal
-per CPU in ticks of 10 ms; interrupts per CPU are in /proc/interrupts only. Reading
-both takes under a millisecond for each hundred CPUs and happens before and after.
+and work per CPU in ticks of 10 ms; what the probe's own processes worked the kernel says
+of children that ended, more exactly. Interrupts per CPU are in /proc/interrupts only.
+Reading both takes under a millisecond for each hundred CPUs and happens before and after.
 """
 
 from __future__ import annotations
 
 import os
+import resource
 from collections.abc import Collection
+from functools import cache
 from pathlib import Path
 
 STAT = Path("/proc/stat")
 INTERRUPTS = Path("/proc/interrupts")
-_STEAL = 8  # the column of a CPU's line in /proc/stat
+BOOT = Path("/proc/sys/kernel/random/boot_id")
+# The columns of a CPU's line in /proc/stat: what it worked is user, nice, system, irq, softirq.
+_STEAL = 8
+_BUSY = (1, 2, 3, 6, 7)
 
 
 def counters(cpus: Collection[int] = ()) -> dict[str, int]:
-    """``steal_ns`` and ``interrupts`` since boot, of `cpus` or of all; without what is unknown."""
+    """``steal_ns``, ``busy_ns`` and ``interrupts`` since boot, of `cpus` or of all, and
+    ``own_ns`` of the children that ended; without what is unknown."""
     try:
         stat = STAT.read_text()
         table = INTERRUPTS.read_text() if cpus else ""
     except OSError:
         return {}
     counts: dict[str, int] = {}
-    steal = _steal(stat, cpus)
-    if steal is not None:
-        counts["steal_ns"] = steal
+    for name, columns in (("steal_ns", (_STEAL,)), ("busy_ns", _BUSY)):
+        spent = _spent(stat, cpus, columns)
+        if spent is not None:
+            counts[name] = spent
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    counts["own_ns"] = round((children.ru_utime + children.ru_stime) * 1e9)
     interrupts = _interrupts(table, cpus) if cpus else _all_interrupts(stat)
     if interrupts is not None:
         counts["interrupts"] = interrupts
@@ -42,10 +52,23 @@ def delta(before: dict[str, int], after: dict[str, int], key: str) -> int | None
     return after[key] - before[key]
 
 
-def _steal(stat: str, cpus: Collection[int]) -> int | None:
+@cache
+def boot() -> str:
+    """What this boot of the machine is called, shortened; empty where it has no name."""
+    try:
+        return BOOT.read_text().strip()[:8]
+    except OSError:
+        return ""
+
+
+def _spent(stat: str, cpus: Collection[int], columns: Collection[int]) -> int | None:
     wanted = {f"cpu{cpu}" for cpu in cpus} or {"cpu"}
     lines = [line.split() for line in stat.splitlines() if line.startswith("cpu")]
-    ticks = [int(words[_STEAL]) for words in lines if words[0] in wanted and len(words) > _STEAL]
+    ticks = [
+        sum(int(words[column]) for column in columns)
+        for words in lines
+        if words[0] in wanted and len(words) > max(columns)
+    ]
     if len(ticks) != len(wanted):
         return None
     return sum(ticks) * (1_000_000_000 // os.sysconf("SC_CLK_TCK"))

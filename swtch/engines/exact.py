@@ -154,6 +154,7 @@ class ExactEngine:
             trial,
             invocation,
             started=started,
+            begun_ns=begin,
             elapsed_ns=time.monotonic_ns() - begin,
             result=result,
             error=error,

@@ -44,7 +44,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from swtch import own
-from swtch.engines import PEERS, Engine, Outcome, disturbance
+from swtch.engines import PEERS, SERVED, Engine, Outcome, disturbance
 from swtch.engines.protocol import ProbeError, read_result
 from swtch.errors import CannotError, os_error_text
 from swtch.records import Engine as EngineName
@@ -155,6 +155,10 @@ class NativeEngine:
             detail=result.detail if result else {},
             steal_ns=disturbance.delta(before, after, "steal_ns"),
             interrupts=disturbance.delta(before, after, "interrupts"),
+            busy_ns=disturbance.delta(before, after, "busy_ns"),
+            own_ns=disturbance.delta(before, after, "own_ns"),
+            boot=disturbance.boot(),
+            begun_ns=begin,
         )
         return Outcome(sample=sample, stdout=stdout, stderr=stderr)
 
@@ -166,7 +170,8 @@ class NativeEngine:
         try:
             os.write(files[0], msgspec.json.encode(request))
             os.lseek(files[0], 0, os.SEEK_SET)
-            peer = PEERS.get(trial.model)
+            served = trial.probe.get("probe") in SERVED
+            peer = None if served else PEERS.get(trial.model)
             probe = str(self.probe.with_name(peer) if peer else self.probe)
             program = own.program(trial.experiment) or (probe,)
             process = self._start(program, files, invocation.seed)

@@ -200,6 +200,7 @@ class NativeKthreadEngine:
             trial,
             invocation,
             started=started,
+            begun_ns=begin,
             elapsed_ns=time.monotonic_ns() - begin,
             result=result,
             error=error,

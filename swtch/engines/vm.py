@@ -147,6 +147,7 @@ def sample_of(
     invocation: Invocation,
     *,
     started: datetime.datetime,
+    begun_ns: int,
     elapsed_ns: int,
     result: Result | None,
     error: str,
@@ -173,6 +174,8 @@ def sample_of(
         detail=result.detail if result else {},
         steal_ns=steal_ns,
         interrupts=interrupts,
+        boot=disturbance.boot(),
+        begun_ns=begun_ns,
     )
 
 
@@ -275,6 +278,7 @@ class VmEngine:
             trial,
             invocation,
             started=started,
+            begun_ns=begin,
             elapsed_ns=time.monotonic_ns() - begin,
             result=result,
             error=error,

@@ -159,6 +159,20 @@ def timed(**sources: str) -> dict[str, Metric]:
     }
 
 
+def time_of_each(count: str) -> dict[str, Metric]:
+    """The sample's time over what it counted of something, in both units: ``each_ns``, and
+    ``each_instructions`` where the engine counts those."""
+
+    def of(unit: str) -> Metric:
+        def computed(values: Mapping[str, float | int]) -> float | None:
+            wall, times = values.get(f"wall_{unit}"), values.get(count)
+            return wall / times if wall is not None and times else None
+
+        return Metric(unit=unit, of=computed)
+
+    return {f"each_{unit}": of(unit) for unit in ("ns", "instructions")}
+
+
 @dataclass(frozen=True)
 class Main:
     """The metric that a trial is compared by. Of a count neither more nor less is better."""

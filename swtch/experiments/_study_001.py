@@ -24,10 +24,18 @@ Sizes: throughput, efficiency and switches for so much work do not depend on the
 processor is emulated, and sleeps less often where every sleep takes two ticks. Natively
 and on several CPUs an invocation is three runs in a row, as many as the study's, and its
 sample is the run of median time.
+
+Where a claim says that a case is as fast as the first (work-scaling, thread-count), the two
+must not be half a second apart: this machine's speed changes by a tenth in that time. So
+natively an invocation of the case does the first one, too, in turn with its own runs, and
+`OVER_FIRST` is the median ratio of a run to those on either side.
 """
 
 from __future__ import annotations
 
+import itertools
+import math
+import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -44,6 +52,11 @@ SLEEP_MOST_S: Final = 0.02
 # The study repeated three times: within an invocation, and those are repeated.
 RUNS: Final = 3
 REPEATS: Final[Mapping[Depth, int]] = {"paper": 6}
+# The metric: a case over the first of its experiment, within an invocation.
+OVER_FIRST: Final = "over_first"
+# Runs of the case beside it. A quick run's are shorter, so that they alternate faster.
+TURNS: Final[Mapping[Depth, int]] = {"quick": 5, "normal": RUNS, "paper": RUNS}
+QUICK_PART: Final = 5
 
 
 def guest_seconds(paper: float) -> dict[tuple[Engine, Depth], float]:
@@ -116,7 +129,8 @@ class Case:
 
     ``work`` is the study's, of each thread; ``threads_most`` and ``work_most`` are the
     largest of the experiment, by which all its cases are reduced alike. ``studied`` are the
-    arms that the study measured, too.
+    arms that the study measured, too. ``first`` is the case beside which this one is measured;
+    it and those beside it have ``in_turn``.
     """
 
     name: str
@@ -127,6 +141,8 @@ class Case:
     threads_most: int = 4
     work_most: int = WORK
     studied: tuple[Arm, ...] = STUDY_ARMS
+    first: Case | None = None
+    in_turn: bool = False
 
     @property
     def mode(self) -> str:
@@ -150,6 +166,8 @@ def work_of(arm: Arm, case: Case, setting: Setting) -> int:
         if case.work_most > WORK:
             total *= SCALING
         least = min(least, max(LEAST_WORK, total // case.threads_most) // 10)
+    elif case.in_turn and setting.quick and not setting.counting:
+        least //= QUICK_PART
     work = least * times
     few = SLEEPS[setting.depth]
     if sleeps(arm, case):
@@ -238,8 +256,14 @@ def _intervening(arm: Arm, case: Case) -> dict[str, Any]:
 def _rounds(arm: Arm, case: Case, setting: Setting) -> dict[str, Any]:
     """On one CPU its time is what is compared, which a neighbour does not spoil. The module
     does one run; a guest, too, whose time is seldom of use."""
-    many = not setting.guest and case.cpus > 1 and arm.model != "kthread"
-    return {"rounds": RUNS} if many else {}
+    if setting.guest or arm.model == "kthread":
+        return {}
+    if case.first is not None and not setting.counting:
+        work = work_of(arm, case.first, setting)
+        first = {"iterations": work, "every": case.first.interval or work}
+        reference = {"threads": case.first.threads, **first}
+        return {"rounds": TURNS[setting.depth], "reference": reference}
+    return {"rounds": RUNS} if case.cpus > 1 else {}
 
 
 def _timeout(arm: Arm, case: Case, work: int, setting: Setting) -> float:
@@ -355,6 +379,20 @@ def _os_share(sample: Sample) -> float | None:
     return 100 * switches / logical if switches is not None and logical else None
 
 
+def _over_first(sample: Sample) -> float | None:
+    """By CPU time: of each run over the geometric mean of the first case's on either side,
+    the median."""
+    own, first = (sample.detail.get(f"{who}_cpu_ns") for who in ("round", "reference"))
+    done, counted = sample.values.get("counter"), sample.values.get("reference_counter")
+    if not isinstance(own, list) or not isinstance(first, list) or len(first) != len(own) + 1:
+        return None
+    if not own or not done or not counted or min((*own, *first)) <= 0:
+        return None
+    beside = [math.sqrt(a * b) / counted for a, b in itertools.pairwise(first)]
+    ratios = [each * done / ns for each, ns in zip(beside, own, strict=True)]
+    return float(statistics.median(ratios))
+
+
 METRICS: Final[Mapping[str, Metric]] = {
     "user_ms": _total_ms("utime_ns"),
     "system_ms": _total_ms("stime_ns"),
@@ -369,6 +407,7 @@ METRICS: Final[Mapping[str, Metric]] = {
     "os_share": Metric(unit="% of the yields", of_sample=_os_share),
     "op_p50_ns": value("op_p50_ns", "ns"),
     "op_p99_ns": value("op_p99_ns", "ns"),
+    OVER_FIRST: Metric(unit="x", of_sample=_over_first),
     "pause_p50_us": value("pause_p50_ns", "us", 1e-3),
     "pause_p99_us": value("pause_p99_ns", "us", 1e-3),
 }

@@ -63,10 +63,12 @@ PAPER_STREAM_BYTES: Final = 8 << 20  # beyond L2, too
 # The study emptied its caches. Beyond the last one this takes up to a second, thirty
 # times an invocation; 16 MiB are beyond L2, and enough for a kernel's path to be gone.
 EVICT_BYTES: Final = 16 << 20
+# Beyond L2. What a pass begins with is gone after its first part, which no loss is of.
+QUICK_EVICT_BYTES: Final = 4 << 20
 EVICT_BYTES_MOST: Final = 1 << 30
 LLC_BYTES: Final = 64 << 20  # where the machine does not say
-# Odd, for a median; the study's were five.
-REPEAT: Final[Mapping[Depth, int]] = {"quick": 7, "normal": 9, "paper": 5}
+# The study's were five.
+REPEAT: Final[Mapping[Depth, int]] = {"quick": 21, "normal": 21, "paper": 5}
 ROUNDS: Final = 100
 
 # An emulated processor is some twenty times slower, and has no caches.
@@ -221,6 +223,12 @@ def _added_percent(values: Values) -> float | None:
     return None
 
 
+def _lost_switches(values: Values) -> float | None:
+    """What both tasks lost, in times of one switch between them."""
+    lost, switch = _lost("ns")(values), _between("ns", 1)(values)
+    return None if lost is None or not switch else lost / switch
+
+
 METRICS: Final[Mapping[str, Metric]] = {
     **in_both_units(
         {
@@ -237,6 +245,7 @@ METRICS: Final[Mapping[str, Metric]] = {
     "lost_us": Metric(unit="us", of=_lost("ns", 1e-3)),
     "lost_instructions": Metric(unit="instructions", of=_lost("instructions")),
     "lost_kilocycles": in_cycles(_lost("ns")),
+    "lost_switches": Metric(unit="switches", of=_lost_switches),
     "excess_us": Metric(unit="us", of=_excess("ns", 1e-3)),
     "excess_instructions": Metric(unit="instructions", of=_excess("instructions")),
     "between_us": Metric(unit="us", of=_between("ns", 1e-3)),
@@ -279,7 +288,8 @@ def shortened(setting: Setting) -> str:
 
 def less_work(setting: Setting) -> str:
     """What both experiments of the study do less of, where they are not `faithful`."""
-    caches = "no caches to evict" if setting.guest else "caches evicted up to 16 MiB"
+    most = (QUICK_EVICT_BYTES if setting.quick else EVICT_BYTES) >> 20
+    caches = "no caches to evict" if setting.guest else f"caches evicted up to {most} MiB"
     only = "; in the guest kernel threads only" if setting.guest and setting.quick else ""
     return f"a thirtieth of the study's work (in cycles), {caches}{only}"
 
@@ -301,18 +311,27 @@ def evict_bytes(setting: Setting) -> int:
     if setting.guest and not setting.llc_bytes:
         return GUEST_EVICT_BYTES
     beyond = (setting.llc_bytes or LLC_BYTES) // 4 * 5 // GRAIN * GRAIN
-    return min(beyond, EVICT_BYTES_MOST if faithful(setting) else EVICT_BYTES)
+    if faithful(setting):
+        return min(beyond, EVICT_BYTES_MOST)
+    return min(beyond, QUICK_EVICT_BYTES if setting.quick else EVICT_BYTES)
+
+
+def repeats(setting: Setting, last: bool, usual: Mapping[Depth, int] = REPEAT) -> int:
+    """How often R and R' are measured. Of a quick trial that is not the `last` half of that: in
+    a line through none where there is none, what few switches cost counts little."""
+    if setting.guest:
+        return GUEST_QUICK_REPEAT if setting.quick else GUEST_REPEAT
+    often = usual[setting.depth]
+    return often if last or not setting.quick else (often + 1) // 2
 
 
 def measuring(setting: Setting) -> dict[str, bool | int]:
-    """The members of a trial that say how it is measured."""
-    guest_repeat = GUEST_QUICK_REPEAT if setting.quick else GUEST_REPEAT
+    """The members of a trial that say how it is measured, but how often."""
     return {
         "sort_bytes": sort_bytes(setting),
         "stream_bytes": PAPER_STREAM_BYTES if faithful(setting) else STREAM_BYTES,
         "evict_bytes": evict_bytes(setting),
         "cold": True,
-        "repeat": guest_repeat if setting.guest else REPEAT[setting.depth],
         "rounds": ROUNDS,
     }
 
@@ -380,6 +399,7 @@ def _trial(pair: tuple[str, str], n: int, model: Model, space: str, setting: Set
         **work(a, "a", setting),
         **work(b, "b", setting),
         n=n,
+        repeat=repeats(setting, n == MOST),
         **measuring(setting),
     )
     probe["policy"] = policy
@@ -411,7 +431,8 @@ EXPERIMENT = Experiment(
     models=MODELS,
     seconds=0.3,
     seconds_at={
-        ("native", "quick"): 0.25,
+        ("native", "quick"): 0.4,
+        ("native", "normal"): 0.6,
         ("native", "paper"): 5.5,
         ("vm", "quick"): 0.42,
         ("vm", "normal"): 0.66,

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from swtch.experiments import EACH, Experiment, Metric, Setting, less, value
+from swtch.experiments import EACH, Experiment, Metric, Setting, less, time_of_each, value
 from swtch.records import Model, Scalar, Trial
 
 NAME: Final = "producer-consumer"
@@ -32,20 +32,8 @@ QUICK: Final = "room for 1 and for 256 only, and a fifth of the items"
 GUEST: Final = "few items on one CPU, and room for 1 and for 256 only"
 ONE_CPU_NOTE: Final = "no second CPU is allowed here, so both sides share one"
 
-
-def _each(unit: str) -> Metric:
-    """The time of one item."""
-
-    def computed(values: Mapping[str, float | int]) -> float | None:
-        wall, items = values.get(f"wall_{unit}"), values.get("items")
-        return wall / items if wall is not None and items else None
-
-    return Metric(unit=unit, of=computed)
-
-
 METRICS: Final[Mapping[str, Metric]] = {
-    "each_ns": _each("ns"),
-    "each_instructions": _each("instructions"),
+    **time_of_each("items"),
     "items": value("items", "items"),
 }
 

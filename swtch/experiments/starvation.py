@@ -28,11 +28,15 @@ TICK_NS: Final = 1_000_000
 CPUS: Final = 2
 SPAN_NS: Final = 2_000_000_000
 SPAN_QUICK_NS: Final = 300_000_000
+# The last hundredth of a neighbour's answers is few of them in a short time; not beside very
+# many pthreads, where none comes in time.
+SPAN_NEIGHBOURS_QUICK_NS: Final = 600_000_000
 SLEEP_NS: Final = 2_000_000
 
 MANY_UTHREADS: Final = 100_000
-QUICK_UTHREADS: Final = 30_000
+QUICK_UTHREADS: Final = 15_000
 MANY_PTHREADS: Final = 20_000
+QUICK_PTHREADS: Final = 10_000
 # An emulated processor is some twenty times slower, and a guest has little memory.
 GUEST_UTHREADS: Final = 5_000
 GUEST_PTHREADS: Final = 1_000
@@ -83,7 +87,10 @@ def neighbours(pthreads: int, uthreads: int) -> tuple[Case, ...]:
     )
 
 
-QUICK: Final = f"0.3 s a trial instead of 2, and {QUICK_UTHREADS} uthreads for the study's 100 000"
+QUICK: Final = (
+    f"0.3 or 0.6 s a trial instead of 2, {QUICK_UTHREADS} uthreads and {QUICK_PTHREADS} pthreads"
+    " for the study's 100 000"
+)
 MANY_NOTE: Final = (
     f"{MANY_PTHREADS} pthreads for the study's 100 000: a kernel allows 32 768 threads by default"
 )
@@ -120,6 +127,14 @@ def hogs_of(case: Case, cpus: int) -> int:
     return case.total or case.loops * cpus
 
 
+def _span_ns(case: Case, setting: Setting) -> int:
+    if not setting.quick:
+        return SPAN_NS
+    crowd = case.model == "pthread" and case.total
+    short = case.part == "main" or crowd or setting.guest
+    return SPAN_QUICK_NS if short else SPAN_NEIGHBOURS_QUICK_NS
+
+
 def _trial(case: Case, setting: Setting) -> Trial:
     cpus = list(setting.cpus[:CPUS])
     hogs = hogs_of(case, len(cpus))
@@ -140,7 +155,7 @@ def _trial(case: Case, setting: Setting) -> Trial:
         "answerer": case.answerer,
         "answerers": case.answerers,
         "hogs": hogs,
-        "span_ns": SPAN_QUICK_NS if setting.quick else SPAN_NS,
+        "span_ns": _span_ns(case, setting),
         "sleep_ns": SLEEP_NS,
         "cpus": cpus,
         "policy": "other",
@@ -157,7 +172,9 @@ def _trial(case: Case, setting: Setting) -> Trial:
 
 def _note(case: Case, setting: Setting) -> str:
     notes = []
-    if not setting.guest and case.total and case.model == "pthread":
+    # A quick run says so in its own line.
+    many = case.total and case.model == "pthread" and not (setting.guest or setting.quick)
+    if many:
         notes.append(MANY_NOTE)
     if len(setting.cpus) < CPUS:
         notes.append(ONE_CPU_NOTE)
@@ -170,7 +187,8 @@ def cases(setting: Setting) -> tuple[Case, ...]:
     """Both figures; a guest has no Go."""
     if not setting.guest:
         uthreads = QUICK_UTHREADS if setting.quick else MANY_UTHREADS
-        known = (*ONE_LOOP, *MORE_LOOPS, *neighbours(MANY_PTHREADS, uthreads))
+        pthreads = QUICK_PTHREADS if setting.quick else MANY_PTHREADS
+        known = (*ONE_LOOP, *MORE_LOOPS, *neighbours(pthreads, uthreads))
     else:
         known = (*ONE_LOOP, *neighbours(GUEST_PTHREADS, GUEST_UTHREADS))
     return tuple(

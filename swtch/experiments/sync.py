@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from swtch.experiments import EACH, Experiment, Metric, Setting, less, value
+from swtch.experiments import EACH, Experiment, Metric, Setting, less, time_of_each, value
 from swtch.records import Model, Scalar, Trial
 
 NAME: Final = "sync"
@@ -35,20 +35,8 @@ QUICK: Final = "a fifth of the additions, of locks on two CPUs a tenth"
 GUEST: Final = "few additions"
 ONE_CPU_NOTE: Final = "no second CPU is allowed here, so nobody adds at the same time"
 
-
-def _each(unit: str) -> Metric:
-    """The time of one addition, all threads together."""
-
-    def computed(values: Mapping[str, float | int]) -> float | None:
-        wall, additions = values.get(f"wall_{unit}"), values.get("counter")
-        return wall / additions if wall is not None and additions else None
-
-    return Metric(unit=unit, of=computed)
-
-
 METRICS: Final[Mapping[str, Metric]] = {
-    "each_ns": _each("ns"),
-    "each_instructions": _each("instructions"),
+    **time_of_each("counter"),
     "additions": value("counter", "additions"),
 }
 

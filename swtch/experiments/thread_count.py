@@ -45,16 +45,19 @@ PUBLISHED: Final[Mapping[PublishedKey, Published]] = shared.throughputs(
 def trials(setting: Setting) -> tuple[Trial, ...]:
     """Every number of threads, without yields."""
     few = shared.few(setting)
-    return tuple(
-        shared.trial(
-            NAME,
-            arm,
-            shared.Case(name=case_of(threads), threads=threads, threads_most=max(THREADS)),
-            setting,
+    planned, first = [], None
+    for threads in (THREADS[0], THREADS[-1]) if few else THREADS:
+        case = shared.Case(
+            name=case_of(threads),
+            threads=threads,
+            threads_most=max(THREADS),
+            first=first,
+            in_turn=True,
         )
-        for threads in ((THREADS[0], THREADS[-1]) if few else THREADS)
-        for arm in shared.measured(QUICK_ARMS if few else ARMS, setting)
-    )
+        first = first or case
+        arms = shared.measured(QUICK_ARMS if few else ARMS, setting)
+        planned += [shared.trial(NAME, arm, case, setting) for arm in arms]
+    return tuple(planned)
 
 
 def shortened(setting: Setting) -> str:
@@ -67,12 +70,12 @@ EXPERIMENT = Experiment(
     study="001",
     question="Does throughput depend on how many threads share one CPU?",
     models=MODELS,
-    seconds=0.2,
+    seconds=0.4,
     trials=trials,
     published=PUBLISHED,
     metrics=shared.METRICS,
     shortened=shortened,
     repeats=shared.REPEATS,
-    seconds_at=shared.guest_seconds(2),
+    seconds_at={**shared.guest_seconds(2), ("native", "quick"): 0.2},
     main=shared.main_on_one_cpu,
 )

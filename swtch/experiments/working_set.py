@@ -12,7 +12,14 @@ difference of large numbers there and its interval says so.
 The study's peaks are at its machine's caches, 32 KB and 256 KB, and its sizes end at four
 times the larger. Here they go on to 4 MiB, since that is where peaks of today's second
 levels (1 to 2 MiB) would be; 48 KiB, 192 KiB and 1.5 MiB are an L1d and three quarters of
-an L2. The uthreads pass the token as the study's do, under locks and through a queue.
+an L2, and 96 KiB twice an L1d. The uthreads pass the token as the study's do, under locks
+and through a queue.
+
+A processor may change its speed every few milliseconds, a virtual one by several times,
+and a difference is only of use between walks at one speed. So at ``quick`` and ``normal``
+the baseline and the turns alternate in many short rounds, down to two passes of the
+largest arrays, and the cost is the median of the rounds' differences; at ``paper`` there are
+the study's ten iterations.
 
 Rejected: N = 100 000 for every cell (at 1 MiB a cell would take minutes; the number is
 chosen so that cells take about the same time, and is a factor of the trial).
@@ -34,25 +41,34 @@ MODELS: Final[tuple[Model, ...]] = tuple(way.model for way in WAYS)
 KIB: Final = 1 << 10
 # The study's 2^10 to 2^20, and beyond; see above.
 SIZES: Final = tuple(
-    sorted((*(1 << power for power in range(10, 23)), 48 * KIB, 192 * KIB, 1536 * KIB))
+    sorted((*(1 << power for power in range(10, 23)), *(n * KIB for n in (48, 96, 192, 1536))))
 )
 STRIDES: Final = (8, 16, 32, 64, 128, 256)
 QUICK_SIZES: Final = tuple(
-    size * KIB for size in (1, 4, 16, 32, 48, 64, 128, 192, 256, 512, 1024, 1536, 2048, 4096)
+    size * KIB for size in (1, 4, 16, 32, 48, 64, 96, 128, 192, 256, 512, 1024, 1536, 2048, 4096)
 )
 QUICK_STRIDES: Final = (8, 64)
+# About L1d and twice that, 32 or 48 KiB, and no array to speak of: the study's kernel-level peak
+# is between these. Two processes over pipes have one of two costs for as long as they are there,
+# 1.1 or 1.8 us on one machine, so what tells sizes apart is how many of them there are.
+PEAK_SIZES: Final = tuple(size * KIB for size in (1, 32, 48, 64, 96))
 # An emulated processor loses no time with its caches: a few sizes show that it works.
 GUEST_SIZES: Final = tuple(size * KIB for size in (1, 16, 32, 64, 256, 1024))
 QUICK_MODELS: Final[tuple[Model, ...]] = ("process", "uthread")  # the study's
-ROUNDS: Final = 10
+ROUNDS: Final[Mapping[Depth, int]] = {"quick": 16, "normal": 40, "paper": 10}
+# In a quick run what small arrays take is less than to start the probe, and their costs are
+# the closest together.
+SMALL: Final = 128 * KIB
+SMALL_ROUNDS: Final[Mapping[str, int]] = {"process": 32, "uthread": 64}
+GUEST_ROUNDS: Final[Mapping[Depth, int]] = {"quick": 5, "normal": 10, "paper": 10}
 PASSES_MAX: Final = 100_000
 
 # Of one round of a cell, both parts: so many elements are walked through, or so many
 # switches' worth of time taken, which is about as long as that many elements.
-_BUDGET: Final[Mapping[Depth, int]] = {"quick": 400_000, "normal": 4_000_000, "paper": 60_000_000}
+_BUDGET: Final[Mapping[Depth, int]] = {"quick": 150_000, "normal": 1_000_000, "paper": 60_000_000}
 _SWITCH_ELEMENTS: Final = 4_000
-# Of the largest arrays three told 20 us from noise no more.
-_PASSES_MIN: Final = 12
+# Beside each part's first, which is not measured.
+_PASSES_MIN: Final = 2
 _GUEST_PASSES_MIN: Final = 3
 
 
@@ -91,13 +107,15 @@ METRICS: Final[Mapping[str, Metric]] = {
 }
 
 
-def grid(setting: Setting) -> tuple[tuple[int, int], ...]:
-    """The cells, as (bytes, stride); the first has no walk, and so no size."""
+def grid(setting: Setting, model: str = "uthread") -> tuple[tuple[int, int], ...]:
+    """The cells of a model, as (bytes, stride); the first has no walk, and so no size."""
     small = setting.quick or setting.guest
     sizes, strides = (QUICK_SIZES, QUICK_STRIDES) if small else (SIZES, STRIDES)
     if setting.guest:
         sizes = GUEST_SIZES
-    return ((KIB, 0), *((size, stride) for size in sizes for stride in strides))
+    peaks = PEAK_SIZES if setting.quick and not setting.guest and model == "process" else ()
+    cells = ((size, stride) for size in sizes for stride in (STRIDES if size in peaks else strides))
+    return ((KIB, 0), *cells)
 
 
 def passes(size: int, stride: int, setting: Setting) -> int:
@@ -108,10 +126,12 @@ def passes(size: int, stride: int, setting: Setting) -> int:
     return max(least, min(PASSES_MAX, budget // (elements + _SWITCH_ELEMENTS)))
 
 
-def _rounds(setting: Setting) -> int:
+def _rounds(size: int, model: str, setting: Setting) -> int:
     if setting.counting:
         return 2
-    return ROUNDS // 2 if setting.quick else ROUNDS
+    if setting.quick and not setting.guest and size <= SMALL:
+        return SMALL_ROUNDS[model]
+    return (GUEST_ROUNDS if setting.guest else ROUNDS)[setting.depth]
 
 
 def shortened(setting: Setting) -> str:
@@ -122,7 +142,10 @@ def shortened(setting: Setting) -> str:
         return f"{len(GUEST_SIZES)} sizes and two strides, with few passes"
     if not setting.quick:
         return f"{fewer} the array, so that a cell takes no minutes"
-    return "no pthreads, two strides of the study's six, five rounds of ten, and few passes"
+    return (
+        "no pthreads, two strides of the study's six but for processes about L1d's size, and few"
+        " passes in short rounds"
+    )
 
 
 def trials(setting: Setting) -> tuple[Trial, ...]:
@@ -131,9 +154,9 @@ def trials(setting: Setting) -> tuple[Trial, ...]:
     for way in WAYS:
         if way.model not in setting.models or (setting.quick and way.model not in QUICK_MODELS):
             continue
-        for size, stride in grid(setting):
+        for size, stride in grid(setting, way.model):
             number = passes(size, stride, setting)
-            rounds = _rounds(setting)
+            rounds = _rounds(size, way.model, setting)
             factors: dict[str, Scalar] = {
                 "way": way.by,
                 "bytes": size if stride else 0,

@@ -66,8 +66,8 @@ def search(name: str) -> Experiment | None:
 
 def claims() -> tuple[Claim, ...]:
     """The claims of everything registered."""
-    extensions = {id(one): one for one in _registered.values()}
-    return tuple(claim for one in extensions.values() for claim in one.claims)
+    extensions = {id(extension): extension for extension in _registered.values()}
+    return tuple(claim for extension in extensions.values() for claim in extension.claims)
 
 
 def chapter(name: str) -> Any:
@@ -132,23 +132,23 @@ def packages() -> tuple[Extension, ...]:
     """What installed packages bring; one that cannot be used is a notice."""
     from importlib import metadata
 
-    made: dict[str, Extension] = {}
-    for entry in sorted(metadata.entry_points(group=GROUP), key=lambda one: one.name):
+    by_name: dict[str, Extension] = {}
+    for entry in sorted(metadata.entry_points(group=GROUP), key=lambda entry: entry.name):
         from swtch.own import loading
 
         try:
             extension = loading.entry_point(entry)
-            again = [name for name in extension.experiments if name in made]
+            again = [name for name in extension.experiments if name in by_name]
             if again:
                 raise RequestError(
                     f"{extension.label}: experiment {again[0]!r} is also"
-                    f" {made[again[0]].label}'s; the first is taken."
+                    f" {by_name[again[0]].label}'s; the first is taken."
                 )
         except RequestError as error:
             guard.notice(str(error))
             continue
-        made |= dict.fromkeys(extension.experiments, extension)
-    return tuple({id(one): one for one in made.values()}.values())
+        by_name |= dict.fromkeys(extension.experiments, extension)
+    return tuple({id(extension): extension for extension in by_name.values()}.values())
 
 
 # ---- in a run ----
@@ -156,33 +156,35 @@ def packages() -> tuple[Extension, ...]:
 
 def sources(names: Iterable[str]) -> tuple[Source, ...]:
     """For the manifest: where those of `names` come from that are not swtch's."""
-    found = {id(one): one for name in names if (one := _registered.get(name))}
-    return tuple(one.source for one in found.values())
+    extensions = {
+        id(extension): extension for name in names if (extension := _registered.get(name))
+    }
+    return tuple(extension.source for extension in extensions.values())
 
 
 def copies(manifest: Manifest) -> Mapping[str, bytes]:
     """The files that the run keeps, by path within it."""
-    kept = {id(one): one for one in _registered.values()}.values()
+    kept = {id(extension): extension for extension in _registered.values()}.values()
     return {
-        one.source.copy: one.text
-        for one in kept
-        if one.source.copy and one.source in manifest.sources
+        extension.source.copy: extension.text
+        for extension in kept
+        if extension.source.copy and extension.source in manifest.sources
     }
 
 
 def attach(path: Path, manifest: Manifest) -> None:
     """Makes known what the run in `path` has from outside, as far as it is trusted."""
     for source in manifest.sources:
-        known = {id(one): one for o in source.experiments if (one := _registered.get(o.name))}
+        known = {id(other): other for o in source.experiments if (other := _registered.get(o.name))}
         same = (source.sha256, source.path)
         if any(
-            not one.outline and (one.source.sha256, one.source.path) == same
-            for one in known.values()
+            not other.outline and (other.source.sha256, other.source.path) == same
+            for other in known.values()
         ):
             continue
         extension = _executed(path, source)
         if not extension.outline and any(
-            not one.outline and one.source.sha256 != source.sha256 for one in known.values()
+            not other.outline and other.source.sha256 != source.sha256 for other in known.values()
         ):
             guard.notice(
                 f"{extension.label}: two runs have different versions of it; both are read by"

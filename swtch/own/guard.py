@@ -107,60 +107,63 @@ def _expect(right: bool, text: str) -> None:
 # ---- an experiment ----
 
 
-def experiment(one: Experiment, where: Where) -> Experiment:
-    """`one` with its functions guarded."""
-    metrics = {name: _metric(one.name, name, made, where) for name, made in one.metrics.items()}
+def experiment(definition: Experiment, where: Where) -> Experiment:
+    """`definition` with its functions guarded."""
+    metrics = {
+        name: _metric(definition.name, name, metric, where)
+        for name, metric in definition.metrics.items()
+    }
     return replace(
-        one,
-        trials=_trials(one, where),
+        definition,
+        trials=_trials(definition, where),
         metrics=metrics,
-        shortened=_shortened(one, where),
-        main=_main(one, where) if callable(one.main) else one.main,
+        shortened=_shortened(definition, where),
+        main=_main(definition, where) if callable(definition.main) else definition.main,
     )
 
 
-def _shortened(one: Experiment, where: Where) -> Callable[[Setting], str]:
+def _shortened(definition: Experiment, where: Where) -> Callable[[Setting], str]:
     def shortened(setting: Setting) -> str:
         try:
-            return str(one.shortened(setting))
+            return str(definition.shortened(setting))
         except Exception as error:
-            where.fault(f"shortened() of {one.name}", error)
+            where.fault(f"shortened() of {definition.name}", error)
             return ""
 
     return shortened
 
 
-def _main(one: Experiment, where: Where) -> Callable[[Trial], Mains]:
+def _main(definition: Experiment, where: Where) -> Callable[[Trial], Mains]:
     def main(trial: Trial) -> Mains:
         try:
-            made = dict(cast(Any, one.main)(trial))
-            for answer in made.values():
+            mains = dict(cast(Any, definition.main)(trial))
+            for answer in mains.values():
                 _expect(isinstance(answer, Main), f"gave {answer!r:.60}, which is no Main")
         except Exception as error:
-            where.fault(f"main() of {one.name}", error)
+            where.fault(f"main() of {definition.name}", error)
             return {}
-        return made
+        return mains
 
     from swtch.experiments import Main
 
     return main
 
 
-def _trials(one: Experiment, where: Where) -> Callable[[Setting], tuple[Trial, ...]]:
+def _trials(definition: Experiment, where: Where) -> Callable[[Setting], tuple[Trial, ...]]:
     def trials(setting: Setting) -> tuple[Trial, ...]:
         try:
-            made = tuple(one.trials(setting))
-            _check_trials(one, setting, made)
+            planned = tuple(definition.trials(setting))
+            _check_trials(definition, setting, planned)
         except Exception as error:
-            raise RequestError(where.line(f"trials() of {one.name}", error)) from None
-        return made
+            raise RequestError(where.line(f"trials() of {definition.name}", error)) from None
+        return planned
 
     return trials
 
 
-def _check_trials(one: Experiment, setting: Setting, made: Sequence[Trial]) -> None:
+def _check_trials(definition: Experiment, setting: Setting, planned: Sequence[Trial]) -> None:
     seen: set[str] = set()
-    for trial in made:
+    for trial in planned:
         _expect(isinstance(trial, Trial), f"gave {trial!r:.60}, which is no Trial")
         try:
             msgspec.convert(msgspec.to_builtins(trial), Trial)
@@ -169,20 +172,21 @@ def _check_trials(one: Experiment, setting: Setting, made: Sequence[Trial]) -> N
             raise NotAsExpectedError(f"trial {trial.id!r}: {error}") from None
         name = f"trial {trial.id!r}"
         _expect(
-            trial.experiment == one.name and trial.id.startswith(f"{one.name}/"),
-            f"{name} must be of experiment {one.name!r}, and its id begin with '{one.name}/'",
+            trial.experiment == definition.name and trial.id.startswith(f"{definition.name}/"),
+            f"{name} must be of experiment {definition.name!r}, and its id begin with"
+            f" '{definition.name}/'",
         )
         _expect(trial.id not in seen, f"{name} is there twice")
         seen.add(trial.id)
         _expect(trial.engine == setting.engine, f"{name} is not of the setting's engine")
-        _expect(trial.model in one.models, f"{name}: {trial.model} is none of its models")
+        _expect(trial.model in definition.models, f"{name}: {trial.model} is none of its models")
         _expect(trial.probe.get("model") == trial.model, f"{name}: its probe has another model")
         cpus = trial.probe.get("cpus", [])
         _expect(
             isinstance(cpus, (list, tuple)) and set(cpus) <= set(setting.cpus),
             f"{name}: cpus {cpus!r} are not of the setting's {list(setting.cpus)}",
         )
-        if not one.program:
+        if not definition.program:
             _expect(
                 trial.probe.get("probe") in PROBES,
                 f"{name}: there is no probe {trial.probe.get('probe')!r};"
@@ -195,15 +199,15 @@ def _metric(of: str, name: str, metric: Metric, where: Where) -> Metric:
     def guarded(function: Callable[[Any], Any]) -> Callable[[Any], float | None]:
         def value(argument: Any) -> float | None:
             try:
-                made = function(argument)
-                if made is None:
+                result = function(argument)
+                if result is None:
                     return None
-                right = isinstance(made, (int, float)) and not isinstance(made, bool)
-                _expect(right and math.isfinite(made), f"gave {made!r:.60}, which is no number")
+                right = isinstance(result, (int, float)) and not isinstance(result, bool)
+                _expect(right and math.isfinite(result), f"gave {result!r:.60}, which is no number")
             except Exception as error:
                 where.fault(f"metric {name} of {of}", error)
                 return None
-            return float(made) if isinstance(made, float) else int(made)
+            return float(result) if isinstance(result, float) else int(result)
 
         return value
 
@@ -217,19 +221,19 @@ def _metric(of: str, name: str, metric: Metric, where: Where) -> Metric:
 # ---- a claim ----
 
 
-def claim(one: Claim, where: Where) -> Claim:
-    """`one` with its check guarded."""
+def claim(definition: Claim, where: Where) -> Claim:
+    """`definition` with its check guarded."""
     from swtch.claims import Ruling, missing
 
     def check(evidence: Evidence) -> Ruling:
         try:
-            ruling = one.check(evidence)
+            ruling = definition.check(evidence)
             _expect(isinstance(ruling, Ruling), f"gave {ruling!r:.60}, which is no Ruling")
         except Exception as error:
-            return missing(where.fault(f"check of claim {one.id}", error))
+            return missing(where.fault(f"check of claim {definition.id}", error))
         return ruling
 
-    return replace(one, check=check)
+    return replace(definition, check=check)
 
 
 # ---- a chapter ----
@@ -282,10 +286,10 @@ class Chapter:
         if function is None:
             return instead(*default)
         try:
-            made = list(function(story))
-            for one in made:
-                _expect(isinstance(one, kind) and right(one), f"gave {one!r:.60}")
+            parts = list(function(story))
+            for item in parts:
+                _expect(isinstance(item, kind) and right(item), f"gave {item!r:.60}")
         except Exception as error:
             self._where.fault(f"{part}() of the chapter of {self._name}", error)
             return instead(*default)
-        return made
+        return parts

@@ -105,10 +105,10 @@ def kept(run: Path, source: Source) -> Extension:
     except CorruptError as error:
         raise RequestError(str(error)) from None
     where = Where(Path(source.path).name, str(run / source.copy))
-    made = _extension(_run(text, where), where, source, Path(source.path).parent, text)
-    if {o.name for o in source.experiments} != set(made.experiments):
+    extension = _extension(_run(text, where), where, source, Path(source.path).parent, text)
+    if {o.name for o in source.experiments} != set(extension.experiments):
         raise RequestError(f"{where.label}: does not define what the run has of it.")
-    return made
+    return extension
 
 
 def entry_point(entry: metadata.EntryPoint) -> Extension:
@@ -167,24 +167,33 @@ def _extension(
 ) -> Extension:
     from swtch import experiments
 
-    found = _experiments(module, where)
-    for one in found:
-        if one.name in experiments.names():
+    definitions = _experiments(module, where)
+    for definition in definitions:
+        if definition.name in experiments.names():
             raise RequestError(
-                f"{where.label}: experiment {one.name!r} is one of swtch's own; name it otherwise."
+                f"{where.label}: experiment {definition.name!r} is one of swtch's own; name it"
+                " otherwise."
             )
-    names = [one.name for one in found]
+    names = [definition.name for definition in definitions]
     for name in names:
         if names.count(name) > 1:
             raise RequestError(f"{where.label}: experiment {name!r} is defined twice.")
-    programs = {one.name: _program(one, folder) for one in found if one.program}
-    outlines = tuple(_outline(one, programs.get(one.name, ())) for one in found)
+    programs = {
+        definition.name: _program(definition, folder)
+        for definition in definitions
+        if definition.program
+    }
+    outlines = tuple(
+        _outline(definition, programs.get(definition.name, ())) for definition in definitions
+    )
     import msgspec
 
     return Extension(
         label=where.label,
         source=msgspec.structs.replace(source, experiments=source.experiments or outlines),
-        experiments={one.name: guard.experiment(one, where) for one in found},
+        experiments={
+            definition.name: guard.experiment(definition, where) for definition in definitions
+        },
         claims=_claims(module, names, where),
         chapters=_chapters(module, names, where),
         programs=programs,
@@ -196,29 +205,31 @@ def _experiments(module: ModuleType, where: Where) -> tuple[Experiment, ...]:
     from swtch.experiments import Experiment
 
     many = getattr(module, "EXPERIMENTS", ())
-    one = getattr(module, "EXPERIMENT", None)
+    single = getattr(module, "EXPERIMENT", None)
     if not isinstance(many, (list, tuple)):
         raise RequestError(f"{where.label}: EXPERIMENTS is {many!r:.40}, and no tuple.")
-    found = ([one] if one is not None else []) + list(many)
-    if not found:
+    definitions = ([single] if single is not None else []) + list(many)
+    if not definitions:
         raise RequestError(
             f"{where.label}: defines no experiment: EXPERIMENT = Experiment(...) is looked for."
         )
-    for made in found:
-        if not isinstance(made, Experiment):
-            raise RequestError(f"{where.label}: {made!r:.60} is no swtch.experiments.Experiment.")
-        wrong = _wrong(made)
+    for definition in definitions:
+        if not isinstance(definition, Experiment):
+            raise RequestError(
+                f"{where.label}: {definition!r:.60} is no swtch.experiments.Experiment."
+            )
+        wrong = _wrong(definition)
         if wrong:
-            raise RequestError(f"{where.label}: experiment {made.name!r:.40}: {wrong}.")
-    return tuple(found)
+            raise RequestError(f"{where.label}: experiment {definition.name!r:.40}: {wrong}.")
+    return tuple(definitions)
 
 
-def _wrong(one: Experiment) -> str:
+def _wrong(definition: Experiment) -> str:
     """What no experiment may be, as types are not checked by Python."""
     from swtch.experiments import Main, Metric
     from swtch.plan import MODEL_NAMES
 
-    known: dict[str, Any] = dict(vars(one))
+    known: dict[str, Any] = dict(vars(definition))
     if not isinstance(known["name"], str) or not _NAME.fullmatch(known["name"]):
         return "a name has small letters, digits and single '-' between them"
     for name in ("title", "study", "question"):
@@ -246,18 +257,18 @@ def _wrong(one: Experiment) -> str:
 
 
 def _all(values: object, kind: type) -> bool:
-    return isinstance(values, (list, tuple)) and all(isinstance(one, kind) for one in values)
+    return isinstance(values, (list, tuple)) and all(isinstance(value, kind) for value in values)
 
 
 def _claims(module: ModuleType, names: Sequence[str], where: Where) -> tuple[Claim, ...]:
     from swtch import claims
 
-    found = getattr(module, "CLAIMS", ())
-    if not isinstance(found, (list, tuple)):
-        raise RequestError(f"{where.label}: CLAIMS is {found!r:.40}, and no tuple.")
+    defined = getattr(module, "CLAIMS", ())
+    if not isinstance(defined, (list, tuple)):
+        raise RequestError(f"{where.label}: CLAIMS is {defined!r:.40}, and no tuple.")
     known = {claim.id for claim in claims.built_in()}
     seen: set[str] = set()
-    for claim in found:
+    for claim in defined:
         if not isinstance(claim, claims.Claim):
             raise RequestError(f"{where.label}: {claim!r:.60} is no swtch.claims.Claim.")
         if claim.id in known:
@@ -272,27 +283,27 @@ def _claims(module: ModuleType, names: Sequence[str], where: Where) -> tuple[Cla
                 " does not define."
             )
         seen.add(claim.id)
-    return tuple(guard.claim(claim, where) for claim in found)
+    return tuple(guard.claim(claim, where) for claim in defined)
 
 
 def _chapters(module: ModuleType, names: Sequence[str], where: Where) -> dict[str, Any]:
-    found = dict(getattr(module, "CHAPTERS", {}) or {})
-    one = getattr(module, "CHAPTER", None)
-    if one is not None:
-        found = dict.fromkeys(names, one) | found
-    for name in found:
+    chapters = dict(getattr(module, "CHAPTERS", {}) or {})
+    single = getattr(module, "CHAPTER", None)
+    if single is not None:
+        chapters = dict.fromkeys(names, single) | chapters
+    for name in chapters:
         if name not in names:
             raise RequestError(f"{where.label}: CHAPTERS has {name!r}, which it does not define.")
-    return {name: guard.Chapter(name, made, where) for name, made in found.items()}
+    return {name: guard.Chapter(name, chapter, where) for name, chapter in chapters.items()}
 
 
 # ---- programs ----
 
 
-def _program(one: Experiment, folder: Path) -> tuple[str, ...]:
+def _program(definition: Experiment, folder: Path) -> tuple[str, ...]:
     """The program as it is started: one with a folder in its name is looked for beside the
     file, another on the path."""
-    name, *arguments = one.program
+    name, *arguments = definition.program
     if "/" in name:
         return (str((folder / name).absolute()), *arguments)
     return (shutil.which(name) or name, *arguments)
@@ -319,24 +330,24 @@ def digest(argv: Sequence[str]) -> str:
 # ---- outlines ----
 
 
-def _outline(one: Experiment, program: Sequence[str]) -> Outline:
+def _outline(definition: Experiment, program: Sequence[str]) -> Outline:
     simple = {
         name: MetricOutline(unit=metric.unit, value=metric.source, scale=metric.scale)
-        for name, metric in one.metrics.items()
+        for name, metric in definition.metrics.items()
         if metric.source and metric.of_sample is None
     }
     return Outline(
-        name=one.name,
-        title=one.title,
-        study=one.study,
-        question=one.question,
-        models=tuple(one.models),
-        seconds=float(one.seconds),
+        name=definition.name,
+        title=definition.title,
+        study=definition.study,
+        question=definition.question,
+        models=tuple(definition.models),
+        seconds=float(definition.seconds),
         metrics=simple,
         main={}
-        if callable(one.main)
-        else {clock: (main.metric, main.better) for clock, main in one.main.items()},
-        program=tuple(one.program),
+        if callable(definition.main)
+        else {clock: (main.metric, main.better) for clock, main in definition.main.items()},
+        program=tuple(definition.program),
         program_sha256=digest(program) if program else "",
     )
 
@@ -352,12 +363,12 @@ def outline(source: Source) -> Extension:
 
         return refuse
 
-    made = {}
+    definitions = {}
     for known in source.experiments:
         # From a manifest, which anybody may have written.
         if known.name in experiments.names() or not _NAME.fullmatch(known.name):
             continue
-        made[known.name] = experiments.Experiment(
+        definitions[known.name] = experiments.Experiment(
             name=known.name,
             title=legible.text(known.title),
             study=legible.text(known.study),
@@ -378,4 +389,4 @@ def outline(source: Source) -> Extension:
             },
         )
     label = legible.text(source.package or Path(source.path).name)
-    return Extension(label=label, source=source, experiments=made, outline=True)
+    return Extension(label=label, source=source, experiments=definitions, outline=True)

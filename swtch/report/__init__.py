@@ -151,6 +151,7 @@ def _as_json(story: Story) -> dict[str, Any]:
             "called": story.false_positives.called,
             "of": story.false_positives.of,
         },
+        "neighbours": msgspec.to_builtins(story.neighbours),
         "notes": story.notes,
         "environment": manifest.environment,
     }
@@ -279,6 +280,8 @@ def _markdown(story: Story, _: Path) -> str:
     ]
     if story.headline:
         lines += [f"**{_md(story.headline)}**", ""]
+    if story.neighbours.sentence:
+        lines += [_md_line(story.neighbours.sentence), ""]
     lines += [f"- {_md_line(sentence)}" for sentence in story.highlights]
     lines += ["", "## Claims", ""]
     for sentence in filter(None, (story.judged_at, story.budget)):
@@ -310,7 +313,7 @@ def _markdown(story: Story, _: Path) -> str:
         [(name, meaning, f"{n} of {total}") for name, meaning, n, total in story.gate_rows],
     )
     if story.controls:
-        lines += ["", _md_line(story.controls_told), ""]
+        lines += ["", _md_line(story.controls_summary), ""]
         lines += _md_table(
             ("Trial", "Ratio to its copy", "p", "Called"),
             [

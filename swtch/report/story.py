@@ -18,6 +18,7 @@ from swtch import claims, fidelity, spending, store
 from swtch.analysis import adaptive, changes, effects, gates, main_metric
 from swtch.analysis.control import Control, Rate, controls, rate
 from swtch.analysis.findings import Group, Place, finding_of, group_samples, ratio_interval
+from swtch.analysis.neighbours import Neighbours, neighbours
 from swtch.claims.contradictions import judged
 from swtch.experiments import Experiment, get
 from swtch.records import Engine, Finding, Interval, Trial, Verdict
@@ -173,7 +174,7 @@ class Story:
         groups = [group for group in self.groups if group.place == home]
         if self.of_all_studies:
             return (
-                *_cost_sentence(groups),
+                *_cost_sentence(self),
                 *_surprise_sentence(self.verdicts),
                 *_contradiction_sentence(self.verdicts),
                 *_ratio_sentence(groups),
@@ -195,7 +196,7 @@ class Story:
         return rate(self.controls)
 
     @cached_property
-    def controls_told(self) -> str:
+    def controls_summary(self) -> str:
         """What the A/A controls say of this run, in a sentence or two; empty without any."""
         if not self.controls:
             return ""
@@ -240,6 +241,13 @@ class Story:
     def target(self) -> str:
         """What became of the target of `--until`, in a sentence."""
         return legible.text(" ".join(adaptive.summary(self.run.manifest, self.run.samples)))
+
+    @cached_property
+    def neighbours(self) -> Neighbours:
+        """How quiet the machine was over the run."""
+        cpu = self.run.manifest.environment.get("cpu")
+        online = cpu.get("online") if isinstance(cpu, dict) else None
+        return neighbours(self.groups, len(online) if isinstance(online, list) else 1)
 
     @cached_property
     def gate_rows(self) -> tuple[tuple[str, str, int, int], ...]:
@@ -439,31 +447,22 @@ def _here(verdict: Verdict) -> str:
     return f"{spread(verdict.here)} {verdict.here.unit}, {what}" if verdict.here else what
 
 
-def _cost_sentence(groups: Sequence[Group]) -> list[str]:
-    """What a hand-over costs by the cheapest mechanism of the kernel and of user space.
+def _cost_sentence(story: Story) -> list[str]:
+    """What a hand-over costs by the cheapest mechanism of the kernel and of user space, of the
+    rows that the first picture draws."""
+    from swtch.report import switchcost
 
-    Not ucontext: it switches in user space and asks the kernel for signal masks only."""
-    medians: dict[str, tuple[float, str]] = {}
-    for group in groups:
-        factors = group.trial.factors
-        if group.trial.experiment != "ping" or factors.get("place") != "same":
-            continue
-        if group.trial.model == "ucontext":
-            continue
-        values = group.values("each_ns")
-        if values:
-            mechanism = f"{group.trial.model}s by {factors.get('by')}"
-            kind = "user" if group.trial.model in ("uthread", "coroutine") else "kernel"
-            middle = (sorted(values)[len(values) // 2], mechanism)
-            medians[kind] = min(medians.get(kind, middle), middle)
-    if set(medians) != {"user", "kernel"}:
+    cheapest = switchcost.cheapest(story)
+    if cheapest is None:
         return []
-    (kernel, by), (user, how) = medians["kernel"], medians["user"]
+    kernel, user = cheapest
+    times = kernel.interval.estimate / user.interval.estimate
     return [
         (
-            f"Handing over to another thread on the same CPU costs {number(kernel)} ns through the"
-            f" kernel ({by}) and {number(user)} ns in user space ({how}):"
-            f" {number(kernel / user)} times as much."
+            "Handing over to another thread on the same CPU costs"
+            f" {switchcost.in_words(kernel.interval.estimate)} through the kernel ({kernel.by})"
+            f" and {switchcost.in_words(user.interval.estimate)} in user space ({user.by}):"
+            f" {number(times)} times as much."
         )
     ]
 

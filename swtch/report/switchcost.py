@@ -12,6 +12,7 @@ Invariants:
 - One place (engine and guest) a picture, and only places whose clock tells time: neither
   instructions of the exact engine nor an emulated guest's nanoseconds are drawn.
 - Nothing is computed here: a row is an interval of a finding, in ns.
+- The report's first sentence reads the rows that are drawn: one number for one mechanism.
 
 Rejected: a switch from throughput with yields (yield-modes, binding, scenarios: the work
 between two yields is a thousand times what is asked for), lateness of a wake-up
@@ -34,6 +35,12 @@ from swtch.report.story import Story, number
 
 # What a metric's unit is in ns; a metric of any other unit is no time.
 NS: Final[Mapping[str, float]] = {"ns": 1.0, "us": 1e3, "µs": 1e3, "ms": 1e6}
+
+# By whom a thread of a model is switched. Not ucontext: it switches in user space and asks
+# the kernel for signal masks only. Other runtimes are no part of the comparison.
+KERNEL: Final[tuple[Model, ...]] = ("kthread", "process", "pthread")
+USER: Final[tuple[Model, ...]] = ("uthread", "coroutine")
+PLURALS: Final[Mapping[Model, str]] = {"process": "processes"}
 
 OTHER_CPU: Final = "to another CPU"
 # On a telephone the same in fewer letters.
@@ -92,6 +99,11 @@ class Cost:
     mechanism: Mechanism
     interval: Interval
     trial_id: str
+
+    @property
+    def by(self) -> str:
+        """Who hands over and how, within a sentence."""
+        return f"{PLURALS.get(self.model, self.model + 's')} by {self.mechanism}"
 
 
 def _ping(trial: Trial) -> Mechanism | None:
@@ -155,6 +167,24 @@ def costs(story: Story, place: Place) -> tuple[Cost, ...]:
     return tuple(sorted(rows.values(), key=lambda cost: cost.interval.estimate))
 
 
+def drawn(story: Story) -> tuple[Place, tuple[Cost, ...]] | None:
+    """The place that the picture is of, the machine itself or the first that tells time, and
+    its rows; None where nothing was measured."""
+    for place in sorted(story.places, key=lambda place: not place.home):
+        if rows := costs(story, place):
+            return place, rows
+    return None
+
+
+def cheapest(story: Story) -> tuple[Cost, Cost] | None:
+    """Of what is drawn, the cheapest switch on one CPU by the kernel, and by user space."""
+    _, rows = drawn(story) or (None, ())
+    same = [cost for cost in rows if not cost.mechanism.across and cost.interval.low > 0]
+    kernel = [cost for cost in same if cost.model in KERNEL]
+    user = [cost for cost in same if cost.model in USER]
+    return (kernel[0], user[0]) if kernel and user else None
+
+
 def in_ns(interval: Interval) -> Interval:
     """The same time in ns."""
     times = NS[interval.unit]
@@ -179,17 +209,17 @@ def figures(story: Story) -> list[Figure]:
     picture for a narrow window."""
     from altair.utils.schemapi import debug_mode
 
-    for place in sorted(story.places, key=lambda place: not place.home):
-        if all_costs := costs(story, place):
-            with debug_mode(False):
-                pictures = [_figure(story, place, all_costs, narrow) for narrow in (False, True)]
-            return [picture for picture in pictures if picture is not None]
-    return []
+    shown = drawn(story)
+    if shown is None:
+        return []
+    with debug_mode(False):
+        pictures = [_figure(story, *shown, narrow) for narrow in (False, True)]
+    return [picture for picture in pictures if picture is not None]
 
 
 def _figure(story: Story, place: Place, all_costs: tuple[Cost, ...], narrow: bool) -> Figure | None:
-    drawn = [cost for cost in all_costs if cost.interval.low > 0]
-    if not drawn:
+    positive = [cost for cost in all_costs if cost.interval.low > 0]
+    if not positive:
         return None
     rows: list[dict[str, Any]] = [
         shapes.of_interval(
@@ -198,9 +228,9 @@ def _figure(story: Story, place: Place, all_costs: tuple[Cost, ...], narrow: boo
             series=cost.model,
             label=in_words(cost.interval.estimate),
         )
-        for cost in drawn
+        for cost in positive
     ]
-    least, most = drawn[0], drawn[-1]
+    least, most = positive[0], positive[-1]
     chart = shapes.forest(
         rows,
         "one switch" if narrow else "one switch (logarithmic, less is better)",
@@ -217,19 +247,19 @@ def _figure(story: Story, place: Place, all_costs: tuple[Cost, ...], narrow: boo
         "What one switch costs here" + place.beside,
         f"From {in_words(least.interval.estimate)} ({least.model}: {least.mechanism}) to"
         f" {in_words(most.interval.estimate)} ({most.model}: {most.mechanism});"
-        f" {len(drawn)} mechanisms, the cheapest first.",
-        _caption(story, place, all_costs, drawn),
+        f" {len(positive)} mechanisms, the cheapest first.",
+        _caption(story, place, all_costs, positive),
     )
 
 
-def _caption(story: Story, place: Place, all_costs: tuple[Cost, ...], drawn: list[Cost]) -> str:
+def _caption(story: Story, place: Place, all_costs: tuple[Cost, ...], positive: list[Cost]) -> str:
     caption = (
         "One hand-over to another thread with the calls that ask for it; dot: median over"
         " invocations, bar: its 95 % interval."
     )
-    if any(cost.interval.method == "too few" for cost in drawn):
+    if any(cost.interval.method == "too few" for cost in positive):
         caption += f" {shapes.TOO_FEW}"
-    lost = [f"{cost.model}: {cost.mechanism}" for cost in all_costs if cost not in drawn]
+    lost = [f"{cost.model}: {cost.mechanism}" for cost in all_costs if cost not in positive]
     if lost:
         caption += f" Not drawn, because it reaches zero: {', '.join(lost)}."
     elsewhere = _elsewhere(story, place, all_costs)

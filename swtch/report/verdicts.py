@@ -112,7 +112,7 @@ def print_story(story: Story, console: Console, *, verbose: bool = False) -> Non
 
 
 def print_standing(story: Story, console: Console) -> None:
-    """The headline, at which level it was judged, and what the mark means."""
+    """The headline, at which level it was judged, what the mark means, and how quiet it was."""
     if any(map(turns_on_gates, story.verdicts)):
         console.print(f"{MARK} {MARK_MEANING}", highlight=False, markup=False)
     claims = len({verdict.claim for verdict in story.verdicts})
@@ -121,6 +121,8 @@ def print_standing(story: Story, console: Console) -> None:
         counted = "No claim is about the experiments of this run"
     sentences = [f"{counted}.", story.headline, story.judged_at]
     console.print("\n" + " ".join(filter(None, sentences)), highlight=False, markup=False)
+    if story.neighbours.sentence:
+        console.print(story.neighbours.sentence, highlight=False, markup=False)
 
 
 # ---- one line a claim ----

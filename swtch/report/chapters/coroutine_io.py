@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from swtch.analysis.findings import Group, Place
 from swtch.experiments.coroutine_io import NAME, TRAP_AT
@@ -75,7 +76,7 @@ def _says(_: Place, groups: Sequence[Group]) -> Iterator[str]:
     if asleep:
         yield (
             f"Uthreads that sleep in read() need {times(asleep, 'as long as parked ones')}: a spare"
-            " worker steps in for them only at a tick."
+            " worker has to take over before each sleep."
         )
 
 
@@ -105,8 +106,8 @@ _CASES = Cases(
     known=_KNOWN,
 )
 
-_COST = Cases(
-    experiment=NAME,
+_COST = replace(
+    _CASES,
     part="cpu",
     title="What a round trip costs the clients",
     axis="{unit} of CPU time a round trip (less is better)",
@@ -114,13 +115,6 @@ _COST = Cases(
     caption="CPU time of the clients' kernel threads, without the server's: median with its 95 %"
     " interval. Clients without threads make the same system calls, so what is right of them is"
     " what threads or coroutines add.",
-    table=_CASES.table,
-    case=_case,
-    series=_series,
-    labels=_CASES.labels,
-    columns=_CASES.columns,
-    says=_says,
-    known=_KNOWN,
 )
 
 

@@ -10,7 +10,7 @@ from rich.console import RenderableType
 
 from swtch.analysis import stats
 from swtch.analysis.findings import Group
-from swtch.experiments.eevdf_yield import NAME, switched
+from swtch.experiments.eevdf_yield import NAME, SWITCHED
 from swtch.records import Interval
 from swtch.report import shapes
 from swtch.report.casework import n_of, phrase
@@ -23,8 +23,7 @@ PERCENT = "of 100"
 
 def share(group: Group) -> Interval | None:
     """Of a hundred yields, how many were switches."""
-    parts = (switched(group.trial, sample) for sample in group.good)
-    return stats.median_interval([100 * part for part in parts if part is not None], PERCENT)
+    return stats.median_interval(group.values(SWITCHED), PERCENT)
 
 
 def place_of(group: Group) -> str:

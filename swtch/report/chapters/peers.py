@@ -22,7 +22,7 @@ from swtch.report.story import Story
 _EACH = "each_{unit}"
 _WAYS = {"yield": "giving up the turn", "channel": "through a channel"}
 _NAMES = {"go": "Go", "boost": "Boost.Fiber", "tokio": "tokio", "java": "Java's virtual threads"}
-_HOW = {
+HOW = {
     "go": "go is installed and make runs again",
     "boost": "Boost.Fiber and jansson are installed and tools/peers.sh has run",
     "tokio": "cargo is installed and tools/peers.sh has run",
@@ -44,7 +44,7 @@ def _says(place: Place, groups: Sequence[Group]) -> Iterator[str]:
         yield f"A uthread's yield to the next takes {phrase(own)}; {', '.join(parts)}."
     missing = [model for model in OTHERS if first_group(groups, model) is None]
     if missing and place.home:
-        how = "; ".join(f"{_NAMES[model]}: once {_HOW[model]}" for model in missing)
+        how = "; ".join(f"{_NAMES[model]}: once {HOW[model]}" for model in missing)
         yield f"Not measured here: {how}."
 
 
