@@ -71,6 +71,74 @@ TEST(who_comes_to_a_sleeping_worker_has_ticks)
 	CHECK(load(&ticks_on));
 }
 
+/*
+ * One that the monitor takes to be asleep may be back, and have ticks again, before
+ * the monitor says that it needs none. Here the test is the monitor.
+ */
+static int computing, stands_in, back, ran;
+
+static void *says_it_ran(void *arg)
+{
+	store(&ran, 1);
+	return arg;
+}
+
+static void *comes_back(void *arg)
+{
+	uthread_t t;
+
+	store(&computing, 1);
+	while (!load(&back))
+		;
+	t = spawn(says_it_ran, NULL);
+	store(&done, 1);
+	while (!load(&ran))
+		;
+	joined(t);
+	return arg;
+}
+
+/* Or it would take the other one from there. */
+static void *keeps_the_spare(void *arg)
+{
+	store(&stands_in, 1);
+	while (!load(&ran))
+		;
+	return arg;
+}
+
+TEST(who_is_back_before_it_is_quiet_has_ticks)
+{
+	struct uthread_config c = { .size = sizeof(c),
+				    .workers = 1,
+				    .tick_ns = 300 * MS,
+				    .main = UTHREAD_MAIN_PTHREAD };
+	uthread_t t, other;
+	struct worker *w;
+
+	if (TEST_ASAN || TEST_TSAN)
+		SKIP("no preemption under a sanitizer");
+	CHECK_EQ(uthread_init(&c), 0);
+	t = spawn(comes_back, NULL);
+	while (!load(&computing))
+		usleep(1000);
+	w = rt.workers[0];
+	while (load_relaxed(&w->ticking)) /* for the start alone */
+		usleep(1000);
+	while (!spare_found_asleep(w, -1)) /* until a spare is made */
+		usleep(1000);
+	other = spawn(keeps_the_spare, NULL);
+	while (!load(&stands_in))
+		usleep(1000);
+	store(&back, 1);
+	while (!load(&done))
+		usleep(100);
+	CHECK(!tick_quiet(w) || load(&ran));
+	CHECK(load_relaxed(&w->ticking) || load(&ran));
+	joined(other);
+	joined(t);
+}
+
 /* Who yields all the time is mostly found between two stacks. */
 #define YIELD_TICKS 200
 

@@ -20,8 +20,9 @@ void tick_worker_end(struct worker *w);
 void tick_arm(struct worker *w);
 /* From its handler: nobody waits before `until` (NO_DEADLINE: at all). */
 void tick_disarm(struct worker *w, uint64_t until);
-/* No more, though others wait, unless somebody does who is bound there. True:
- * so it is. Then tick_want() starts them again. */
+/* No more for one that is stuck, though others wait, unless somebody does who is
+ * bound there, or it is not stuck any more. True: so it is. Then tick_want() starts
+ * them again. */
 bool tick_quiet(struct worker *w);
 /* From the handler of a spare that is parked. */
 void tick_parked(struct worker *w);

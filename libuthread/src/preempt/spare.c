@@ -351,6 +351,7 @@ void spare_unstuck(struct worker *w)
 		spare_dismiss_rescuer();
 	}
 	spin_unlock(&spares.lock);
+	full_fence(); /* pairs: tick_quiet(), by the monitor */
 	if (!s || s == w)
 		return;
 	sched_nudge(s);

@@ -304,8 +304,12 @@ bool tick_quiet(struct worker *w)
 {
 	const bool ran = __atomic_exchange_n(&w->ticking, 0, __ATOMIC_SEQ_CST);
 
-	full_fence(); /* pairs: inbox_push(), which then looks at `ticking` */
-	if (!sched_bound_waits(w))
+	/* pairs: inbox_push() and spare_unstuck(), after which somebody looks at
+	 * `ticking` */
+	full_fence();
+	/* Where the monitor says it the worker may be back, and have taken the
+	 * ticks for its own. */
+	if (!sched_bound_waits(w) && worker_is_stuck(w))
 		return true;
 	if (!__atomic_exchange_n(&w->ticking, 1, __ATOMIC_SEQ_CST) && !ran)
 		start(w); /* a deadline's tick: there is no next */
