@@ -24,6 +24,9 @@
 #ifndef SYS_pidfd_open
 #define SYS_pidfd_open 434
 #endif
+#ifndef SYS_close_range
+#define SYS_close_range 436
+#endif
 #ifndef SYS_epoll_pwait2
 #define SYS_epoll_pwait2 441
 #endif
@@ -40,7 +43,9 @@ uint32_t io_calls[IO_CALLS];
 const char *const io_call_names[IO_CALLS] = {
 	[CALL_ACCEPT4] = "accept4",
 	[CALL_CLOSE] = "close",
+	[CALL_CLOSE_RANGE] = "close_range",
 	[CALL_CONNECT] = "connect",
+	[CALL_DUP] = "dup3",
 	[CALL_EPOLL_CREATE1] = "epoll_create1",
 	[CALL_EPOLL_CTL] = "epoll_ctl",
 	[CALL_EPOLL_PWAIT2] = "epoll_pwait2",
@@ -50,6 +55,7 @@ const char *const io_call_names[IO_CALLS] = {
 	[CALL_FSTAT] = "fstat",
 	[CALL_FSYNC] = "fsync",
 	[CALL_GETSOCKOPT] = "getsockopt",
+	[CALL_LSEEK] = "lseek",
 	[CALL_OPENAT] = "openat",
 	[CALL_PIDFD_OPEN] = "pidfd_open",
 	[CALL_PPOLL] = "ppoll",
@@ -297,6 +303,12 @@ int fault_getsockopt(int fd, int level, int name, void *value, socklen_t *n)
 	return getsockopt(fd, level, name, value, n);
 }
 
+off_t fault_lseek64(int fd, off_t at, int whence)
+{
+	FAIL(CALL_LSEEK);
+	return lseek(fd, at, whence);
+}
+
 int fault_openat64(int dir, const char *path, int flags, ...)
 {
 	va_list ap;
@@ -419,6 +431,12 @@ long fault_syscall(long nr, ...)
 		if (f && got < 0 && errno == EINPROGRESS)
 			errno = EINTR;
 		return got;
+	case SYS_close_range:
+		FAIL(CALL_CLOSE_RANGE);
+		break;
+	case SYS_dup3:
+		FAIL(CALL_DUP);
+		break;
 	case SYS_close:
 		f = io_fault_now(CALL_CLOSE);
 		got = syscall(nr, a[0]);

@@ -316,6 +316,37 @@ void io_scene_moved(void)
 		joined(t[i]);
 }
 
+/* From a file to a pipe and back, at offsets. */
+static void *splices_at(void *arg)
+{
+	unsigned char buf[TOTAL];
+	off_t from = 0, to = 0;
+	int p[2], fd;
+
+	CHECK(!pipe(p));
+	fd = open(io_path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	CHECK(fd >= 0);
+	writes_file(fd);
+	while (from < TOTAL / 2) {
+		DONE(uthread_splice(fd, &from, p[1], NULL, 4000, 0));
+		while (to < from)
+			DONE(uthread_splice(p[0], NULL, fd, &to, 4000, 0));
+	}
+	CHECK_EQ(from, to);
+	/* It was written over itself. */
+	CHECK_EQ(pread(fd, buf, TOTAL, 0), TOTAL);
+	same(buf, TOTAL, 0);
+	close(fd);
+	ONCE(uthread_close(p[0]));
+	ONCE(uthread_close(p[1]));
+	return arg;
+}
+
+void io_scene_moved_at(void)
+{
+	in_uthread(splices_at, NULL);
+}
+
 /* ---- many descriptors ---- */
 
 #define MANY 10

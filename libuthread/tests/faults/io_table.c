@@ -3,10 +3,11 @@
  * io_table.c - what each system call of src/io may say, and what of that the user may
  * see (io_table.h).
  *
- * EINTR and EAGAIN are never seen, and neither is what the runtime asks for itself
- * (its back end, helpers), because it has other ways.
+ * EINTR (but of what closes) and EAGAIN are never seen, and neither is what the
+ * runtime asks for itself (its back end, helpers), because it has other ways.
  *
- * Not here: a short read from a TCP socket, which says that it is empty (ready.c),
+ * Not here: a short read from a TCP socket, which says that it is empty (ready.c), and
+ * any of a datagram, which is whole; ESPIPE of lseek(), which is what it is asked for;
  * EPERM of epoll_ctl(), which says of what kind a file is, for good, and its EEXIST
  * in a row.
  */
@@ -28,6 +29,7 @@ const struct io_row io_table[] = {
 	    EPROTONOSUPPORT, ETIMEDOUT, ENETDOWN,     ENOPROTOOPT,
 	    EHOSTDOWN,	     ENONET,	EHOSTUNREACH, ENETUNREACH } },
 	{ CALL_CLOSE, 0, 0, 0, { EBADF, EINTR, EIO, ENOSPC, EDQUOT } },
+	{ CALL_CLOSE_RANGE, 0, 0, 0, { EINVAL, EMFILE, ENOMEM } },
 	{ CALL_CONNECT,
 	  0,
 	  0,
@@ -35,6 +37,7 @@ const struct io_row io_table[] = {
 	  { EINTR, EAGAIN, EACCES, EPERM, EADDRINUSE, EADDRNOTAVAIL,
 	    EAFNOSUPPORT, EBADF, ECONNREFUSED, EFAULT, ENETUNREACH, ENOTSOCK,
 	    EPROTOTYPE, ETIMEDOUT } },
+	{ CALL_DUP, 0, 0, 0, { EBADF, EBUSY, EINTR, EINVAL, EMFILE } },
 	{ CALL_EPOLL_CREATE1,
 	  1,
 	  1,
@@ -68,6 +71,7 @@ const struct io_row io_table[] = {
 	  0,
 	  0,
 	  { EBADF, EFAULT, EINVAL, ENOPROTOOPT, ENOTSOCK } },
+	{ CALL_LSEEK, 1, 0, 0, { EBADF, EINVAL, ENXIO, EOVERFLOW } },
 	{ CALL_OPENAT, 0, 0, 0, { EINTR,  EAGAIN,	EACCES,	   EBADF,
 				  EBUSY,  EDQUOT,	EEXIST,	   EFAULT,
 				  EFBIG,  EINVAL,	EISDIR,	   ELOOP,
@@ -164,7 +168,7 @@ static bool is_told(int err)
 		return false;
 	switch (err) {
 	case EINTR:
-		return call == CALL_CLOSE;
+		return call == CALL_CLOSE || call == CALL_DUP;
 	case ECANCELED: /* given again */
 		return call != CALL_RING_ORDER;
 	case EAGAIN: /* of a lease; as below */

@@ -290,6 +290,21 @@ TEST(connections_by_a_local_name)
 	every_fault(io_scene_by_local_name);
 }
 
+TEST(datagrams_by_udp)
+{
+	every_fault(io_scene_by_udp);
+}
+
+TEST(datagrams_by_a_local_name)
+{
+	every_fault(io_scene_by_local_datagrams);
+}
+
+TEST(descriptors_that_are_closed_meanwhile)
+{
+	every_fault(io_scene_closed);
+}
+
 TEST(files)
 {
 	io_of_files = true;
@@ -300,6 +315,12 @@ TEST(splice_and_sendfile)
 {
 	io_of_files = true;
 	every_fault(io_scene_moved);
+}
+
+TEST(splice_at_offsets)
+{
+	io_of_files = true;
+	every_fault(io_scene_moved_at);
 }
 
 TEST(many_descriptors)
