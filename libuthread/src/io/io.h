@@ -67,6 +67,8 @@ struct io_fd {
 	uint32_t closing; /* closes in progress */
 	uint32_t asked[IO_LISTS]; /* uring.c: under what stamp; 0: not now */
 	uint32_t stamp; /* uring.c: the last one */
+	uint64_t owed[IO_LISTS]; /* uring.c: a request to be cancelled; 0: none */
+	struct io_fd *owes; /* uring.c: the next that has such */
 	struct io_list waits[IO_WAYS], lookers; /* first in, first out */
 	uthread_mutex_t turn; /* of who looks first and then calls */
 } __attribute__((aligned(CACHE_LINE)));

@@ -27,6 +27,13 @@
  * what came by the time the kernel looks, the request stays, and holds its file: one
  * that was closed meanwhile was never the end for its peer.
  *
+ * A cancellation for which the queue has no room, since the kernel is short of memory
+ * and takes nothing, is owed: its request holds its file until then. So it is noted
+ * where the request was, one for each list of a descriptor, and given before anything
+ * else is asked for: by who asks next, who polls, or who is about to sleep in the ring.
+ * Rejected: to wait for room there and then, with the lock of a descriptor, on which
+ * those wait who take the events for which there is no room either.
+ *
  * Orders: the kernel writes to memory of who gave them, so that one waits for the
  * end, cancelled or late or not; it says so to the kernel, which breaks off what
  * can be. One that the kernel breaks off by itself (its thread has ended) was not
@@ -109,13 +116,58 @@ static bool cancel(uint64_t data)
 	return ring_push(&s);
 }
 
+static struct io_fd *owing; /* atomic to look at; those who owe */
+static uint32_t owing_lock; /* guards their list, and what they owe */
+
+static void owe(struct io_fd *e, int which, uint64_t data)
+{
+	int i, had = 0;
+
+	spin_lock(&owing_lock);
+	for (i = 0; i < IO_LISTS; i++)
+		had |= e->owed[i] != 0;
+	ut_assert(!e->owed[which]); /* watch() */
+	e->owed[which] = data;
+	if (!had) {
+		e->owes = owing;
+		store_relaxed(&owing, e);
+	}
+	spin_unlock(&owing_lock);
+}
+
+static bool owes_nothing(struct io_fd *e)
+{
+	int i;
+
+	for (i = 0; i < IO_LISTS; i++) {
+		if (e->owed[i] && !cancel(e->owed[i]))
+			return false;
+		e->owed[i] = 0;
+	}
+	return true;
+}
+
+/* Nothing is owed any more. In a region. */
+static bool pay(void)
+{
+	if (likely(!load_relaxed(&owing)))
+		return true;
+	spin_lock(&owing_lock);
+	while (owing && owes_nothing(owing))
+		store_relaxed(&owing, owing->owes);
+	spin_unlock(&owing_lock);
+	return !load_relaxed(&owing);
+}
+
 static void ask_no_more(struct io_fd *e, int fd, int which)
 {
+	const uint64_t data = list_data(fd, which, e->asked[which]);
+
 	if (!e->asked[which])
 		return;
-	/* No room: it ends by itself, and is nobody's then. */
-	cancel(list_data(fd, which, e->asked[which]));
 	e->asked[which] = 0;
+	if (unlikely(!cancel(data)))
+		owe(e, which, data);
 }
 
 static int watch(struct io_fd *e, int fd, int which, uint32_t events)
@@ -129,6 +181,9 @@ static int watch(struct io_fd *e, int fd, int which, uint32_t events)
 		return 0;
 	else
 		events = which == IO_IN ? EPOLLIN | EPOLLRDHUP : EPOLLOUT;
+	/* There would be no room, nor where to note that it is owed. */
+	if (!pay())
+		return ENOSPC;
 	if (!++e->stamp)
 		e->stamp++;
 	memset(&s, 0, sizeof(s));
@@ -307,6 +362,18 @@ static long order(const struct io_order *what)
 
 /* ---- events ---- */
 
+/* Who sleeps in the ring sees to nothing. */
+static void flush(void)
+{
+	pay();
+	ring_flush_for_poller();
+	while (unlikely(load_relaxed(&owing)) && load_relaxed(&rt.poller) &&
+	       !ring_has_events()) {
+		pay();
+		ring_flush_for_poller();
+	}
+}
+
 static void wake(void)
 {
 	struct io_uring_sqe s;
@@ -368,7 +435,7 @@ static bool deliver(const struct ring_event *v, int n, bool by_poller)
 
 static bool pending(void)
 {
-	return ring_has_events() || ring_has_requests();
+	return ring_has_events() || ring_has_requests() || load_relaxed(&owing);
 }
 
 static bool poll_now(void)
@@ -376,6 +443,7 @@ static bool poll_now(void)
 	struct ring_event events[POLL_EVENTS];
 
 	IO_COUNT(io_polls, 1);
+	pay();
 	ring_flush();
 	return deliver(events, ring_take(events, POLL_EVENTS), false);
 }
@@ -383,12 +451,15 @@ static bool poll_now(void)
 static int poller_sleep(uint64_t deadline, struct io_slept *slept)
 {
 	struct ring_event *events = (void *)slept->words;
-	const uint64_t sweep = io_sweep_next(),
-		       until = sweep < deadline ? sweep : deadline;
-	uint64_t now = until == NO_DEADLINE ? 0 : now_ns();
+	const uint64_t sweep = io_sweep_next();
+	uint64_t until = sweep < deadline ? sweep : deadline, now;
 	int n;
 
 	IO_COUNT(io_polls, 1);
+	full_fence(); /* pairs: io_settle() */
+	if (unlikely(!pay()))
+		until = 0; /* look again */
+	now = until == NO_DEADLINE ? 0 : now_ns();
 	ring_wait(until == NO_DEADLINE ? until : until > now ? until - now : 0);
 	n = ring_take(events, SLEEP_EVENTS);
 	if (n == 1 && events[0].data == TAG_WAKE)
@@ -422,7 +493,8 @@ static int start(int fds[IO_OURS_MAX])
 static void forked(void)
 {
 	ring_drop();
-	orders_lock = 0;
+	orders_lock = owing_lock = 0;
+	owing = NULL;
 }
 
 const struct io_backend io_uring = {
@@ -440,7 +512,7 @@ const struct io_backend io_uring = {
 	.unwatch = unwatch,
 	.again = again,
 	.remove = take_back,
-	.flush = ring_flush_for_poller,
+	.flush = flush,
 	.order = order,
 };
 

@@ -16,6 +16,7 @@
 #include <dirent.h>
 #include <stdbool.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 
 #include "io_scenes.h"
@@ -420,6 +421,71 @@ TEST(a_sleeper_is_woken_though_the_kernel_is_short_of_memory)
 		before = io_ring_enters_here - before;
 		joined(t);
 	} while (before < 2);
+}
+
+/* ---- who asks for nothing any more ---- */
+
+#define QUEUED 1024 /* requests, of ring.c */
+
+static void *reads_until_closed(void *arg)
+{
+	char c;
+
+	CHECK_EQ(uthread_read(*(int *)arg, &c, 1), -1);
+	CHECK_EQ(test_errno(), EBADF);
+	return arg;
+}
+
+/* Each leaves two requests in the queue: to look, and not to. */
+static void *fills_the_queue(void *arg)
+{
+	struct timespec over = test_in(0);
+	int p[2], i;
+	char c;
+
+	CHECK(!pipe(p));
+	for (i = 0; i < QUEUED; i++) {
+		CHECK_EQ(uthread_read_timed(p[0], &c, 1, &over), -1);
+		CHECK_EQ(test_errno(), ETIMEDOUT);
+	}
+	close(p[0]);
+	close(p[1]);
+	return arg;
+}
+
+/*
+ * The kernel takes no requests for a while, the queue is full, and who waits for a
+ * descriptor is told that it is closed: then the kernel is still asked for it, and has
+ * the file. Once it takes requests it must be told, or the other side waits for ever.
+ */
+static void *closes_beside_a_full_queue(void *arg)
+{
+	struct uthread_stats before = stats();
+	uthread_t t;
+	int sv[2];
+	char c;
+
+	CHECK(!socketpair(AF_UNIX, SOCK_STREAM, 0, sv));
+	t = spawn(reads_until_closed, &sv[0]);
+	while (stats().io_waits == before.io_waits ||
+	       (with_ring() && stats().io_requests == before.io_requests))
+		uthread_yield();
+	from_now_on(CALL_RING_ENTER, EAGAIN, UINT32_MAX / 2);
+	fills_the_queue(NULL);
+	CHECK_EQ(uthread_close(sv[0]), 0);
+	joined(t);
+	store(&io_fault.times, 0);
+	CHECK_EQ(uthread_read(sv[1], &c, 1), 0);
+	CHECK_EQ(uthread_close(sv[1]), 0);
+	return arg;
+}
+
+TEST(what_is_closed_beside_a_full_queue_is_gone)
+{
+	struct uthread_config c = { .size = sizeof(c), .workers = 1 };
+
+	CHECK_EQ(uthread_init(&c), 0);
+	in_uthread(closes_beside_a_full_queue, NULL);
 }
 
 TEST_MAIN()
