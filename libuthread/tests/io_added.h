@@ -12,6 +12,8 @@
 
 #include "io_util.h"
 
+#include "sched/sched.h"
+
 static inline bool with_ring(void)
 {
 	return stats().io == UTHREAD_IO_URING;
@@ -42,6 +44,18 @@ static inline void until_waits(struct uthread_stats before, uint64_t n)
 {
 	while (stats().io_waits < before.io_waits + n)
 		uthread_yield();
+}
+
+/* Look for events until somebody is made ready by one. */
+static inline void poll_events(void)
+{
+	bool found;
+
+	do {
+		region_enter();
+		found = sched_io.poll();
+		region_leave();
+	} while (!found);
 }
 
 static inline void make_pipe(int p[2])

@@ -6,8 +6,6 @@
  */
 #include "io_added.h"
 
-#include "sched/sched.h"
-
 /* ---- what goes on at once ---- */
 
 static void *at_once(void *arg)
@@ -252,18 +250,6 @@ static void *closed(void *arg)
 TEST(closing_counts_who_waits_for_it)
 {
 	on_one_worker(closed);
-}
-
-/* Until somebody is made ready by it. */
-static void poll_events(void)
-{
-	bool found;
-
-	do {
-		region_enter();
-		found = sched_io.poll();
-		region_leave();
-	} while (!found);
 }
 
 /* What it was told of is taken before it runs: it waits again. */
