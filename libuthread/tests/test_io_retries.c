@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * test_io_retries.c - the counter of those who were told for nothing (io_retries),
- * exactly, of each call that waits in a loop of its own: connect, splice,
+ * exactly, of each call that waits in a loop of its own: connect, splice, sendfile,
  * waitpid. Those of reading and poll() are in test_io_stats.c.
  *
  * One worker, and no ticks: nobody runs between what the test does.
@@ -142,15 +142,23 @@ TEST(who_connects_by_a_local_name_is_told_nothing)
 	alone(looks_now_and_then);
 }
 
-/* ---- splice ---- */
+/* ---- splice, sendfile ---- */
 
-static int from[2], to[2];
+static int from[2], to[2], file;
 
 static void *splices(void *arg)
 {
 	(void)arg;
 	return (void *)(intptr_t)uthread_splice(from[0], NULL, to[1], NULL, BIG,
 						0);
+}
+
+static void *sends_file(void *arg)
+{
+	off_t at = 0;
+
+	(void)arg;
+	return (void *)(intptr_t)uthread_sendfile(to[1], file, &at, 1);
 }
 
 static char much[65536];
@@ -218,6 +226,38 @@ static void *told_of_nothing_to_move(void *arg)
 TEST(a_splice_is_told_for_nothing)
 {
 	alone(told_of_nothing_to_move);
+}
+
+static void *told_of_no_room(void *arg)
+{
+	struct uthread_stats before;
+	FILE *f = tmpfile();
+	uthread_t t;
+
+	CHECK(f);
+	file = fileno(f);
+	CHECK_EQ(pwrite(file, "x", 1, 0), 1);
+	make_pipe(to);
+	fill_pipe(to[1]);
+	before = stats();
+	t = spawn(sends_file, NULL);
+	until_waits(before, 1);
+	drain_pipe(to[0]);
+	poll_events();
+	fill_pipe(to[1]);
+	until_retries(before, 1);
+	CHECK_ADDED(before, .waits = 1, .retries = 1);
+	drain_pipe(to[0]);
+	CHECK_EQ((intptr_t)joined(t), 1);
+	CHECK_ADDED(before, .waits = 1, .retries = 1);
+	close_pair(to);
+	fclose(f);
+	return arg;
+}
+
+TEST(a_sendfile_is_told_for_nothing)
+{
+	alone(told_of_no_room);
 }
 
 /* ---- waitpid ---- */

@@ -408,15 +408,11 @@ static ssize_t some_sendfile(const struct move *m, size_t bytes)
 
 /*
  * What the kernel says no to without looking at what there is: to be heard before a
- * wait that might never end. 0, or an error. To move nothing tells sendfile(); to
- * splice() nothing is right whatever else is asked for, and asked for more it may
- * wait, so that is what the kernel looks at, done by hand.
+ * wait that might never end. 0, or an error. To move nothing tells sendfile(), but to a
+ * pipe, where it waits for room even so; to splice() nothing is right whatever else is
+ * asked for, and asked for more it may wait. So of these two that is what the kernel
+ * looks at, done by hand.
  */
-static int check_sendfile(const struct move *m)
-{
-	return sendfile(m->out, m->in, m->in_at, 0) < 0 ? errno : 0;
-}
-
 static int check_end(int fd, int mode, const off_t *at, struct stat *st)
 {
 	const int flags = fcntl(fd, F_GETFL);
@@ -450,6 +446,24 @@ static int check_splice(const struct move *m)
 	if (!S_ISFIFO(in.st_mode) && !S_ISFIFO(out.st_mode))
 		return EINVAL;
 	return in.st_dev == out.st_dev && in.st_ino == out.st_ino ? EINVAL : 0;
+}
+
+static int check_sendfile(const struct move *m)
+{
+	struct stat in, out;
+	int err;
+
+	if (fstat(m->out, &out))
+		return errno;
+	if (!S_ISFIFO(out.st_mode))
+		return sendfile(m->out, m->in, m->in_at, 0) < 0 ? errno : 0;
+	err = check_end(m->in, O_RDONLY, NULL, &in);
+	if (!err)
+		err = check_end(m->out, O_WRONLY, NULL, &out);
+	if (!err && m->in_at && lseek(m->in, 0, SEEK_CUR) < 0 &&
+	    errno == ESPIPE)
+		err = ESPIPE;
+	return err;
 }
 
 /* What is there is looked at by the call itself. */
