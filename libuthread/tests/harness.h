@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * harness.h - the C test harness: each TEST runs in a forked child with a
- * time limit, so that a crash or a hang is a failed test and not the end.
+ * time limit, so that a crash or a hang is a failed test and not the end. One that
+ * hangs is asked first what it does (hung.h).
  *
  *	TEST(yield_returns) { CHECK(uthread_yield() == 0); }
  *	TEST_DIES(overflow, SIGSEGV, "stack overflow") { recurse(); }
@@ -33,6 +34,8 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "hung.h"
 
 #ifdef NDEBUG
 #error "tests must not be built with NDEBUG"
@@ -130,23 +133,53 @@ static inline int refuse_call(long number)
 			SECCOMP_FILTER_FLAG_TSYNC, &filter);
 }
 
+/* What the children of a test write: all of the beginning, and of the rest the end. */
+static struct {
+	char text[1 << 16];
+	size_t len;
+} harness_err;
+
+/* Read it to the end (1), or until it is that time (0). */
+static inline int harness_read(int fd, double end)
+{
+	const size_t room = sizeof(harness_err.text) - 1;
+
+	for (;;) {
+		struct pollfd pf = { fd, POLLIN, 0 };
+		double left = end - harness_now();
+		ssize_t n;
+
+		if (left <= 0)
+			return 0;
+		if (poll(&pf, 1, (int)(left * 1e3) + 1) <= 0)
+			continue;
+		n = read(fd, harness_err.text + harness_err.len,
+			 room - harness_err.len);
+		if (n <= 0)
+			return 1;
+		harness_err.len += (size_t)n;
+		if (harness_err.len == room)
+			harness_err.len = room / 2;
+	}
+}
+
 /* Run one test; returns 0 passed, 1 failed, HARNESS_SKIP skipped. */
 static inline int harness_run(struct test *t)
 {
-	static char err[1 << 16];
-	size_t len = 0;
-	double end = harness_now() + TEST_TIMEOUT_S;
-	int p[2], status = 0, verdict, hung = 0;
+	const char *err = harness_err.text;
+	int p[2], status = 0, verdict, hung;
 	pid_t pid;
 
 	if (pipe(p))
 		return 1;
+	harness_err.len = 0;
 	fflush(NULL);
 	pid = fork();
 	if (pid == 0) {
 		setpgid(0, 0);
 		/* Whoever ends the program, by Ctrl-C or a time limit, ends this. */
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		hung_listen(getppid(), p[0]);
 		dup2(p[1], 2);
 		close(p[0]);
 		close(p[1]);
@@ -158,30 +191,18 @@ static inline int harness_run(struct test *t)
 		_exit(0);
 	}
 	close(p[1]);
-	for (;;) {
-		struct pollfd pf = { p[0], POLLIN, 0 };
-		double left = end - harness_now();
-		ssize_t n;
-
-		if (left <= 0) {
-			hung = 1;
-			break;
-		}
-		if (poll(&pf, 1, (int)(left * 1e3) + 1) <= 0)
-			continue;
-		n = read(p[0], err + len, sizeof(err) - 1 - len);
-		if (n <= 0)
-			break;
-		len += (size_t)n;
-		if (len == sizeof(err) - 1)
-			len = sizeof(err) / 2;
-	}
-	if (hung)
+	hung = !harness_read(p[0], harness_now() + TEST_TIMEOUT_S);
+	if (hung) {
+		/* It has failed; the rest is for whoever wants to know why. */
+		printf("%s does not end:\n", t->name);
+		hung_ask_all(pid, pid);
+		harness_read(p[0], harness_now() + HUNG_ANSWER_S);
 		kill(-pid, SIGKILL);
+	}
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
 	close(p[0]);
-	err[len] = 0;
+	harness_err.text[harness_err.len] = 0;
 	if (hung)
 		verdict = 1;
 	else if (WIFEXITED(status) && WEXITSTATUS(status) == HARNESS_SKIP)

@@ -399,4 +399,54 @@ TEST(a_join_that_is_over_meanwhile)
 	joined(j);
 }
 
+/* ---- the harness's: of a test that does not end ---- */
+
+static int *ready;
+
+static void hangs(void)
+{
+	start_workers(1);
+	named("victim", UTHREAD_WORKER_ANY, sem_waits, NULL);
+	until_parked(0, 1);
+	store(ready, 1);
+	CHECK_EQ(uthread_sem_wait(&sem), 0);
+}
+
+TEST(a_process_that_hangs_is_asked)
+{
+	char of_main[64];
+	size_t n = 0;
+	ssize_t got;
+	pid_t pid;
+	int p[2];
+
+	ready = mmap(NULL, sizeof(*ready), PROT_READ | PROT_WRITE,
+		     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	CHECK(ready != MAP_FAILED);
+	CHECK(!pipe(p));
+	hung_listen(getpid(), p[0]);
+	pid = fork();
+	CHECK(pid >= 0);
+	if (!pid) {
+		close(p[0]);
+		close(p[1]);
+		hangs();
+		_exit(0);
+	}
+	while (!load(ready))
+		usleep(1000);
+	hung_ask(pid);
+	snprintf(of_main, sizeof(of_main), "thread %d of %d is at ", (int)pid,
+		 (int)pid);
+	while (!strstr(text, of_main) || !strstr(text, "dump: end")) {
+		got = read(p[0], text + n, sizeof(text) - 1 - n);
+		CHECK(got > 0);
+		n += (size_t)got;
+	}
+	CHECK(strstr(text, "dump: 1 workers"));
+	CHECK(TEST_ASAN || strstr(text, "'victim': waiting for sem"));
+	CHECK(!kill(pid, SIGKILL));
+	CHECK(waitpid(pid, NULL, 0) == pid);
+}
+
 TEST_MAIN()

@@ -364,12 +364,28 @@ static inline uint64_t test_seed(void)
 	return seed;
 }
 
+/* Before that time, or false. */
+static inline int test_readable(int fd, uint64_t end)
+{
+	struct pollfd pf = { fd, POLLIN, 0 };
+	uint64_t now;
+
+	while ((now = test_now()) < end)
+		if (poll(&pf, 1, (int)((end - now) / MS) + 1) > 0)
+			return 1;
+	return 0;
+}
+
 /*
  * Run fn in a child and keep what it wrote to that descriptor; returns the
- * status waitpid() gives. For tests that look at a message in detail.
+ * status waitpid() gives. For tests that look at a message in detail. A child that
+ * has not ended after so many seconds (0: there is no limit) tells the harness what
+ * it does and is killed.
  */
-static inline int in_child_fd(int fd, void (*fn)(void), char *out, size_t room)
+static inline int in_child_within(unsigned seconds, int fd, void (*fn)(void),
+				  char *out, size_t room)
 {
+	const uint64_t end = test_now() + seconds * 1000 * MS;
 	int p[2], status = 0;
 	size_t len = 0;
 	ssize_t n;
@@ -387,13 +403,27 @@ static inline int in_child_fd(int fd, void (*fn)(void), char *out, size_t room)
 		_exit(0);
 	}
 	close(p[1]);
-	while (len < room - 1 &&
-	       (n = read(p[0], out + len, room - 1 - len)) > 0)
+	while (len < room - 1) {
+		if (seconds && !test_readable(p[0], end)) {
+			hung_ask_all(pid, getpgrp());
+			poll(NULL, 0, HUNG_ANSWER_S * 1000);
+			kill(pid, SIGKILL);
+			break;
+		}
+		n = read(p[0], out + len, room - 1 - len);
+		if (n <= 0)
+			break;
 		len += (size_t)n;
+	}
 	out[len] = 0;
 	close(p[0]);
 	CHECK(waitpid(pid, &status, 0) == pid);
 	return status;
+}
+
+static inline int in_child_fd(int fd, void (*fn)(void), char *out, size_t room)
+{
+	return in_child_within(0, fd, fn, out, room);
 }
 
 /* The same of standard error. */
