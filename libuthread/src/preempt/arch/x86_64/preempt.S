@@ -20,6 +20,11 @@
 #define AMX_BITS 0x60000
 #define SYS_rt_sigreturn 15
 
+/* For unwinders: register `reg` lies at rbx + `at`, in a copy of the kernel's
+ * frame. DW_CFA_expression, of DW_OP_breg3 with two bytes. */
+#define CFI_IN_FRAME(reg, at) \
+	.cfi_escape 0x10, reg, 3, 0x73, ((at) & 0x7f) | 0x80, (at) >> 7
+
 	.text
 	.globl	preempt_call
 	.hidden	preempt_call
@@ -40,14 +45,23 @@ preempt_call:
 	.cfi_def_cfa_register %rbp
 	cld
 	pushq	%rax
+	.cfi_offset rax, -(32 + RED_ZONE)
 	pushq	%rcx
+	.cfi_offset rcx, -(40 + RED_ZONE)
 	pushq	%rdx
+	.cfi_offset rdx, -(48 + RED_ZONE)
 	pushq	%rsi
+	.cfi_offset rsi, -(56 + RED_ZONE)
 	pushq	%rdi
+	.cfi_offset rdi, -(64 + RED_ZONE)
 	pushq	%r8
+	.cfi_offset r8, -(72 + RED_ZONE)
 	pushq	%r9
+	.cfi_offset r9, -(80 + RED_ZONE)
 	pushq	%r10
+	.cfi_offset r10, -(88 + RED_ZONE)
 	pushq	%r11
+	.cfi_offset r11, -(96 + RED_ZONE)
 	movl	$1, %ecx
 	xgetbv
 	movq	preempt_small(%rip), %rcx
@@ -80,14 +94,23 @@ preempt_call:
 	xrstor64 (%rsp)
 	leaq	-72(%rbp), %rsp
 	popq	%r11
+	.cfi_restore r11
 	popq	%r10
+	.cfi_restore r10
 	popq	%r9
+	.cfi_restore r9
 	popq	%r8
+	.cfi_restore r8
 	popq	%rdi
+	.cfi_restore rdi
 	popq	%rsi
+	.cfi_restore rsi
 	popq	%rdx
+	.cfi_restore rdx
 	popq	%rcx
+	.cfi_restore rcx
 	popq	%rax
+	.cfi_restore rax
 	popq	%rbp
 	.cfi_def_cfa rsp, 16 + RED_ZONE
 	.cfi_restore %rbp
@@ -106,8 +129,27 @@ preempt_call_end:
 	.p2align 4
 preempt_frame:
 	.cfi_startproc
+	.cfi_signal_frame
 	.cfi_undefined rip
 	movq	%rsp, %rbx
+	/* The frame's address is the interrupted stack pointer (rbx + 168). */
+	.cfi_escape 0x0f, 4, 0x73, 0xa8, 0x01, 0x06
+	CFI_IN_FRAME(0, 152)	/* rax */
+	CFI_IN_FRAME(1, 144)	/* rdx */
+	CFI_IN_FRAME(2, 160)	/* rcx */
+	CFI_IN_FRAME(3, 136)	/* rbx */
+	CFI_IN_FRAME(4, 120)	/* rsi */
+	CFI_IN_FRAME(5, 112)	/* rdi */
+	CFI_IN_FRAME(6, 128)	/* rbp */
+	CFI_IN_FRAME(8, 48)	/* r8 */
+	CFI_IN_FRAME(9, 56)	/* r9 */
+	CFI_IN_FRAME(10, 64)	/* r10 */
+	CFI_IN_FRAME(11, 72)	/* r11 */
+	CFI_IN_FRAME(12, 80)	/* r12 */
+	CFI_IN_FRAME(13, 88)	/* r13 */
+	CFI_IN_FRAME(14, 96)	/* r14 */
+	CFI_IN_FRAME(15, 104)	/* r15 */
+	CFI_IN_FRAME(16, 176)	/* rip */
 	andq	$-16, %rsp
 	xorl	%ebp, %ebp
 	cld
