@@ -68,6 +68,7 @@ missing() {
 		has curl || echo curl
 		has scdoc || echo scdoc
 		has cpio || echo cpio
+		has gdb || echo gdb
 		;;
 	soak)
 		has wrk || echo wrk

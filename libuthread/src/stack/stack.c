@@ -30,6 +30,7 @@
 
 #include "base/san.h"
 #include "base/valgrind.h"
+#include "stack/slab.h"
 #include "stack/stack.h"
 
 #ifndef MADV_GUARD_INSTALL
@@ -37,22 +38,12 @@
 #endif
 
 #define SLAB_BYTES (16ul << 20)
-#define COLOURS 32
 
 enum { GUARD_MADVISE = 1, GUARD_MPROTECT = 2 };
 
-struct slab {
-	struct slab *next;
-	char *base;
-	size_t bytes;
-	unsigned class;
-	int prot; /* but for guards */
-	uint32_t carved, nslots;
-};
-
 /* Guarded by slab_lock. */
 static uint32_t slab_lock;
-static struct slab *slabs; /* all, newest first; never freed */
+struct slab *slabs;
 static struct slab *open_slab[STACK_CLASSES];
 static struct stack_other *others;
 static uint64_t nslots;
