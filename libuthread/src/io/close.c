@@ -39,14 +39,14 @@ static long raw_close(int fd)
 
 long io_close(int fd)
 {
-	struct io_fd *e;
+	struct io_closing c;
 	long got;
 
 	if (unlikely(io_is_ours(fd)))
 		return -EBADF;
-	e = io_close_begin(fd);
+	io_close_begin(&c, fd);
 	got = raw_close(fd);
-	io_close_end(e);
+	io_close_end(&c);
 	return got;
 }
 
@@ -94,16 +94,16 @@ WEAK int close(int fd)
 /* Onto one that somebody waits for. */
 static int onto(int from, int to, int flags)
 {
-	struct io_fd *e;
+	struct io_closing c;
 	long got;
 
 	if (io_is_ours(to))
 		return (int)io_result(-EBUSY);
-	e = io_close_begin(to);
+	io_close_begin(&c, to);
 	got = syscall(SYS_dup3, from, to, flags);
 	if (got < 0)
 		got = -errno;
-	io_close_end(e);
+	io_close_end(&c);
 	return (int)io_result(got);
 }
 

@@ -133,10 +133,15 @@ void io_level(int fd, int which, uint32_t stamp, int result,
 void io_fetch_entry(int fd);
 void io_fetch_watch(int fd);
 
-/* Who waits for it gets EBADF; then it is closed, and then that is over. NULL:
- * nobody knows it. */
-struct io_fd *io_close_begin(int fd);
-void io_close_end(struct io_fd *e);
+/* Around the call that closes it. Who waits for it gets EBADF, and runs when that is
+ * true. */
+struct io_closing {
+	struct io_fd *e; /* NULL: nobody knows it */
+	struct uthread_list told;
+};
+
+void io_close_begin(struct io_closing *c, int fd);
+void io_close_end(struct io_closing *c);
 
 /* The number is a new file's, of that kind. */
 void io_fd_fresh(int fd, uint8_t kind);

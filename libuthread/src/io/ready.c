@@ -540,61 +540,67 @@ int io_watch_wait(struct waiter *w, uint64_t deadline)
 
 /* ---- closing ---- */
 
-struct io_fd *io_close_begin(int fd)
+/*
+ * Those who wait are taken here, and run when the file is gone: one that is told so
+ * before, by a tick or on another worker, would find it open, and could write to it
+ * once more or close what has the number then.
+ */
+void io_close_begin(struct io_closing *c, int fd)
 {
-	struct uthread_list ready = { 0 };
 	struct io_fd *e = io_fd_find(fd);
 
+	memset(c, 0, sizeof(*c));
+	c->e = e;
 	if (!e)
-		return NULL;
+		return;
 	lock(e);
 	e->closing++;
 	store_release(&e->gen, e->gen + 1);
 	if (load_acquire(&io_backend))
 		io_backend->remove(e, fd);
 	fresh(e);
-	pick_all(&e->waits[IO_IN], EBADF, &ready);
-	pick_all(&e->waits[IO_OUT], EBADF, &ready);
-	pick_all(&e->lookers, EBADF, &ready);
+	pick_all(&e->waits[IO_IN], EBADF, &c->told);
+	pick_all(&e->waits[IO_OUT], EBADF, &c->told);
+	pick_all(&e->lookers, EBADF, &c->told);
 	unlock(e);
-	region_enter();
-	sched_ready_all(&ready, UTHREAD_READY_WOKEN);
+	if (!io_levels())
+		return;
 	/* Or the kernel would keep the file. */
-	if (io_levels())
-		io_backend->flush();
+	region_enter();
+	io_backend->flush();
 	region_leave();
-	return e;
 }
 
-void io_close_end(struct io_fd *e)
+void io_close_end(struct io_closing *c)
 {
-	struct uthread_list ready = { 0 };
+	struct io_fd *e = c->e;
 
 	if (!e)
 		return;
 	lock(e);
 	if (!--e->closing) {
-		pick_all(&e->waits[IO_IN], 0, &ready);
-		pick_all(&e->waits[IO_OUT], 0, &ready);
-		pick_all(&e->lookers, 0, &ready);
+		pick_all(&e->waits[IO_IN], 0, &c->told);
+		pick_all(&e->waits[IO_OUT], 0, &c->told);
+		pick_all(&e->lookers, 0, &c->told);
 	}
 	unlock(e);
 	region_enter();
-	sched_ready_all(&ready, UTHREAD_READY_WOKEN);
+	sched_ready_all(&c->told, UTHREAD_READY_WOKEN);
 	region_leave();
 }
 
 void io_fd_fresh(int fd, uint8_t kind)
 {
 	struct io_fd *e = io_fd_find(fd);
+	struct io_closing c;
 
 	if (!e)
 		return;
 	/* Closed without our knowledge: what epoll knew went with the file. */
 	if (unlikely(load_relaxed(&e->registered) ||
 		     (io_levels() && io_fd_in_use(e)))) {
-		io_close_begin(fd);
-		io_close_end(e);
+		io_close_begin(&c, fd);
+		io_close_end(&c);
 	}
 	store_relaxed(&e->kind, kind);
 }

@@ -38,6 +38,7 @@
 
 struct io_fault io_fault;
 bool io_fault_older;
+void (*io_before_close)(int fd);
 uint32_t io_calls[IO_CALLS];
 
 const char *const io_call_names[IO_CALLS] = {
@@ -435,9 +436,13 @@ long fault_syscall(long nr, ...)
 		FAIL(CALL_CLOSE_RANGE);
 		break;
 	case SYS_dup3:
+		if (io_before_close)
+			io_before_close((int)a[1]);
 		FAIL(CALL_DUP);
 		break;
 	case SYS_close:
+		if (io_before_close)
+			io_before_close((int)a[0]);
 		f = io_fault_now(CALL_CLOSE);
 		got = syscall(nr, a[0]);
 		if (f <= 0 || got)

@@ -75,6 +75,9 @@ extern uint32_t io_calls[IO_CALLS];
 /* One more use of it: what it is to say, 0: as ever. */
 int io_fault_now(enum io_call call);
 
+/* Called before the library closes one, or puts another file in its place. */
+extern void (*io_before_close)(int fd);
+
 /* epoll_pwait() counts as epoll_pwait2(). */
 extern bool io_fault_older;
 

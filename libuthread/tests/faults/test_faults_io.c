@@ -397,6 +397,82 @@ TEST_DIES(a_back_end_that_somebody_closed, SIGABRT,
 		with_ring() ? CALL_RING_ENTER : CALL_EPOLL_PWAIT2, EBADF);
 }
 
+/* ---- who is told that it is closed ---- */
+
+static int closed[2], to_be_closed, told, looked;
+
+/* Everybody who can run does. */
+static void others_run(int fd)
+{
+	int i;
+
+	if (fd != to_be_closed)
+		return;
+	looked++;
+	for (i = 0; i < 20; i++)
+		uthread_yield();
+	CHECK_EQ(told, 0);
+}
+
+static void *reads_what_is_closed(void *arg)
+{
+	char c;
+
+	CHECK_EQ(uthread_read(to_be_closed, &c, 1), -1);
+	CHECK_EQ(errno, EBADF);
+	told++;
+	return arg;
+}
+
+static void *polls_what_is_closed(void *arg)
+{
+	CHECK_EQ(uthread_io_wait(to_be_closed, POLLIN, NULL), -1);
+	CHECK_EQ(errno, EBADF);
+	told++;
+	return arg;
+}
+
+static void *closes_it(void *with)
+{
+	const uint64_t before = parks();
+	uthread_t t[3];
+	int i;
+
+	CHECK(!pipe(closed));
+	to_be_closed = closed[0];
+	t[0] = spawn(reads_what_is_closed, NULL);
+	t[1] = spawn(polls_what_is_closed, NULL);
+	t[2] = spawn(reads_what_is_closed, NULL);
+	until_parked(before, 3);
+	told = 0;
+	io_before_close = others_run;
+	if (with)
+		CHECK_EQ(dup2(closed[1], to_be_closed), to_be_closed);
+	else
+		CHECK_EQ(uthread_close(to_be_closed), 0);
+	io_before_close = NULL;
+	for (i = 0; i < 3; i++)
+		joined(t[i]);
+	CHECK_EQ(told, 3);
+	close(closed[0]);
+	close(closed[1]);
+	return NULL;
+}
+
+/* Who is told before that may use it once more, or close another's. */
+TEST(EBADF_is_said_when_it_is_closed)
+{
+	struct uthread_config c = { .size = sizeof(c),
+				    .workers = 1,
+				    .spares = -1 };
+
+	CHECK_EQ(uthread_init(&c), 0);
+	in_uthread(closes_it, NULL);
+	CHECK_EQ(looked, 1);
+	in_uthread(closes_it, "another file");
+	CHECK_EQ(looked, 2);
+}
+
 /* ---- who sleeps in the ring ---- */
 
 /* The kernel does not take the request that wakes it, once. Who wakes tells the kernel
