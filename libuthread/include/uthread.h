@@ -39,6 +39,7 @@
  *   UTHREAD_PIN=1            worker i runs only on the i-th allowed CPU
  *   UTHREAD_IO=epoll|uring   who tells of descriptors, default epoll
  *   UTHREAD_GUARD=auto|madvise|mprotect   how stacks are guarded
+ *   UTHREAD_DUMP=SIGNAL      at it all uthreads, with backtraces, on standard error
  * A value that makes no sense is reported in one line and the default used.
  */
 #ifndef UTHREAD_H

@@ -223,6 +223,7 @@ static const char usage[] =
 	"  --workers N   kernel threads for them (UTHREAD_WORKERS)\n"
 	"  --tick T      preemption: 100us to 1s, or off (UTHREAD_TICK)\n"
 	"  --policy P    fifo, priority or fair (UTHREAD_POLICY)\n"
+	"  --dump-on S   at signal S: all threads, with backtraces (UTHREAD_DUMP)\n"
 	"  --stats       a few lines on standard error at its end\n";
 
 int main(int argc, char *argv[])
@@ -231,6 +232,7 @@ int main(int argc, char *argv[])
 		{ "workers", required_argument, NULL, 'w' },
 		{ "tick", required_argument, NULL, 't' },
 		{ "policy", required_argument, NULL, 'p' },
+		{ "dump-on", required_argument, NULL, 'd' },
 		{ "stats", no_argument, NULL, 's' },
 		{ "help", no_argument, NULL, 'h' },
 		{ "version", no_argument, NULL, 'v' },
@@ -249,6 +251,9 @@ int main(int argc, char *argv[])
 			break;
 		case 'p':
 			set("UTHREAD_POLICY", optarg);
+			break;
+		case 'd':
+			set("UTHREAD_DUMP", optarg);
 			break;
 		case 's':
 			/* Of this process, not of its children. */

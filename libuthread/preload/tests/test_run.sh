@@ -34,8 +34,8 @@ is 0 '' "$run" true
 is 1 '' "$run" false
 is 7 '' "$run" sh -c 'exit 7'
 # shellcheck disable=SC2016 # the started shell's
-is 0 '' "$run" --workers 3 --tick 2ms --policy fair -- sh -c \
-	'[ "$UTHREAD_WORKERS,$UTHREAD_TICK,$UTHREAD_POLICY" = 3,2ms,fair ]'
+is 0 '' "$run" --workers 3 --tick 2ms --policy fair --dump-on SIGQUIT -- sh -c \
+	'[ "$UTHREAD_WORKERS,$UTHREAD_TICK,$UTHREAD_POLICY,$UTHREAD_DUMP" = 3,2ms,fair,SIGQUIT ]'
 is 0 '' "$run" sh -c "grep -q libuthread-pthread.so /proc/self/maps"
 LD_PRELOAD='' is 0 '' "$run" "$program"
 is 127 'no such program in PATH' "$run" no-such-program-here

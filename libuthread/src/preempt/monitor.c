@@ -43,6 +43,7 @@ static struct {
 	uint32_t resting; /* atomic: asleep until woken */
 	bool started;
 	bool maker; /* spare_maker() runs */
+	int others; /* monitor_another() */
 } mon;
 
 void (*monitor_second)(void);
@@ -116,6 +117,10 @@ static bool look_at(struct worker *w, struct seen *s)
 	const bool stuck = worker_is_stuck(w);
 	long nr;
 
+	if (unlikely(load_acquire(&preempt_hold))) {
+		s->looks = 0; /* asleep for a moment, in a handler of ours */
+		return load_relaxed(&w->ticking);
+	}
 	if (worker_is(w, WORKER_PARKED))
 		store_relaxed(&w->ticking, 0); /* armed just before */
 	if (!load_relaxed(&w->ticking)) {
@@ -265,6 +270,14 @@ static int thread_start(void *(*fn)(void *), const char *name)
 	return err;
 }
 
+int monitor_another(void *(*fn)(void *), const char *name)
+{
+	int err = thread_start(fn, name);
+
+	mon.others += !err;
+	return err;
+}
+
 void monitor_start(void)
 {
 	if (!rt.tick_ns || mon.started)
@@ -295,12 +308,13 @@ bool monitor_runs(void)
 
 int monitor_threads(void)
 {
-	return mon.started + mon.maker;
+	return mon.started + mon.maker + mon.others;
 }
 
 void monitor_forked(bool afresh)
 {
 	mon.resting = 0;
 	mon.started = mon.maker = false;
+	mon.others = 0;
 	spare_forked(afresh);
 }

@@ -44,6 +44,7 @@ void preempt_now(void)
 }
 
 void (*preempt_signals)(void);
+void (*preempt_hold)(struct worker *w, const ucontext_t *uc);
 
 /*
  * Its clock is to run. Or it is to end anywhere, but not here, in the runtime; or
@@ -386,6 +387,7 @@ HANDLER void preempt_on_tick(int sig, siginfo_t *si, void *ucp)
 	struct worker *w = tick_of(si);
 	struct here *h = here_now();
 	ucontext_t *uc = ucp;
+	void (*held_by)(struct worker *w, const ucontext_t *uc);
 	enum asked asked = ASKED_NOTHING;
 	uint32_t seen = 0;
 	int saved = errno, why;
@@ -399,6 +401,9 @@ HANDLER void preempt_on_tick(int sig, siginfo_t *si, void *ucp)
 		return;
 	}
 	STAT_INC(w->stats.ticks);
+	held_by = load_acquire(&preempt_hold);
+	if (unlikely(held_by))
+		held_by(w, uc);
 	tick_pass_on(w, si);
 	if (unlikely(worker_is(w, WORKER_PARKED))) {
 		tick_parked(w);

@@ -63,6 +63,9 @@ extern void (*monitor_second)(void);
 void monitor_wake(void);
 /* Somebody waits for some worker: look from time to time. */
 void monitor_hint(void);
+/* One more thread as it is: a plain pthread to which no signal goes, and which calls
+ * nothing that takes a lock of libc's. 0 or an error. */
+int monitor_another(void *(*fn)(void *), const char *name);
 /* How many threads of the runtime's there are that are no workers. */
 int monitor_threads(void);
 void monitor_forked(bool afresh);
@@ -180,6 +183,9 @@ void preempt_late(void);
 extern void (*preempt_signals)(void);
 
 int preempt_setup(const struct config *c);
+/* Hook, NULL: none; atomic. What each tick's handler does first: thread/trace.c holds
+ * the worker there. */
+extern void (*preempt_hold)(struct worker *w, const ucontext_t *uc);
 void preempt_on_tick(int sig, siginfo_t *si, void *uc);
 
 /* ---- ranges.c ---- */

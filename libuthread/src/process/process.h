@@ -51,6 +51,11 @@ struct worker *worker_of_main(const struct config *c);
 void worker_free(struct worker *w);
 
 /* ---- start.c ---- */
+/* Hook, NULL: none. The runtime starts, here or in the child of a fork, and has its own
+ * threads, but the workers; thread/ has one more. */
+extern void (*threads_begun)(void);
+/* The same: in the child of a fork they are not there. */
+extern void (*threads_gone)(void);
 /* One worker more: it rests. NULL: it could not be made. */
 struct worker *worker_add(int number);
 /* A new kernel thread for a spare that has ended its own. False: none. */

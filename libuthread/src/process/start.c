@@ -24,6 +24,9 @@
 /* There is one where ThreadSanitizer is. */
 void __tsan_switch_to_fiber(void *fiber, unsigned flags) __attribute__((weak));
 
+void (*threads_begun)(void);
+void (*threads_gone)(void);
+
 static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* How it was started, for later workers and children of forks; cpus NULL: it
@@ -228,6 +231,8 @@ static int start_locked(const struct uthread_config *user)
 	if (err)
 		goto out;
 	monitor_start(); /* main asks whether there is one */
+	if (threads_begun)
+		threads_begun();
 	err = EAGAIN;
 	if (main_thread_wanted(&c))
 		first = worker_of_main(&c);
@@ -280,6 +285,8 @@ static void grow_locked(void)
 	workers_started(n, kept.fixed);
 	store_release(&rt.existing, n);
 	monitor_start();
+	if (threads_begun)
+		threads_begun();
 	publish();
 }
 
@@ -352,6 +359,8 @@ void runtime_forked(struct uthread *me)
 	if (me)
 		cpuclock_forked(me);
 	locks_forked();
+	if (threads_gone)
+		threads_gone();
 	signals_forked(me);
 	timer_forked();
 	stack_each(is_gone, me);

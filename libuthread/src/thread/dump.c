@@ -9,9 +9,9 @@
  * is read stays mapped for ever: slots, the workers (but in the child of a fork,
  * where nobody is left to ask), and what a uthread left on its own stack.
  *
- * Rejected: symbols for the entry functions (dladdr() takes the loader's lock,
- * which may be what everybody waits for); the call chain of who is parked
- * (needs an unwinder, which takes that lock, too).
+ * With the backtraces that were asked for (request.c) it is written by a plain thread of
+ * ours, which may look symbols up and wait for workers to stop (trace.c). Rejected: that
+ * for uthread_dump(), which may be called by who is stopped.
  */
 #include <sys/auxv.h>
 #include <unistd.h>
@@ -24,6 +24,7 @@
 #include "sched/waiter.h"
 #include "stack/stack.h"
 #include "thread/thread.h"
+#include "thread/trace.h"
 #include "tls/tls.h"
 
 #define LINES_MAX 4096 /* of uthreads */
@@ -44,13 +45,18 @@ static const char *const kinds[WAITER_KINDS] = {
 struct line {
 	int fd;
 	size_t n;
-	char text[240];
+	char text[480];
 };
+
+static void put_some(struct line *l, const char *s, size_t n)
+{
+	while (*s && n-- && l->n < sizeof(l->text) - 1)
+		l->text[l->n++] = *s++;
+}
 
 static void put(struct line *l, const char *s)
 {
-	while (*s && l->n < sizeof(l->text) - 1)
-		l->text[l->n++] = *s++;
+	put_some(l, s, sizeof(l->text));
 }
 
 static void put_base(struct line *l, uint64_t v, unsigned base)
@@ -254,6 +260,8 @@ static bool exists(const struct worker *w)
 struct dump {
 	struct line *l;
 	uint64_t live;
+	const struct trace *traces; /* NULL: none were taken */
+	int n, at;
 };
 
 static SAN_GLANCES void put_waits(struct line *l, const struct uthread *ut)
@@ -319,6 +327,55 @@ static void put_flags(struct line *l, const struct uthread *ut, uint32_t state)
 		put(l, ", detached");
 }
 
+#define NAME_SHOWN 200 /* of C++'s long ones: what follows matters more */
+
+/* The file and its offset are what addr2line(1) wants. */
+static void put_frame(struct line *l, int number, uintptr_t pc)
+{
+	struct symbol s;
+
+	symbol_of(pc, &s);
+	begin(l, "  #");
+	put_base(l, (uint64_t)number, 10);
+	if (s.name) {
+		put(l, " ");
+		put_some(l, s.name, NAME_SHOWN);
+		put_hex(l, "+", s.beyond);
+	}
+	if (s.file) {
+		put(l, " (");
+		put(l, s.file);
+		put_hex(l, "+", s.offset);
+		put(l, ")");
+	} else {
+		put_hex(l, " ", pc);
+	}
+	end(l);
+}
+
+/* Traces and uthreads are in the same order; some of these may have come since. */
+static void dump_frames(struct dump *d, const struct uthread *ut)
+{
+	const struct trace *t = NULL;
+	int i;
+
+	for (i = d->at; i < d->n && !t; i++)
+		if (d->traces[i].ut == ut)
+			t = &d->traces[i];
+	if (!t)
+		return;
+	d->at = i;
+	for (i = 0; i < t->frames; i++)
+		put_frame(d->l, i, t->pc[i]);
+	if (t->end == TRACE_LONGER || t->end == TRACE_NEW ||
+	    t->end == TRACE_UNKNOWN) {
+		begin(d->l, t->end == TRACE_LONGER ? "  and more" :
+			    t->end == TRACE_NEW	   ? "  not begun" :
+						     "  not known where");
+		end(d->l);
+	}
+}
+
 static void dump_uthread(struct uthread *ut, void *arg)
 {
 	const uint32_t state = load_relaxed(&ut->state);
@@ -340,18 +397,28 @@ static void dump_uthread(struct uthread *ut, void *arg)
 	put_flags(d->l, ut, state);
 	put_hex(d->l, "; entry ", (uintptr_t)load_relaxed(&ut->fn));
 	end(d->l);
+	if (d->traces)
+		dump_frames(d, ut);
 }
 
-void uthread_dump(int fd)
+void dump_traces(int fd, const struct trace *traces, int n, int silent)
 {
 	struct line l = { .fd = fd };
-	struct dump d = { .l = &l };
+	struct dump d = { .l = &l, .traces = traces, .n = n };
 	int i, saved = errno;
 
 	dump_runtime(&l);
 	dump_io(&l);
 	for (i = 0; i < load_acquire(&rt.existing); i++)
 		dump_worker(&l, rt.workers[i]);
+	if (silent) {
+		begin(&l, "");
+		put_num(&l, "", (uint64_t)silent);
+		put(&l, " workers do not answer: backtraces are left out");
+		end(&l);
+	}
+	if (traces)
+		dump_uthread(&main_uthread, &d);
 	stack_each(dump_uthread, &d);
 	begin(&l, "dump: end; ");
 	put_num(&l, "", d.live);
@@ -360,6 +427,11 @@ void uthread_dump(int fd)
 		put_num(&l, ", not shown ", d.live - LINES_MAX);
 	end(&l);
 	errno = saved;
+}
+
+void uthread_dump(int fd)
+{
+	dump_traces(fd, NULL, 0, 0);
 }
 
 /* In a build with assertions the end of the process says it all. */
