@@ -33,7 +33,8 @@
  *   __resp            the resolver's state, in struct pthread
  *   its stack         or small ones overflow (own_stack.c)
  *   ctype tables      null until __ctype_init(): scanf and printf crash
- *   rseq cpu_id       "registration failed", or sched_getcpu() says 0
+ *   rseq cpu_id       "registration failed", or sched_getcpu() says 0, and a
+ *                     thread that it creates is ended where the kernel has no rseq
  *
  * A pooled block is reset to what a new thread would see (modules.c).
  * libc's own variables stay, on purpose: the malloc cache is warm and owned;
@@ -394,10 +395,22 @@ bool tls_db_field(const char *name, size_t *off)
 	return true;
 }
 
+/* Since 2.35 each thread has an area for rseq, and glibc says where. */
+static bool has_rseq(const char *version)
+{
+	char *end;
+	unsigned long major = strtoul(version, &end, 10);
+
+	return major > 2 ||
+	       (major == 2 && *end == '.' && strtoul(end + 1, NULL, 10) >= 35);
+}
+
 static const char *find_symbols(void)
 {
 	struct tls_layout *l = &tls_layout;
 	void (*static_info)(size_t *, size_t *);
+	const char *(*version)(void);
+	const ptrdiff_t *rseq;
 	const uint32_t *size;
 
 	*(void **)&static_info = dlsym(RTLD_DEFAULT, "_dl_get_tls_static_info");
@@ -405,11 +418,14 @@ static const char *find_symbols(void)
 	*(void **)&call_tls_dtors = dlsym(RTLD_DEFAULT, "__call_tls_dtors");
 	*(void **)&ctype_init = dlsym(RTLD_DEFAULT, "__ctype_init");
 	size = dlsym(RTLD_DEFAULT, "_thread_db_sizeof_pthread");
-	if (!dlsym(RTLD_DEFAULT, "gnu_get_libc_version"))
+	*(void **)&version = dlsym(RTLD_DEFAULT, "gnu_get_libc_version");
+	rseq = dlsym(RTLD_DEFAULT, "__rseq_offset");
+	if (!version)
 		return "the libc is not a shared glibc";
 	if (!static_info || !dl_allocate_tls || !call_tls_dtors ||
-	    !ctype_init || !size)
+	    !ctype_init || !size || (!rseq && has_rseq(version())))
 		return "this glibc lacks the symbols needed";
+	l->rseq_off = rseq ? *rseq : 0;
 	static_info(&l->static_size, &l->align);
 	l->pthread_size = *size;
 	if (l->align < 64)
@@ -450,7 +466,6 @@ static const char *prove_layout(void)
 	struct tls_layout *l = &tls_layout;
 	uintptr_t tp = arch_tp();
 	char *pd = pd_of(tp), *head = NULL;
-	const ptrdiff_t *rseq;
 	uint32_t *many;
 	void **node, **resp;
 	size_t len = 0;
@@ -479,9 +494,6 @@ static const char *prove_layout(void)
 		l->resp_off = (ptrdiff_t)((uintptr_t)resp - tp);
 		l->res_off = (size_t)(*(char **)resp - pd);
 	}
-	rseq = dlsym(RTLD_DEFAULT, "__rseq_offset");
-	if (rseq && *rseq)
-		l->rseq_off = *rseq;
 	l->errno_off = (ptrdiff_t)((uintptr_t)&errno - tp);
 	l->self_off = (ptrdiff_t)((uintptr_t)&uthread_here - tp);
 #if defined(__x86_64__)

@@ -113,6 +113,34 @@ TEST(libraries)
 	every_fault(loading, 4, false);
 }
 
+/* ---- rseq ---- */
+
+/* A TLS block that says that it is registered: glibc believes that the threads it
+ * creates can be, and ends the process where the kernel refuses. */
+static void *is_not_registered(void *arg)
+{
+	const ptrdiff_t *offset = dlsym(RTLD_DEFAULT, "__rseq_offset");
+	const char *self = __builtin_thread_pointer();
+
+	if (offset && !*uthread_tls_reason())
+		CHECK_EQ(*(const int *)(const void *)(self + *offset + 4), -2);
+	return arg;
+}
+
+static void looking_at_rseq(void)
+{
+	struct uthread_config c = { .workers = 1, .spares = -1 };
+	uthread_t t;
+
+	if (start(&c) && create(&t, NULL, is_not_registered, NULL))
+		join(t, NULL);
+}
+
+TEST(own_tls_is_not_registered_for_rseq)
+{
+	every_fault(looking_at_rseq, 1, false);
+}
+
 /* ---- a library that asks for executable stacks ---- */
 
 static int (*sum)(int n, int each);
