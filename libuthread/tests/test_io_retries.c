@@ -2,7 +2,7 @@
 /*
  * test_io_retries.c - the counter of those who were told for nothing (io_retries),
  * exactly, of each call that waits in a loop of its own: connect, splice, sendfile,
- * waitpid. Those of reading and poll() are in test_io_stats.c.
+ * waitpid; and that nobody is told of what it does itself, again and again. Those of reading and poll() are in test_io_stats.c.
  *
  * One worker, and no ticks: nobody runs between what the test does.
  */
@@ -140,6 +140,62 @@ static void *looks_now_and_then(void *arg)
 TEST(who_connects_by_a_local_name_is_told_nothing)
 {
 	alone(looks_now_and_then);
+}
+
+/* ---- datagrams ---- */
+
+#define PAUSE_MAX \
+	(20 * MS) /* calls.c, after as many tries and shorter pauses: */
+#define TRIES 30
+
+static struct sockaddr_un full;
+static socklen_t full_bytes = sizeof(full);
+
+static void *sends_to_full(void *arg)
+{
+	ssize_t n = uthread_sendto(*(int *)arg, "x", 1, 0,
+				   (struct sockaddr *)&full, full_bytes);
+
+	return (void *)(intptr_t)n;
+}
+
+/* Others have filled the queue, and each try makes room in the sender's socket, which
+ * it is told of: it must not go on with that all the time. */
+static void *tells_itself(void *arg)
+{
+	const int s = socket(AF_UNIX, SOCK_DGRAM, 0),
+		  others = socket(AF_UNIX, SOCK_DGRAM, 0);
+	int mine = socket(AF_UNIX, SOCK_DGRAM, 0);
+	struct uthread_stats before;
+	uint64_t began, took;
+	uthread_t t;
+	char c;
+
+	full.sun_family = AF_UNIX;
+	CHECK(!bind(s, (struct sockaddr *)&full, sizeof(sa_family_t)));
+	CHECK(!getsockname(s, (struct sockaddr *)&full, &full_bytes));
+	while (sendto(others, "x", 1, MSG_DONTWAIT, (struct sockaddr *)&full,
+		      full_bytes) == 1)
+		;
+	began = test_now();
+	before = stats();
+	t = spawn(sends_to_full, &mine);
+	until_waits(before, 1);
+	uthread_sleep(300 * MS);
+	took = stats().io_retries - before.io_retries;
+	CHECK(took <= TRIES + (test_now() - began) / PAUSE_MAX);
+	while (recv(s, &c, 1, MSG_DONTWAIT) == 1)
+		;
+	CHECK_EQ((intptr_t)joined(t), 1);
+	close(s);
+	close(others);
+	close(mine);
+	return arg;
+}
+
+TEST(a_sender_that_tells_itself_pauses)
+{
+	alone(tells_itself);
 }
 
 /* ---- splice, sendfile ---- */

@@ -140,15 +140,18 @@ static int wait_for(struct io_request *r, uint32_t edges)
 #define PAUSE_MAX_NS 20000000
 
 /*
- * Woken again and again for nothing, by a socket with an error for who asks for
- * that (MSG_ERRQUEUE) alone: by level that is at once, each time. 0, ETIMEDOUT or
+ * Woken again and again for nothing: by level at once, each time, by a socket with an
+ * error, for who asks for that (MSG_ERRQUEUE) alone; and by edges, too, by its own try
+ * to send: a datagram for a queue that others have filled, of a socket that has no
+ * connection, is made and thrown away, and there is room again. 0, ETIMEDOUT or
  * ECANCELED.
  */
 static int pause_if_wasted(struct io_request *r, unsigned wasted)
 {
 	uint64_t ns = PAUSE_NS, until;
 
-	if (wasted < WASTED || !io_levels() || !uthread_current())
+	if (wasted < WASTED || (r->way == IO_IN && !io_levels()) ||
+	    !uthread_current())
 		return 0;
 	for (; wasted > WASTED && ns < PAUSE_MAX_NS; wasted--)
 		ns *= 2;
