@@ -29,7 +29,7 @@ struct io_order {
 	int fd;
 	const struct iovec *at;
 	unsigned n;
-	off_t offset; /* < 0: the file's own */
+	off_t offset;
 };
 
 struct io_backend {

@@ -3,8 +3,9 @@
  * files.c - what waits for a disk, or for what no poll() tells of.
  *
  * Reading and writing of files first with RWF_NOWAIT: what is in memory is there
- * at once. The rest, and fsync(), is an order to the kernel where the back end takes
- * such (backend.h). Else, and for open() and name servers, there are helpers (pool.c).
+ * at once. The rest at an offset, and fsync(), is an order to the kernel where the back
+ * end takes such (backend.h). Else, and for open() and name servers, there are helpers
+ * (pool.c).
  * A file system that has no RWF_NOWAIT always takes one.
  *
  * A read that finds a part in memory goes on for the rest, as a blocking one
@@ -60,11 +61,16 @@ static void run_call(struct io_job *job)
 	while (c->got == -EINTR);
 }
 
-/* By the kernel, if it takes orders. -ENOSYS: it does not. */
+/*
+ * By the kernel, if it takes orders. -ENOSYS: it does not. Where the file's own position
+ * is asked for none is given: the ring does not lock it, as read() and write() do, and a
+ * write of which the limit or a full disk leaves a part moves it by nothing (seen with
+ * 6.18), so that the rest, or the next, would be written over that part.
+ */
 static long by_order(const struct io_order *o)
 {
-	const struct io_backend *b = uthread_current() ? io_takes_orders() :
-							 NULL;
+	const struct io_backend *b =
+		uthread_current() && o->offset >= 0 ? io_takes_orders() : NULL;
 
 	return b ? b->order(o) : -ENOSYS;
 }

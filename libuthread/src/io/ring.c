@@ -52,7 +52,7 @@
 /* 5.17 has this, and all that is used: requests that end quietly. */
 #define FEATURES                                                              \
 	(IORING_FEAT_SINGLE_MMAP | IORING_FEAT_NODROP | IORING_FEAT_EXT_ARG | \
-	 IORING_FEAT_RW_CUR_POS | IORING_FEAT_CQE_SKIP)
+	 IORING_FEAT_CQE_SKIP)
 
 static struct {
 	int fd;

@@ -270,7 +270,7 @@ static void fill(struct io_uring_sqe *s, const struct io_order *o)
 	case ORDER_WRITE:
 		s->opcode = o->what == ORDER_READ ? IORING_OP_READV :
 						    IORING_OP_WRITEV;
-		s->off = (uint64_t)(o->offset < 0 ? -1 : o->offset);
+		s->off = (uint64_t)o->offset;
 		break;
 	case ORDER_FSYNC:
 	case ORDER_FDATASYNC:
