@@ -39,8 +39,10 @@ part_sanitize() {
 # allows. Of the others some need ticks, or threads in the child of a fork, which it
 # has not, and some look inside without the locks.
 part_thread() {
-	local rooms=(cancel chan chan-home hpp io io-backend io-faults io-sockets
-		io-uring io-sockets-uring kill robust select select-fd waitgroup)
+	local rooms=(cancel chan chan-home hpp io io-backend io-close io-faults
+		io-files io-retries io-reuse io-sockets io-stats io-uring
+		io-files-uring io-retries-uring io-reuse-uring io-sockets-uring
+		io-stats-uring kill robust scope select select-fd waitgroup)
 
 	tools/compile.sh build-tsan -Db_sanitize=thread -Db_lundef=false \
 		-Dprobes=false || return

@@ -301,10 +301,12 @@ static int handler_pipe[2];
 
 static void on_usr1(int sig)
 {
+	const int saved = test_errno();
 	char c = (char)sig;
 
 	CHECK_EQ(uthread_write(handler_pipe[1], &c, 1), 1);
 	CHECK_EQ(uthread_read(handler_pipe[0], &c, 1), 1);
+	errno = saved;
 }
 
 /* A call that a handler makes in a wait is another one. */
