@@ -188,7 +188,9 @@ void last_forked(bool main)
 		last_alone = LAST_GONE;
 }
 
-/* In a build with assertions: exit(), or main has returned. */
+/* In a build with assertions: exit(), or main has returned. Who has let main go on by a
+ * semaphore, and has yet to return, is left, too, and may be the one of many that this
+ * says now and then: only who joins knows that a uthread has ended. */
 __attribute__((destructor)) static void say_who_is_left(void)
 {
 	const struct uthread *me = uthread_current();
