@@ -42,13 +42,30 @@ static const struct timespec *time_left(const struct timespec *said,
 
 bool (*preempt_raised)(const sigset_t *mask);
 
-/* A handler has run: the call has ended before it began. */
-static bool interrupted_by_raised(const sigset_t *mask)
+/*
+ * A turn of the call begins. True: a handler has run, so it has ended before. What
+ * others send to the uthread it takes by itself here, for a tick that came for that
+ * would look at the uthread's own mask, which is back when the call ends.
+ */
+static bool masked_begin(const struct call *c, const sigset_t *mask)
 {
-	if (likely(!mask) || !preempt_raised || !preempt_raised(mask))
+	if (likely(!mask) || !preempt_raised)
+		return false;
+	if (c->me)
+		c->me->sigwaits = true;
+	barrier(); /* pairs: asked_on_tick(), same CPU */
+	if (!preempt_raised(mask))
 		return false;
 	errno = EINTR;
 	return true;
+}
+
+static int masked_end(const struct call *c, const sigset_t *mask, int got)
+{
+	barrier();
+	if (mask && c->me)
+		c->me->sigwaits = false;
+	return got;
 }
 
 /* The mask as the kernel shall have it. */
@@ -104,12 +121,13 @@ WEAK int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout,
 	sigset_t copy;
 	int got;
 
-	if (interrupted_by_raised(mask))
-		return -1;
 	mask = usable(mask, &copy);
-	while ((got = LIBC(ppoll)(fds, n, timeout, mask)) == -1 && again(&c))
+	while ((got = masked_begin(&c, mask) ?
+			      -1 :
+			      LIBC(ppoll)(fds, n, timeout, mask)) == -1 &&
+	       again(&c))
 		timeout = time_left(said, began, &t);
-	return got;
+	return masked_end(&c, mask, got);
 }
 
 /* The kernel leaves the sets alone when it is interrupted. What is left is
@@ -146,13 +164,14 @@ WEAK int pselect(int n, fd_set *in, fd_set *out, fd_set *except,
 	sigset_t copy;
 	int got;
 
-	if (interrupted_by_raised(mask))
-		return -1;
 	mask = usable(mask, &copy);
-	while ((got = LIBC(pselect)(n, in, out, except, timeout, mask)) == -1 &&
+	while ((got = masked_begin(&c, mask) ?
+			      -1 :
+			      LIBC(pselect)(n, in, out, except, timeout,
+					    mask)) == -1 &&
 	       again(&c))
 		timeout = time_left(said, began, &t);
-	return got;
+	return masked_end(&c, mask, got);
 }
 
 WEAK int epoll_wait(int fd, struct epoll_event *events, int n, int ms)
@@ -181,14 +200,15 @@ WEAK int epoll_pwait(int fd, struct epoll_event *events, int n, int ms,
 	sigset_t copy;
 	int got;
 
-	if (interrupted_by_raised(mask))
-		return -1;
 	mask = usable(mask, &copy);
-	while ((got = LIBC(epoll_pwait)(fd, events, n, ms, mask)) == -1 &&
+	while ((got = masked_begin(&c, mask) ?
+			      -1 :
+			      LIBC(epoll_pwait)(fd, events, n, ms, mask)) ==
+		       -1 &&
 	       again(&c))
 		if (ms > 0)
 			ms = ms_left(until);
-	return got;
+	return masked_end(&c, mask, got);
 }
 
 WEAK int epoll_pwait2(int fd, struct epoll_event *events, int n,
@@ -205,14 +225,14 @@ WEAK int epoll_pwait2(int fd, struct epoll_event *events, int n,
 		errno = ENOSYS;
 		return -1;
 	}
-	if (interrupted_by_raised(mask))
-		return -1;
 	mask = usable(mask, &copy);
-	while ((got = calls_libc.epoll_pwait2(fd, events, n, timeout, mask)) ==
-		       -1 &&
+	while ((got = masked_begin(&c, mask) ?
+			      -1 :
+			      calls_libc.epoll_pwait2(fd, events, n, timeout,
+						      mask)) == -1 &&
 	       again(&c))
 		timeout = time_left(said, began, &t);
-	return got;
+	return masked_end(&c, mask, got);
 }
 
 /* ---- sleeping ---- */

@@ -200,7 +200,14 @@ bool mask_let_raised_in(const sigset_t *set)
 	uint32_t handled;
 	uint64_t was;
 
-	if (!me || likely(!(me->raised & ~mask)))
+	if (!me)
+		return false;
+	if (unlikely(load_relaxed(&me->flags) & UT_ASK_SIGNAL)) {
+		region_enter();
+		sent_take(me);
+		region_leave();
+	}
+	if (likely(!(me->raised & ~mask)))
 		return false;
 	handled = me->handled;
 	was = mask_set(me, mask);
