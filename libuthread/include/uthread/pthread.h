@@ -8,8 +8,11 @@
 #define UTHREAD_PTHREAD_H
 
 #include <pthread.h>
+#include <sys/wait.h>
 
 #include "../uthread.h"
+
+struct rusage;
 
 #ifdef __cplusplus
 extern "C" {
@@ -23,9 +26,18 @@ int uthread_create_pthread(pthread_t *id, const uthread_attr_t *attr,
 uthread_t uthread_of_pthread(pthread_t id);
 
 /* From now on handlers of signals end the caller's waits for descriptors
- * (<uthread/io.h>) with EINTR: 0 none, as at first; 1 those without SA_RESTART; 2
- * all. Returns what it was. Nothing in a pthread. */
+ * and children (<uthread/io.h>) with EINTR: 0 none, as at first; 1 those without
+ * SA_RESTART; 2 all. Returns what it was. Nothing in a pthread. */
 int uthread_interruptible(int how);
+/* 1: in a call that handlers end the caller should sleep in the kernel, for a signal to
+ * the process may reach it nowhere else: it is main, which the kernel prefers, or it
+ * lets in what main blocks. So should a pthread. 0: it may as well park. */
+int uthread_stays_for_signals(void);
+
+/* wait4() and waitid(), as uthread_waitpid(). Of P_PIDFD, and with options that are
+ * Linux's alone (__WALL), they are the calls themselves, in the kernel. */
+pid_t uthread_wait4(pid_t pid, int *status, int options, struct rusage *usage);
+int uthread_waitid(idtype_t type, id_t id, siginfo_t *info, int options);
 
 #ifdef __cplusplus
 }

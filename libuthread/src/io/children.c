@@ -17,6 +17,7 @@
  * is the program's).
  */
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -24,6 +25,7 @@
 #include "io/pool.h"
 #include "io/request.h"
 #include "sched/cancel.h"
+#include "uthread/pthread.h"
 
 #ifndef SYS_pidfd_open
 #define SYS_pidfd_open 434
@@ -143,6 +145,7 @@ static int wait_watch(const struct question *q, uint64_t deadline)
 
 	waiter_init_on(&w, WAITS_HELPER, NULL);
 	waiter_cancellable(&w);
+	waiter_interruptible(&w);
 	lock();
 	x = find(q);
 	if (x)
@@ -160,37 +163,42 @@ static int wait_watch(const struct question *q, uint64_t deadline)
 	return err;
 }
 
-static int wait_any(pid_t pid, int options, uint64_t deadline, unsigned *naps)
+static int wait_any(const struct question *q, uint64_t deadline, unsigned *naps)
 {
-	const struct question q = {
-		.type = pid == -1 ? P_ALL :
-			pid > 0	  ? P_PID :
-				    P_PGID,
-		.id = (id_t)(pid > 0   ? pid :
-			     pid == -1 ? 0 :
-			     pid       ? -pid :
-					 getpgrp()),
-		.options = WEXITED | WNOWAIT |
-			   (options & WUNTRACED ? WSTOPPED : 0) |
-			   (options & WCONTINUED),
-	};
 	int err = EAGAIN;
 
 	if (uthread_current() || deadline != NO_DEADLINE)
-		err = ensure_watch(&q);
+		err = ensure_watch(q);
 	if (!err)
-		return wait_watch(&q, deadline);
+		return wait_watch(q, deadline);
 	/* No helper, or no memory for asking one: it looks now and then. */
 	if (uthread_current())
 		return io_nap(naps, deadline);
 	if (err == EAGAIN) {
-		ask(&q);
+		ask(q);
 		err = 0;
 	}
 	return err;
 }
 
-/* ---- the end of one ---- */
+/* ---- a call ---- */
+
+/* What there may be to wait for that a watch, another thread, sees as well. */
+#define WATCHED (WNOHANG | WNOWAIT | WEXITED | WSTOPPED | WCONTINUED)
+
+struct child_call {
+	struct question q;
+	int options;
+	/* Without waiting: what was found, 0: nothing yet, or -error. With `hang` as
+	 * the kernel does it. */
+	long (*look)(const struct child_call *c, int hang);
+	/* wait4() */
+	pid_t pid;
+	int *status;
+	struct rusage *usage;
+	/* waitid() */
+	siginfo_t *info;
+};
 
 /* -1: there are none here. */
 static int pidfd_of(pid_t pid)
@@ -198,38 +206,86 @@ static int pidfd_of(pid_t pid)
 	return (int)syscall(SYS_pidfd_open, pid, 0);
 }
 
-long io_wait_child(pid_t pid, int *status, int options, uint64_t deadline)
+/* The end of one, and nothing else. */
+static int pidfd_for(const struct child_call *c, uint64_t deadline)
 {
-	const uint8_t outer = io_call_begin();
-	bool told = false;
-	pid_t got;
-	int fd = -1, err = 0, how;
-	unsigned naps = 0;
+	int fd;
 
-	if (pid > 0 && !(options & (WUNTRACED | WCONTINUED | WNOHANG)) &&
-	    (uthread_current() || deadline != NO_DEADLINE))
-		fd = pidfd_of(pid);
+	if (c->q.type != P_PID || c->q.options != (WEXITED | WNOWAIT) ||
+	    (!uthread_current() && deadline == NO_DEADLINE))
+		return -1;
+	fd = pidfd_of((pid_t)c->q.id);
 	if (fd >= 0)
 		io_fd_fresh(fd, IO_STREAM);
-	for (;;) {
-		got = waitpid(pid, status, options | WNOHANG);
-		if (got || options & WNOHANG || err)
-			break;
-		if (told)
-			io_call_retries();
+	return fd;
+}
+
+static long wait_call(const struct child_call *c, uint64_t deadline)
+{
+	const uint8_t outer = io_call_begin();
+	long got = c->look(c, 0);
+	unsigned naps = 0;
+	int fd = -1, err = 0;
+
+	if (!got && !(c->options & WNOHANG))
+		fd = pidfd_for(c, deadline);
+	while (!got && !err && !(c->options & WNOHANG)) {
 		if (fd >= 0)
 			err = io_poll_one(fd, POLLIN, deadline);
 		else
-			err = wait_any(pid, options, deadline, &naps);
-		told = true;
+			err = wait_any(&c->q, deadline, &naps);
+		got = c->look(c, 0);
+		if (!got && !err)
+			io_call_retries();
 	}
-	how = got ? 0 : err;
-	if (got < 0)
-		err = -(int)io_error(); /* here, after the waits */
 	if (fd >= 0)
 		io_close(fd);
-	io_call_end(outer, how);
-	return got > 0 || options & WNOHANG ? (got < 0 ? -err : got) : -err;
+	io_call_end(outer, got ? 0 : err);
+	return got ? got : -err;
+}
+
+static long look_wait4(const struct child_call *c, int hang)
+{
+	return io_kernel(wait4(c->pid, c->status,
+			       c->options | (hang ? 0 : WNOHANG), c->usage));
+}
+
+static long io_wait4(pid_t pid, int *status, int options, struct rusage *usage,
+		     uint64_t deadline)
+{
+	const struct child_call c = {
+		.q = { .type = pid == -1 ? P_ALL :
+			       pid > 0	 ? P_PID :
+					   P_PGID,
+		       .id = pid > 0   ? (id_t)pid :
+			     pid == -1 ? 0 :
+			     pid       ? 0 - (id_t)pid :
+					 (id_t)getpgrp(),
+		       .options = WEXITED | WNOWAIT |
+				  (options & WUNTRACED ? WSTOPPED : 0) |
+				  (options & WCONTINUED) },
+		.options = options,
+		.look = look_wait4,
+		.pid = pid,
+		.status = status,
+		.usage = usage,
+	};
+
+	if (options & ~WATCHED & ~WUNTRACED)
+		return look_wait4(&c, 1);
+	return wait_call(&c, deadline);
+}
+
+long io_wait_child(pid_t pid, int *status, int options, uint64_t deadline)
+{
+	return io_wait4(pid, status, options, NULL, deadline);
+}
+
+pid_t uthread_wait4(pid_t pid, int *status, int options, struct rusage *usage)
+{
+	cancel_point();
+	return (pid_t)io_result(
+		io_wait4(pid, status, options, usage, NO_DEADLINE));
 }
 
 pid_t uthread_waitpid_timed(pid_t pid, int *status, int options,
@@ -247,4 +303,35 @@ pid_t uthread_waitpid_timed(pid_t pid, int *status, int options,
 pid_t uthread_waitpid(pid_t pid, int *status, int options)
 {
 	return uthread_waitpid_timed(pid, status, options, NULL);
+}
+
+/* 1: something was found. */
+static long look_waitid(const struct child_call *c, int hang)
+{
+	const long got = io_kernel(waitid(c->q.type, c->q.id, c->info,
+					  c->options | (hang ? 0 : WNOHANG)));
+
+	return got ? got : hang || c->info->si_pid;
+}
+
+int uthread_waitid(idtype_t type, id_t id, siginfo_t *info, int options)
+{
+	siginfo_t unused;
+	const struct child_call c = {
+		.q = { type, id,
+		       WNOWAIT |
+			       (options & (WEXITED | WSTOPPED | WCONTINUED)) },
+		.options = options,
+		.look = look_waitid,
+		.info = info ? info : &unused,
+	};
+	long got;
+
+	cancel_point();
+	/* A descriptor of a process may have O_NONBLOCK. */
+	if (options & ~WATCHED || type > P_PGID)
+		got = look_waitid(&c, 1);
+	else
+		got = wait_call(&c, NO_DEADLINE);
+	return (int)io_result(got > 0 ? 0 : got);
 }

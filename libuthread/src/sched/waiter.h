@@ -224,6 +224,12 @@ static inline void waiter_cancellable(struct waiter *w)
 	w->cancellable = true;
 }
 
+/* The same: a handler ends it, as it ends the caller's waits for descriptors. */
+static inline void waiter_interruptible(struct waiter *w)
+{
+	w->intr = w->ut ? w->ut->intr : INTR_NONE;
+}
+
 /* Before it is queued: it will be in one queue only, and without a deadline. */
 static inline void waiter_lone(struct waiter *w)
 {

@@ -223,6 +223,18 @@ int uthread_interruptible(int how)
 	return old;
 }
 
+/* Idle workers let in what main does, or who started the runtime did: who runs as main
+ * runs where the kernel looks first, and who lets in no more than that misses nothing. */
+int uthread_stays_for_signals(void)
+{
+	const struct uthread *me = uthread_current();
+	const uint64_t others = load_relaxed(&main_uthread.flags) & UT_MAIN ?
+					load_relaxed(&main_uthread.mask) :
+					rt.mask;
+
+	return !me || me == &main_uthread || (others & ~me->mask);
+}
+
 /* ---- join, detach ---- */
 
 /* In a region, by whom the handle is GONE. */
