@@ -15,8 +15,6 @@
 #undef _FORTIFY_SOURCE /* its inline functions have the same names */
 
 #include <fcntl.h>
-#include <poll.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -38,8 +36,6 @@ HIDDEN ssize_t core_sendmsg(int fd, const struct msghdr *m, int flags);
 HIDDEN int core_accept4(int fd, struct sockaddr *from, socklen_t *room,
 			int flags);
 HIDDEN int core_connect(int fd, const struct sockaddr *to, socklen_t room);
-HIDDEN int core_poll(struct pollfd *fds, nfds_t n, int ms);
-HIDDEN int core_epoll_wait(int fd, struct epoll_event *events, int n, int ms);
 /* Behind what _FORTIFY_SOURCE makes of a call. */
 void __chk_fail(void) __attribute__((noreturn));
 
@@ -313,68 +309,6 @@ EXPORT int connect(int fd, const struct sockaddr *to, socklen_t room)
 			   EINPROGRESS);
 }
 
-/* ---- readiness: any handler ends these ---- */
-
-static void any_end(const int *was)
-{
-	uthread_interruptible(*was);
-}
-
-#define ANY_HANDLER                                                   \
-	const int any_was __attribute__((cleanup(any_end), unused)) = \
-		uthread_interruptible(2)
-
-EXPORT int poll(struct pollfd *fds, nfds_t n, int ms)
-{
-	struct timespec t = { .tv_sec = ms / 1000,
-			      .tv_nsec = ms % 1000 * 1000000l };
-	int got, saved;
-
-	if (!uthread_self() || !ms || (!n && ms < 0))
-		return core_poll(fds, n, ms);
-	if (!n)
-		return nanosleep(&t, NULL);
-	got = core_poll(fds, n, 0);
-	if (got)
-		return got;
-	ANY_HANDLER;
-	saved = errno;
-	got = uthread_poll(fds, n, ms);
-	if (got >= 0)
-		errno = saved;
-	return got;
-}
-
-EXPORT int epoll_wait(int fd, struct epoll_event *events, int n, int ms)
-{
-	const int saved = errno;
-	struct timespec at;
-	int got;
-
-	got = core_epoll_wait(fd, events, n, uthread_self() ? 0 : ms);
-	if (got || !ms || !uthread_self())
-		return got;
-	clock_gettime(CLOCK_MONOTONIC, &at);
-	if (ms > 0) {
-		at.tv_nsec += ms % 1000 * 1000000l;
-		at.tv_sec += ms / 1000 + at.tv_nsec / 1000000000;
-		at.tv_nsec %= 1000000000;
-	}
-	ANY_HANDLER;
-	do {
-		if (uthread_io_wait(fd, POLLIN, ms < 0 ? NULL : &at) < 0) {
-			if (errno != ETIMEDOUT)
-				return -1;
-			errno = saved;
-			return core_epoll_wait(fd, events, n, 0);
-		}
-		got = core_epoll_wait(fd, events, n, 0);
-	} while (!got);
-	if (got > 0)
-		errno = saved;
-	return got;
-}
-
 /* ---- as _FORTIFY_SOURCE calls them, with the room there is ---- */
 
 EXPORT ssize_t __read_chk(int fd, void *to, size_t bytes, size_t room)
@@ -399,11 +333,4 @@ EXPORT ssize_t __recvfrom_chk(int fd, void *to, size_t bytes, size_t room,
 	if (bytes > room)
 		__chk_fail();
 	return recvfrom(fd, to, bytes, flags, from, length);
-}
-
-EXPORT int __poll_chk(struct pollfd *fds, nfds_t n, int ms, size_t room)
-{
-	if (room / sizeof(*fds) < n)
-		__chk_fail();
-	return poll(fds, n, ms);
 }

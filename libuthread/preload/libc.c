@@ -98,3 +98,11 @@ CORE(int, pthread_mutex_lock, (pthread_mutex_t * m), (m))
 CORE(int, pthread_mutex_unlock, (pthread_mutex_t * m), (m))
 CORE(int, pthread_once, (pthread_once_t * o, void (*f)(void)), (o, f))
 CORE(int, sched_yield, (void), ())
+CORE(pid_t, wait4, (pid_t p, int *s, int o, struct rusage *r), (p, s, o, r))
+CORE(int, waitid, (idtype_t t, id_t i, siginfo_t *s, int o), (t, i, s, o))
+
+HIDDEN pid_t core_waitpid(pid_t pid, int *status, int options);
+HIDDEN pid_t core_waitpid(pid_t pid, int *status, int options)
+{
+	return core_wait4(pid, status, options, NULL);
+}

@@ -17,6 +17,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <threads.h>
 #include <time.h>
 #include <unistd.h>
@@ -77,6 +79,8 @@
 	F(pthread_barrier_wait)       \
 	F(pthread_barrier_destroy)    \
 	F(pthread_once)               \
+	F(wait4)                      \
+	F(waitid)                     \
 	F(syscall)
 
 extern HIDDEN struct libc {
