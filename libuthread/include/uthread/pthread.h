@@ -8,6 +8,7 @@
 #define UTHREAD_PTHREAD_H
 
 #include <pthread.h>
+#include <signal.h>
 #include <sys/wait.h>
 
 #include "../uthread.h"
@@ -38,6 +39,10 @@ int uthread_stays_for_signals(void);
  * Linux's alone (__WALL), they are the calls themselves, in the kernel. */
 pid_t uthread_wait4(pid_t pid, int *status, int options, struct rusage *usage);
 int uthread_waitid(idtype_t type, id_t id, siginfo_t *info, int options);
+/* sigtimedwait(), without a worker where the caller blocks all of the set; `info` and
+ * `timeout` may be NULL. */
+int uthread_sigtimedwait(const sigset_t *set, siginfo_t *info,
+			 const struct timespec *timeout);
 
 #ifdef __cplusplus
 }

@@ -118,6 +118,7 @@ struct uthread {
 	struct raised *raised_first; /* these, but for some (signals/raised.c) */
 	struct raised *sent; /* by others (signals/sent.c); atomic, the last */
 	uint64_t sent_bits; /* first, and those that found no place */
+	uint64_t sigwants; /* signals that it waits for (io/sigwait.c); its own */
 	uint8_t intr; /* enum intr: what ends its waits for descriptors; its own */
 	bool sigwaits; /* it waits for a signal, and takes them itself */
 	bool deep; /* its stack, when it ended: a guess (stack/pool.c) */

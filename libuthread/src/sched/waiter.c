@@ -372,6 +372,12 @@ static bool come_back(struct waiter *w, struct uthread *me)
 	return false;
 }
 
+/* What it waits for by a descriptor was sent to it instead. */
+static inline bool was_sent(const struct waiter *w, const struct uthread *me)
+{
+	return unlikely(w->intr == INTR_SIGWAIT) && me->raised & me->sigwants;
+}
+
 /* Handlers have run. True: one of them ends the wait. False: it goes on, or has
  * ended meanwhile. */
 static bool is_interrupted(struct waiter *w, struct uthread *me,
@@ -380,8 +386,9 @@ static bool is_interrupted(struct waiter *w, struct uthread *me,
 	uint32_t away = WAITER_AWAY;
 
 	if (likely(!w->intr) ||
-	    (w->intr == INTR_ANY ? me->handled == handled :
-				   me->interrupts == interrupts))
+	    (!was_sent(w, me) &&
+	     (w->intr == INTR_PLAIN ? me->interrupts == interrupts :
+				      me->handled == handled)))
 		return false;
 	w->interrupted = __atomic_compare_exchange_n(&w->state, &away,
 						     WAITER_TIMEDOUT, false,
@@ -395,6 +402,11 @@ static void park(struct waiter *w, struct uthread *me, bool timed,
 {
 	const uint32_t handled = me->handled, interrupts = me->interrupts;
 
+	/* In this region, as ticks leave what is sent alone, it is not sent unseen. */
+	if (was_sent(w, me) && waiter_withdraw(w)) {
+		w->interrupted = true;
+		return;
+	}
 	for (;;) {
 		if (likely(!(load_relaxed(&me->flags) & UT_ASKED)) ||
 		    !stays(w, me))

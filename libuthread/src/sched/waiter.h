@@ -77,6 +77,7 @@ enum intr {
 	INTR_NONE = 0,
 	INTR_PLAIN = 1, /* those without SA_RESTART */
 	INTR_ANY = 2,
+	INTR_SIGWAIT = 3, /* and what is sent and blocked, of `sigwants` */
 };
 
 /* What for; uthread_dump() says it. */
