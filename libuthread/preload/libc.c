@@ -100,6 +100,12 @@ CORE(int, pthread_once, (pthread_once_t * o, void (*f)(void)), (o, f))
 CORE(int, sched_yield, (void), ())
 CORE(pid_t, wait4, (pid_t p, int *s, int o, struct rusage *r), (p, s, o, r))
 CORE(int, waitid, (idtype_t t, id_t i, siginfo_t *s, int o), (t, i, s, o))
+CORE(int, fsync, (int f), (f))
+CORE(int, fdatasync, (int f), (f))
+CORE(int, getaddrinfo,
+     (const char *n, const char *s, const struct addrinfo *h,
+      struct addrinfo **f),
+     (n, s, h, f))
 
 HIDDEN pid_t core_waitpid(pid_t pid, int *status, int options);
 HIDDEN pid_t core_waitpid(pid_t pid, int *status, int options)

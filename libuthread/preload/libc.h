@@ -10,6 +10,7 @@
 #define PRELOAD_LIBC_H
 
 #include <errno.h>
+#include <netdb.h>
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
@@ -81,6 +82,9 @@
 	F(pthread_once)               \
 	F(wait4)                      \
 	F(waitid)                     \
+	F(fsync)                      \
+	F(fdatasync)                  \
+	F(getaddrinfo)                \
 	F(syscall)
 
 extern HIDDEN struct libc {

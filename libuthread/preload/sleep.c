@@ -61,8 +61,9 @@ EXPORT int clock_nanosleep(clockid_t clock, int flags,
 	struct timespec until, now;
 	int err;
 
-	if (!uthread_self() || !clock_is_known(clock) || !time_is_valid(time) ||
-	    time->tv_sec < 0)
+	/* Main sleeps where signals to the process come to: ready.c. */
+	if (uthread_stays_for_signals() || !clock_is_known(clock) ||
+	    !time_is_valid(time) || time->tv_sec < 0)
 		return core_clock_nanosleep(clock, flags, time, rest);
 	if (flags & TIMER_ABSTIME)
 		return sleep_until(clock, time);

@@ -295,6 +295,7 @@ static void test_handlers(void)
 {
 	struct sigaction sa = { .sa_handler = on_signal,
 				.sa_flags = SA_RESTART };
+	const struct timespec day = { .tv_sec = 86400 };
 	struct waits w = { 0 };
 	sigset_t one, was;
 	int fds[2], times;
@@ -321,6 +322,16 @@ static void test_handlers(void)
 			CHECK(handled > 0);
 		}
 	/* What is for the process, and nobody else lets in, is for main. */
+	handled = over = 0;
+	pthread_sigmask(SIG_BLOCK, &one, &was);
+	t = start(kills_process, NULL);
+	pthread_sigmask(SIG_UNBLOCK, &one, NULL);
+	IS(nanosleep(&day, NULL), -1);
+	IS(errno, EINTR);
+	over = 1;
+	pthread_join(t, NULL);
+	pthread_sigmask(SIG_SETMASK, &was, NULL);
+	CHECK(handled > 0);
 	w.masked = false;
 	for (w.how = 0; w.how < HOWS; w.how = next_of(w.how)) {
 		handled = over = 0;
