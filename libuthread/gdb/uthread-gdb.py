@@ -372,7 +372,9 @@ class View(gdb.unwinder.Unwinder):
         with contextlib.suppress(gdb.error, gdb.GdbError, KeyError):
             layout, pc = Layout(), int(pending.read_register(AARCH64.pc))
             if layout["&preempt_frame"] <= pc < layout["&preempt_frame_end"]:
-                copy = int(pending.read_register("x19"))
+                # In its first two instructions where the stack pointer is, too.
+                begun = pc >= layout["&preempt_frame"] + 8
+                copy = int(pending.read_register("x19" if begun else "sp"))
                 data = memory(copy, _MCONTEXT + 272)
                 registers = {name: number(data, at) for name, at in AARCH64_COPY.items()}
                 return unwound(pending, FrameId(copy, pc), registers)

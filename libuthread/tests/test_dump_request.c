@@ -60,6 +60,18 @@ static const char *last(void)
 	return at;
 }
 
+/* Where a worker comes late, as on a busy machine, some are left out. */
+static void dump_whole(void)
+{
+	static int dumps;
+
+	do {
+		kill(getpid(), SIGQUIT);
+		await(++dumps);
+	} while (strstr(last(), "do not answer") ||
+		 strstr(last(), "not known where"));
+}
+
 /* What is said of the uthread of that name, frames and all. */
 static const char *about(const char *name)
 {
@@ -72,6 +84,7 @@ static const char *about(const char *name)
 	p = strstr(last(), quoted);
 	if (!p)
 		printf("no %s in:\n%s", quoted, text);
+	fflush(stdout);
 	CHECK(p);
 	next = strstr(p, "\nuthread: uthread ");
 	n = next ? (size_t)(next - p) : strlen(p);
@@ -87,6 +100,7 @@ static void has(const char *name, const char *what)
 
 	if (!strstr(part, what))
 		printf("no '%s' in: %s\nof:\n%s\n", what, part, text);
+	fflush(stdout);
 	CHECK(strstr(part, what));
 }
 
@@ -163,7 +177,7 @@ static void everybody(void)
 {
 	uthread_t t[2], busy[BUSY];
 	char name[UTHREAD_NAME_MAX];
-	int i, dumps;
+	int i;
 
 	start("SIGQUIT");
 	start_workers(2);
@@ -178,13 +192,8 @@ static void everybody(void)
 	for (i = 0; i < BUSY; i++)
 		while (!load_relaxed(&turns[i]))
 			usleep(1000);
-	/* Where a worker comes late, as on a busy machine, some are left out. */
-	dumps = 0;
-	do {
-		kill(getpid(), SIGQUIT);
-		await(++dumps);
-	} while (dumps < 3 || strstr(last(), "do not answer") ||
-		 strstr(last(), "not known"));
+	for (i = 0; i < 3; i++)
+		dump_whole();
 	has("locker", "waiting for mutex");
 	has("locker", " waits_for_mutex+0x");
 	has("reader", " waits_for_byte+0x");
@@ -238,8 +247,7 @@ TEST(who_has_the_loader_is_shown)
 	start("QUIT");
 	start_workers(2);
 	t = waits("loader", has_the_loader, NULL);
-	kill(getpid(), SIGQUIT);
-	await(1);
+	dump_whole();
 	has("loader", " dl_iterate_phdr+0x");
 	CHECK_EQ(uthread_sem_post(&sem), 0);
 	joined(t);

@@ -106,18 +106,24 @@ static void hold(struct worker *w, const ucontext_t *uc)
 
 /* ---- stop ---- */
 
+struct taking {
+	uint32_t round;
+	int n, silent, existing;
+	uint32_t ended;
+};
+
 static bool answered(const struct worker *w, uint32_t round)
 {
 	return load_acquire(&held[w->index].round) == round;
 }
 
-/* How many have not. */
-static int silent(uint32_t round, bool send)
+/* How many of the first `existing` have not. */
+static int silent(uint32_t round, int existing, bool send)
 {
 	struct worker *w;
 	int i, n = 0;
 
-	for (i = 0; i < load_acquire(&rt.existing); i++) {
+	for (i = 0; i < existing; i++) {
 		w = rt.workers[i];
 		if (!w || worker_has_ended(w) || answered(w, round))
 			continue;
@@ -162,7 +168,7 @@ static bool would_run(uint32_t round)
  * may be ours, and there may be new workers. On a busy machine a worker may be long in
  * coming, and is waited for longer.
  */
-static int stop(uint32_t round)
+static void stop(struct taking *k)
 {
 	uint64_t now = now_ns(), again = now;
 	const uint64_t begun = now;
@@ -172,15 +178,17 @@ static int stop(uint32_t round)
 	store_release(&preempt_hold, hold);
 	do {
 		seen = load_acquire(&answers);
-		n = silent(round, now >= again);
+		k->ended = load_acquire(&rt.ended);
+		k->existing = load_acquire(&rt.existing);
+		n = silent(k->round, k->existing, now >= again);
 		if (now >= again)
 			again = now + AGAIN_NS;
 		if (n)
 			futex_wait(&answers, seen, again);
 		now = now_ns();
 	} while (n && (now - begun < ANSWER_NS ||
-		       (now - begun < BUSY_NS && would_run(round))));
-	return n;
+		       (now - begun < BUSY_NS && would_run(k->round))));
+	k->silent = n;
 }
 
 static void go(void)
@@ -262,12 +270,6 @@ static bool parked(const struct uthread *ut, ucontext_t *uc)
 	return true;
 }
 
-struct taking {
-	uint32_t round;
-	int n, silent, existing;
-	uint32_t ended;
-};
-
 /* A worker that has come since may switch. */
 static bool all_held(const struct taking *k)
 {
@@ -309,9 +311,7 @@ const struct trace *traces_take(int *n, int *silent)
 
 	if (traces && rt.tick_ns && load_acquire(&rt.started)) {
 		k.round = __atomic_add_fetch(&gate, 1, __ATOMIC_SEQ_CST);
-		k.ended = load_acquire(&rt.ended);
-		k.existing = load_acquire(&rt.existing);
-		k.silent = stop(k.round);
+		stop(&k);
 		take_one(&main_uthread, &k);
 		stack_each(take_one, &k);
 		go();

@@ -15,11 +15,49 @@
 
 #define SYS_rt_sigreturn 139
 
-/* For unwinders: register `reg` lies at x19 + `at`, in a copy of the kernel's frame:
- * 128 bytes of siginfo, then ucontext. DW_CFA_expression, of DW_OP_breg19. Where it was
- * is not in the link register, but in the column that is for that (cancel.S). */
-#define CFI_IN_FRAME(reg, at) \
-	.cfi_escape 0x10, reg, 3, 0x83, ((at) & 0x7f) | 0x80, (at) >> 7
+/*
+ * For unwinders: a copy of the kernel's frame lies where register `base` points: 128
+ * bytes of siginfo, then ucontext; in it, at `at`, register `reg`. DW_CFA_expression, of
+ * DW_OP_breg0 + base with two bytes. The frame's address is the interrupted stack pointer
+ * (560). Where it was is not in the link register, but in the column that is for that
+ * (cancel.S).
+ */
+#define CFI_IN_FRAME(base, reg, at) \
+	.cfi_escape 0x10, reg, 3, 0x70 + (base), ((at) & 0x7f) | 0x80, (at) >> 7
+#define CFI_FRAME(base) \
+	.cfi_escape 0x0f, 4, 0x70 + (base), 0xb0, 0x04, 0x06; \
+	CFI_IN_FRAME(base, 0, 312); \
+	CFI_IN_FRAME(base, 1, 320); \
+	CFI_IN_FRAME(base, 2, 328); \
+	CFI_IN_FRAME(base, 3, 336); \
+	CFI_IN_FRAME(base, 4, 344); \
+	CFI_IN_FRAME(base, 5, 352); \
+	CFI_IN_FRAME(base, 6, 360); \
+	CFI_IN_FRAME(base, 7, 368); \
+	CFI_IN_FRAME(base, 8, 376); \
+	CFI_IN_FRAME(base, 9, 384); \
+	CFI_IN_FRAME(base, 10, 392); \
+	CFI_IN_FRAME(base, 11, 400); \
+	CFI_IN_FRAME(base, 12, 408); \
+	CFI_IN_FRAME(base, 13, 416); \
+	CFI_IN_FRAME(base, 14, 424); \
+	CFI_IN_FRAME(base, 15, 432); \
+	CFI_IN_FRAME(base, 16, 440); \
+	CFI_IN_FRAME(base, 17, 448); \
+	CFI_IN_FRAME(base, 18, 456); \
+	CFI_IN_FRAME(base, 19, 464); \
+	CFI_IN_FRAME(base, 20, 472); \
+	CFI_IN_FRAME(base, 21, 480); \
+	CFI_IN_FRAME(base, 22, 488); \
+	CFI_IN_FRAME(base, 23, 496); \
+	CFI_IN_FRAME(base, 24, 504); \
+	CFI_IN_FRAME(base, 25, 512); \
+	CFI_IN_FRAME(base, 26, 520); \
+	CFI_IN_FRAME(base, 27, 528); \
+	CFI_IN_FRAME(base, 28, 536); \
+	CFI_IN_FRAME(base, 29, 544); \
+	CFI_IN_FRAME(base, 30, 552); \
+	CFI_IN_FRAME(base, 96, 568) /* pc */
 
 	.text
 	.globl	preempt_frame
@@ -30,43 +68,11 @@ preempt_frame:
 	.cfi_startproc
 	.cfi_signal_frame
 	.cfi_return_column 96
-	.cfi_undefined 96
+	/* The next tick may come before the first instruction. */
+	CFI_FRAME(31)
 	hint	#34 /* bti c */
 	mov	x19, sp
-	/* The frame's address is the interrupted stack pointer (x19 + 560). */
-	.cfi_escape 0x0f, 4, 0x83, 0xb0, 0x04, 0x06
-	CFI_IN_FRAME(0, 312)
-	CFI_IN_FRAME(1, 320)
-	CFI_IN_FRAME(2, 328)
-	CFI_IN_FRAME(3, 336)
-	CFI_IN_FRAME(4, 344)
-	CFI_IN_FRAME(5, 352)
-	CFI_IN_FRAME(6, 360)
-	CFI_IN_FRAME(7, 368)
-	CFI_IN_FRAME(8, 376)
-	CFI_IN_FRAME(9, 384)
-	CFI_IN_FRAME(10, 392)
-	CFI_IN_FRAME(11, 400)
-	CFI_IN_FRAME(12, 408)
-	CFI_IN_FRAME(13, 416)
-	CFI_IN_FRAME(14, 424)
-	CFI_IN_FRAME(15, 432)
-	CFI_IN_FRAME(16, 440)
-	CFI_IN_FRAME(17, 448)
-	CFI_IN_FRAME(18, 456)
-	CFI_IN_FRAME(19, 464)
-	CFI_IN_FRAME(20, 472)
-	CFI_IN_FRAME(21, 480)
-	CFI_IN_FRAME(22, 488)
-	CFI_IN_FRAME(23, 496)
-	CFI_IN_FRAME(24, 504)
-	CFI_IN_FRAME(25, 512)
-	CFI_IN_FRAME(26, 520)
-	CFI_IN_FRAME(27, 528)
-	CFI_IN_FRAME(28, 536)
-	CFI_IN_FRAME(29, 544)
-	CFI_IN_FRAME(30, 552)
-	CFI_IN_FRAME(96, 568) /* pc */
+	CFI_FRAME(19)
 	mov	x29, xzr
 	mov	x30, xzr
 	adrp	x1, arch_sme

@@ -20,10 +20,31 @@
 #define AMX_BITS 0x60000
 #define SYS_rt_sigreturn 15
 
-/* For unwinders: register `reg` lies at rbx + `at`, in a copy of the kernel's
- * frame. DW_CFA_expression, of DW_OP_breg3 with two bytes. */
-#define CFI_IN_FRAME(reg, at) \
-	.cfi_escape 0x10, reg, 3, 0x73, ((at) & 0x7f) | 0x80, (at) >> 7
+/*
+ * For unwinders: a copy of the kernel's frame lies where register `base` points, and in
+ * it, at `at`, register `reg`. DW_CFA_expression, of DW_OP_breg0 + base with two bytes.
+ * The frame's address is the interrupted stack pointer (168).
+ */
+#define CFI_IN_FRAME(base, reg, at) \
+	.cfi_escape 0x10, reg, 3, 0x70 + (base), ((at) & 0x7f) | 0x80, (at) >> 7
+#define CFI_FRAME(base) \
+	.cfi_escape 0x0f, 4, 0x70 + (base), 0xa8, 0x01, 0x06; \
+	CFI_IN_FRAME(base, 0, 152) /* rax */; \
+	CFI_IN_FRAME(base, 1, 144) /* rdx */; \
+	CFI_IN_FRAME(base, 2, 160) /* rcx */; \
+	CFI_IN_FRAME(base, 3, 136) /* rbx */; \
+	CFI_IN_FRAME(base, 4, 120) /* rsi */; \
+	CFI_IN_FRAME(base, 5, 112) /* rdi */; \
+	CFI_IN_FRAME(base, 6, 128) /* rbp */; \
+	CFI_IN_FRAME(base, 8, 48); \
+	CFI_IN_FRAME(base, 9, 56); \
+	CFI_IN_FRAME(base, 10, 64); \
+	CFI_IN_FRAME(base, 11, 72); \
+	CFI_IN_FRAME(base, 12, 80); \
+	CFI_IN_FRAME(base, 13, 88); \
+	CFI_IN_FRAME(base, 14, 96); \
+	CFI_IN_FRAME(base, 15, 104); \
+	CFI_IN_FRAME(base, 16, 176) /* rip */
 
 	.text
 	.globl	preempt_call
@@ -130,26 +151,10 @@ preempt_call_end:
 preempt_frame:
 	.cfi_startproc
 	.cfi_signal_frame
-	.cfi_undefined rip
+	/* The next tick may come before the first instruction. */
+	CFI_FRAME(7)
 	movq	%rsp, %rbx
-	/* The frame's address is the interrupted stack pointer (rbx + 168). */
-	.cfi_escape 0x0f, 4, 0x73, 0xa8, 0x01, 0x06
-	CFI_IN_FRAME(0, 152)	/* rax */
-	CFI_IN_FRAME(1, 144)	/* rdx */
-	CFI_IN_FRAME(2, 160)	/* rcx */
-	CFI_IN_FRAME(3, 136)	/* rbx */
-	CFI_IN_FRAME(4, 120)	/* rsi */
-	CFI_IN_FRAME(5, 112)	/* rdi */
-	CFI_IN_FRAME(6, 128)	/* rbp */
-	CFI_IN_FRAME(8, 48)	/* r8 */
-	CFI_IN_FRAME(9, 56)	/* r9 */
-	CFI_IN_FRAME(10, 64)	/* r10 */
-	CFI_IN_FRAME(11, 72)	/* r11 */
-	CFI_IN_FRAME(12, 80)	/* r12 */
-	CFI_IN_FRAME(13, 88)	/* r13 */
-	CFI_IN_FRAME(14, 96)	/* r14 */
-	CFI_IN_FRAME(15, 104)	/* r15 */
-	CFI_IN_FRAME(16, 176)	/* rip */
+	CFI_FRAME(3)
 	andq	$-16, %rsp
 	xorl	%ebp, %ebp
 	cld
