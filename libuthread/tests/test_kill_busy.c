@@ -6,6 +6,7 @@
 #include "kill_util.h"
 
 #include <dlfcn.h>
+#include <sys/syscall.h>
 
 static int stop;
 static char interrupted; /* by a handler: what such a call returns */
@@ -28,6 +29,39 @@ TEST(while_it_computes_alone)
 		CHECK_EQ(uthread_kill(target, SIGUSR1), 0);
 		until_handled(i);
 	}
+	store(&stop, 1);
+	CHECK(joined(target) == &s);
+	CHECK(!elsewhere);
+}
+
+/*
+ * Each right after the one before, whose handler is about to end: what comes then is
+ * blocked still, and nobody asks again.
+ */
+#define CLOSE SCALE(3000)
+#define AT_ONCE 100000 /* looks, before others have the CPU */
+
+static void *sends(void *arg)
+{
+	for (int i = 1; i <= CLOSE; i++) {
+		CHECK_EQ(uthread_kill(target, SIGUSR1), 0);
+		for (int looks = 0; load(&handled) < i; looks++)
+			if (looks > AT_ONCE)
+				syscall(SYS_sched_yield);
+	}
+	return arg;
+}
+
+TEST(one_right_after_another)
+{
+	uthread_t sender;
+
+	if (uthread_workers() < 2 || !stats().tick_ns)
+		SKIP("needs two workers, with ticks");
+	handle(SIGUSR1, 0);
+	target = spawn_on(1, computes, NULL);
+	sender = spawn_on(0, sends, NULL);
+	joined(sender);
 	store(&stop, 1);
 	CHECK(joined(target) == &s);
 	CHECK(!elsewhere);

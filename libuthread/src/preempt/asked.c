@@ -144,8 +144,13 @@ enum asked asked_on_tick(const struct found *f, struct uthread *me,
 	}
 	if (cpuclock_waits(me))
 		cpuclock_start(me);
+	/* What it takes in the last steps of a handler, whose mask is still there,
+	 * would wait for the next one (signals/handler.c). */
 	if (flags & UT_ASK_SIGNAL && preempt_sent)
-		signals = f->on_stack ? see_to_signals(f, me, uc) : ASKED_AGAIN;
+		signals = f->on_stack && !mechanism_at_work(
+						 (uintptr_t)UC_PC(uc)) ?
+				  see_to_signals(f, me, uc) :
+				  ASKED_AGAIN;
 	if (flags & UT_ASK_CANCEL)
 		cancel = see_to_cancel(f, me, uc);
 	return cancel > signals ? cancel : signals;

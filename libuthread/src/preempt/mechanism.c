@@ -214,6 +214,8 @@ _Static_assert(offsetof(struct here, self) == HERE_SELF, "asm offset");
 _Static_assert(offsetof(struct worker, mask) == WORKER_MASK, "asm offset");
 _Static_assert(offsetof(struct worker, poison) == WORKER_POISON, "asm offset");
 _Static_assert(offsetof(struct uthread, mask) == UTHREAD_MASK, "asm offset");
+_Static_assert(offsetof(struct uthread, raised) == UTHREAD_RAISED,
+	       "asm offset");
 _Static_assert(offsetof(ucontext_t, uc_stack.ss_sp) == UC_ALTSTACK,
 	       "asm offset");
 _Static_assert(offsetof(ucontext_t, uc_sigmask) == UC_SIGMASK, "asm offset");

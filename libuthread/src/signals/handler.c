@@ -27,7 +27,9 @@
  * Back to the worker we are on by then. sigreturn installs the alternate stack
  * named in the frame; signal_return (preempt.S) puts the right one in last, and
  * tells uthread and worker which mask comes back. A tick waits there, and
- * another handler that comes just there lets these steps begin again.
+ * another handler that comes just there lets these steps begin again. Nor does the
+ * uthread take what others send to it there (asked.c): the look whether anything
+ * waits for that mask is one of these steps, so it is the last one.
  */
 #include "base/interpose.h"
 #include "base/san.h"
@@ -49,7 +51,7 @@ typedef void handler_fn(int sig, siginfo_t *si, void *uc);
 
 /* preempt.S */
 __attribute__((noreturn, visibility("hidden"))) void
-signal_return(ucontext_t *uc);
+signal_return(ucontext_t *uc, uint64_t mask, void (*raised)(ucontext_t *uc));
 __attribute__((noreturn, visibility("hidden"))) void
 signal_go(int sig, siginfo_t *si, void *uc, char *frame, handler_fn *fn);
 __attribute__((visibility("hidden"))) void
@@ -104,6 +106,18 @@ static void note_handler(struct uthread *me, uintptr_t sp)
 		me->handler_sp = sp;
 }
 
+/* What waited for the mask that comes back comes here, as it would on the way; what
+ * the kernel does not take goes on waiting. */
+static void let_in(ucontext_t *uc)
+{
+	struct uthread *me = uthread_current();
+	const uint64_t mask = ksig_word(&uc->uc_sigmask);
+
+	mask_set(me, mask);
+	mask_send_raised(me, mask);
+	signal_return(uc, me->raised & ~mask ? 0 : ~mask, let_in);
+}
+
 /* In a uthread, on a stack of its own. */
 static __attribute__((noreturn)) void run(int sig, siginfo_t *si,
 					  ucontext_t *uc, bool set_mask)
@@ -145,17 +159,9 @@ static __attribute__((noreturn)) void run(int sig, siginfo_t *si,
 	mask = mask_usable(ksig_word(&uc->uc_sigmask));
 	ksig_set(&uc->uc_sigmask, mask);
 	mechanism_rewind(uc);
-	if (unlikely(me->raised & ~mask)) {
-		/* They come here, as they would on the way back. */
-		region_enter();
-		me->mask = mask;
-		mask_become(worker_current(), mask);
-		region_leave();
-		mask_send_raised(me, mask);
-	}
 	if (sure)
 		ut_flags_clear(me, UT_MASK_UNSURE);
-	signal_return(uc);
+	signal_return(uc, ~mask, let_in);
 }
 
 static void run_moved(int sig, siginfo_t *si, void *uc)

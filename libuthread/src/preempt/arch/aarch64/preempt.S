@@ -114,10 +114,11 @@ preempt_frame_back:
 preempt_frame_end:
 
 /*
- * signal_return(uc): the end of a handler of the program's. The kernel gets
+ * signal_return(uc, mask, raised): the end of a handler of the program's. The kernel gets
  * back what is in the frame, but for the alternate stack, which is that of the
  * worker we are on now; and the uthread and its worker know the mask. As above:
- * begun again when it is interrupted.
+ * begun again when it is interrupted. If a signal waits for the uthread that is in
+ * `mask`, raised(uc) sees to it: none comes to wait from here on.
  */
 	.globl	signal_return
 	.hidden	signal_return
@@ -128,6 +129,8 @@ signal_return:
 	.cfi_undefined x30
 	hint	#34 /* bti c */
 	mov	x19, x0
+	mov	x20, x1
+	mov	x21, x2
 	.globl	signal_return_back
 	.hidden	signal_return_back
 signal_return_back:
@@ -144,10 +147,18 @@ signal_return_back:
 	ldr	x3, [x0, #WORKER_POISON]
 	orr	x1, x1, x3
 	str	x1, [x0, #WORKER_MASK]
+	ldr	x1, [x2, #UTHREAD_RAISED]
+	tst	x1, x20
+	b.ne	1f
 	sub	x1, x19, #128 /* siginfo is in front of it */
 	mov	sp, x1
 	mov	x8, #SYS_rt_sigreturn
 	svc	#0
+	brk	#1
+1:	mov	x0, x19
+	sub	x1, x19, #128
+	mov	sp, x1
+	blr	x21
 	brk	#1
 	.cfi_endproc
 	.size	signal_return, .-signal_return

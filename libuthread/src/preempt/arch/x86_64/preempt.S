@@ -185,10 +185,11 @@ preempt_frame_back:
 preempt_frame_end:
 
 /*
- * signal_return(uc): the end of a handler of the program's. The kernel gets
+ * signal_return(uc, mask, raised): the end of a handler of the program's. The kernel gets
  * back what is in the frame, but for the alternate stack, which is that of the
  * worker we are on now; and the uthread and its worker know the mask. As above:
- * begun again when it is interrupted.
+ * begun again when it is interrupted. If a signal waits for the uthread that is in
+ * `mask`, raised(uc) sees to it: none comes to wait from here on.
  */
 	.globl	signal_return
 	.hidden	signal_return
@@ -198,6 +199,8 @@ signal_return:
 	.cfi_startproc
 	.cfi_undefined rip
 	movq	%rdi, %rbx
+	movq	%rsi, %r12
+	movq	%rdx, %r13
 	.globl	signal_return_back
 	.hidden	signal_return_back
 signal_return_back:
@@ -210,9 +213,16 @@ signal_return_back:
 	movq	%rdx, UTHREAD_MASK(%rcx)
 	orq	WORKER_POISON(%rax), %rdx
 	movq	%rdx, WORKER_MASK(%rax)
+	testq	%r12, UTHREAD_RAISED(%rcx)
+	jnz	1f
 	movq	%rbx, %rsp
 	movl	$SYS_rt_sigreturn, %eax
 	syscall
+	ud2
+1:	movq	%rbx, %rdi
+	leaq	-128(%rbx), %rsp
+	andq	$-16, %rsp
+	callq	*%r13
 	ud2
 	.cfi_endproc
 	.size	signal_return, .-signal_return
