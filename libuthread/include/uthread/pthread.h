@@ -38,11 +38,14 @@ int uthread_stays_for_signals(void);
 /* wait4() and waitid(), as uthread_waitpid(). Of P_PIDFD, and with options that are
  * Linux's alone (__WALL), they are the calls themselves, in the kernel. */
 pid_t uthread_wait4(pid_t pid, int *status, int options, struct rusage *usage);
+/* Not in strict ISO C, where libc leaves the types out. */
+#if defined(_POSIX_C_SOURCE) && _POSIX_C_SOURCE >= 200809L
 int uthread_waitid(idtype_t type, id_t id, siginfo_t *info, int options);
 /* sigtimedwait(), without a worker where the caller blocks all of the set; `info` and
  * `timeout` may be NULL. */
 int uthread_sigtimedwait(const sigset_t *set, siginfo_t *info,
 			 const struct timespec *timeout);
+#endif
 
 #ifdef __cplusplus
 }
