@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 #include <ucontext.h>
 
+#include "sched/sched.h"
 #include "ticks.h"
 
 #define ROUNDS 50
@@ -122,6 +123,48 @@ TEST(setcontext_out_of_a_call)
 {
 	by_context = 1;
 	leaves_a_call();
+}
+
+/* ---- what waits for the mask that the jump brings ---- */
+
+static int came, begun;
+
+/* The second one is taken by a tick meanwhile, and is blocked here. */
+static void leaves_the_first(int sig)
+{
+	(void)sig;
+	if (add(&came, 1) > 1)
+		return;
+	store(&begun, 1);
+	while (!load(&uthread_self()->raised))
+		;
+	siglongjmp(env, 1);
+}
+
+static void *computes_until_both(void *arg)
+{
+	if (!sigsetjmp(env, 1))
+		store(&asleep, 1);
+	while (load(&came) < 2)
+		;
+	return arg;
+}
+
+TEST(what_was_sent_to_a_handler_comes_when_it_is_left)
+{
+	uthread_t t;
+
+	start(2);
+	handle(SIGUSR1, leaves_the_first, 0);
+	t = spawn(computes_until_both, NULL);
+	while (!load(&asleep))
+		uthread_sleep(MS);
+	CHECK_EQ(uthread_kill(t, SIGUSR1), 0);
+	while (!load(&begun))
+		uthread_sleep(MS);
+	CHECK_EQ(uthread_kill(t, SIGUSR1), 0);
+	joined(t);
+	CHECK_EQ(load(&came), 2);
 }
 
 TEST_MAIN()

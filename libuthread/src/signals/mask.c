@@ -431,13 +431,24 @@ WEAK int sigpending(sigset_t *set)
 static void (*next_jump)(struct __jmp_buf_tag *env, int value);
 static void (*next_jump_checked)(struct __jmp_buf_tag *env, int value);
 
-/* The mask that comes back is the buffer's, and libc sets it by itself. */
-static void unsure_of(const struct __jmp_buf_tag *env)
+/*
+ * The mask that comes back is the buffer's, and libc sets it by itself. Before that it
+ * is set here: what waits for it, and what is sent from now on, comes here, as it does
+ * where libc sets it.
+ */
+static void bring_mask(const struct __jmp_buf_tag *env)
 {
 	struct uthread *me = uthread_current();
+	uint64_t mask;
 
-	if (!me || !env->__mask_was_saved ||
-	    load_relaxed(&me->flags) & UT_MASK_UNSURE)
+	if (!me || !env->__mask_was_saved)
+		return;
+	if (!here_now()->off && !actions_of_guest()) {
+		mask = mask_usable(ksig_word(&env->__saved_mask));
+		mask_set(me, mask);
+		mask_send_raised(me, mask);
+	}
+	if (load_relaxed(&me->flags) & UT_MASK_UNSURE)
 		return;
 	ut_flags_set(me, UT_MASK_UNSURE);
 	me->handler_sp = (uintptr_t)__builtin_frame_address(0);
@@ -445,7 +456,7 @@ static void unsure_of(const struct __jmp_buf_tag *env)
 
 WEAK void siglongjmp(struct __jmp_buf_tag env[1], int value)
 {
-	unsure_of(env);
+	bring_mask(env);
 	next_jump(env, value);
 	__builtin_unreachable();
 }
@@ -456,7 +467,7 @@ WEAK __typeof__(siglongjmp) __longjmp_chk;
 
 WEAK void __longjmp_chk(struct __jmp_buf_tag env[1], int value)
 {
-	unsure_of(env);
+	bring_mask(env);
 	next_jump_checked(env, value);
 	__builtin_unreachable();
 }
