@@ -163,13 +163,13 @@ static void *holds_worker(void *arg)
 	return arg;
 }
 
-static void *writes_on(void *arg)
+/* Who waits for one end is woken by what `wakes` does with the other, and before it runs
+ * the number is that file's. */
+static void woken_then_closed(void *(*waits)(void *), void (*wakes)(int peer),
+			      int file)
 {
-	void *(*waits)(void *) = writes;
-	char name[] = "/tmp/uthread-reuse-XXXXXX";
 	uthread_t t, holder;
-	int sv[2], file;
-	struct stat st;
+	int sv[2];
 
 	CHECK(!socketpair(AF_UNIX, SOCK_STREAM, 0, sv));
 	fd = sv[0];
@@ -178,16 +178,28 @@ static void *writes_on(void *arg)
 	holder = spawn_on(0, holds_worker, NULL);
 	while (!load(&holds))
 		uthread_yield();
-	while (recv(sv[1], much, sizeof(much), MSG_DONTWAIT) > 0)
-		;
+	wakes(sv[1]);
 	/* This worker polls meanwhile, and makes it ready there. */
 	uthread_sleep(20 * MS);
-	file = mkstemp(name);
 	CHECK_EQ(uthread_close(fd), 0);
 	takes_number(file);
 	store(&let_go, 1);
 	joined(holder);
 	joined(t);
+}
+
+static void drains(int peer)
+{
+	while (recv(peer, much, sizeof(much), MSG_DONTWAIT) > 0)
+		;
+}
+
+static void *writes_on(void *arg)
+{
+	char name[] = "/tmp/uthread-reuse-XXXXXX";
+	struct stat st;
+
+	woken_then_closed(writes, drains, mkstemp(name));
 	CHECK(!unlink(name));
 	CHECK(!fstat(fd, &st));
 	CHECK_EQ(st.st_size, 0);
@@ -199,6 +211,55 @@ TEST(rest_is_not_written_to_the_next_file)
 {
 	start_workers(2);
 	joined(spawn_on(1, writes_on, NULL));
+}
+
+static void sends(int peer)
+{
+	CHECK_EQ(send(peer, "x", 1, 0), 1);
+}
+
+/* What is ready there is another file, and none of theirs. */
+static void *next_is_ready(void *waits)
+{
+	woken_then_closed(*(void *(**)(void *))waits, sends, eventfd(1, 0));
+	return NULL;
+}
+
+static void ready_next(void *(*waits)(void *))
+{
+	start_workers(2);
+	joined(spawn_on(1, next_is_ready, &waits));
+}
+
+TEST(io_wait_does_not_take_the_next_file)
+{
+	ready_next(io_waits);
+}
+
+TEST(poll_does_not_take_the_next_file)
+{
+	ready_next(polls);
+}
+
+TEST(select_does_not_take_the_next_file)
+{
+	ready_next(selects);
+}
+
+static void *splices(void *arg)
+{
+	int p[2];
+
+	CHECK(!pipe(p));
+	CHECK_EQ(uthread_splice(fd, NULL, p[1], NULL, 1, 0), -1);
+	CHECK_EQ(test_errno(), EBADF);
+	return arg;
+}
+
+/* Of an eventfd it would be EINVAL. */
+TEST(splice_does_not_take_the_next_file)
+{
+	ready_next(splices);
 }
 
 /* ---- what was known of the old file ---- */

@@ -155,9 +155,9 @@ static void each_chan(struct uthread_case *cases, uint32_t n,
 
 /* ---- trying ---- */
 
-static int check(const struct uthread_case *cases, size_t n)
+static int begin(struct uthread_case *cases, size_t n)
 {
-	const struct uthread_case *c;
+	struct uthread_case *c;
 
 	if (n > CASES_MAX)
 		return EINVAL;
@@ -167,6 +167,8 @@ static int check(const struct uthread_case *cases, size_t n)
 		if (c->kind == UTHREAD_CASE_SEND && c->chan && !c->item &&
 		    c->chan->item_size)
 			return EINVAL;
+		if (c->kind == UTHREAD_CASE_FD)
+			own(c)->watch.gen = io_fd_gen(c->fd);
 	}
 	return 0;
 }
@@ -192,6 +194,9 @@ static int try_fd(struct uthread_case *c)
 	while (poll(&p, 1, 0) < 0 && errno == EINTR)
 		;
 	errno = saved;
+	/* Closed since the call began: it may be another file's by now. */
+	if (unlikely(io_fd_gen(c->fd) != own(c)->watch.gen))
+		p.revents = POLLNVAL;
 	if (!p.revents)
 		return EAGAIN;
 	c->revents = p.revents;
@@ -397,7 +402,7 @@ int uthread_select(struct uthread_case *cases, size_t n,
 	if (!chosen)
 		chosen = &unwanted;
 	*chosen = n;
-	err = check(cases, n);
+	err = begin(cases, n);
 	if (err)
 		return err;
 	cancel_point();
@@ -425,7 +430,7 @@ int uthread_select_try(struct uthread_case *cases, size_t n, size_t *chosen)
 	if (!chosen)
 		chosen = &unwanted;
 	*chosen = n;
-	err = check(cases, n);
+	err = begin(cases, n);
 	if (err)
 		return err;
 	err = try_all(cases, n, chosen);

@@ -135,6 +135,16 @@ static int wait_for(struct io_request *r, uint32_t edges)
 	return err;
 }
 
+/* What the kernel says no to, of a number that was closed while it was waited for: it
+ * may be another file that says so. */
+static long or_closed(const struct io_request *r, long err)
+{
+	if (likely(load_acquire(&r->e->gen) == r->gen))
+		return err;
+	io_call_closed();
+	return -EBADF;
+}
+
 #define WASTED 16 /* in a row, before it pauses */
 #define PAUSE_NS 200000
 #define PAUSE_MAX_NS 20000000
@@ -229,8 +239,10 @@ long io_run(struct io_request *r)
 			}
 			if (unlikely(got == -EINTR))
 				continue;
-			if (got != -EAGAIN)
+			if (got != -EAGAIN) {
+				got = wasted ? or_closed(r, got) : got;
 				break;
+			}
 		}
 		emptied = true;
 		got = err ? -err : -EAGAIN;
@@ -463,6 +475,8 @@ static long do_connect(int fd, const struct sockaddr *to, socklen_t room,
 
 		if (io_look(&p, 1) > 0) {
 			got = connected(fd);
+			if (got < 0 && told)
+				got = or_closed(&r, got);
 			break;
 		}
 		if (told)

@@ -486,9 +486,16 @@ static int check_move(const struct move *m)
 	return err;
 }
 
+/* Closes of both ends so far. */
+static uint32_t closes(const struct move *m)
+{
+	return io_fd_gen(m->in) + io_fd_gen(m->out);
+}
+
 /* As much as there is; `all`: as was asked for, as sendfile() does. */
 static long move(const struct move *m, size_t bytes, bool all, int *how)
 {
+	const uint32_t gen = closes(m);
 	size_t done = 0;
 	long got = 0;
 	int err;
@@ -502,6 +509,11 @@ static long move(const struct move *m, size_t bytes, bool all, int *how)
 		err = io_poll_one(m->in, POLLIN, NO_DEADLINE);
 		if (!err)
 			err = io_poll_one(m->out, POLLOUT, NO_DEADLINE);
+		/* It is other files that are ready, or say no. */
+		if (!err && closes(m) != gen) {
+			io_call_closed();
+			err = EBADF;
+		}
 		if (err) {
 			*how = err;
 			return done ? (long)done : -err;
@@ -512,6 +524,8 @@ static long move(const struct move *m, size_t bytes, bool all, int *how)
 			io_call_retries();
 		if (got == -EAGAIN || got == -EINTR)
 			continue; /* somebody else was quicker */
+		if (got < 0 && closes(m) != gen)
+			got = -EBADF;
 		if (got <= 0)
 			break;
 		done += (size_t)got;

@@ -49,6 +49,7 @@ struct io_watch {
 	struct io_fd *e; /* NULL: none, and it is in no list */
 	int fd;
 	uint32_t events; /* of one who looks: EPOLL* */
+	uint32_t gen; /* of the descriptor when the call began: io_fd_gen() */
 	int result; /* 0: try again; EBADF: it was closed */
 };
 
@@ -63,6 +64,7 @@ struct io_fd {
 	uint8_t ended; /* atomic hint: look each time (ready.c) */
 	uint8_t plain; /* atomic hint: it has no RWF_NOWAIT */
 	uint8_t registered; /* epoll.c: known; or it was, and the file is gone */
+	uint8_t waited; /* atomic: for this file; may try again at any time */
 	uint32_t since; /* the sweep at which the last one began to wait */
 	uint32_t closing; /* closes in progress */
 	uint32_t asked[IO_LISTS]; /* uring.c: under what stamp; 0: not now */
@@ -77,6 +79,10 @@ struct io_fd {
 struct io_fd *io_fd_get(int fd);
 /* NULL, too, if nobody has had that one or its neighbours. */
 struct io_fd *io_fd_find(int fd);
+
+/* How often it was closed so far. Who sees another number behind what was done with
+ * the descriptor cannot know whose file that was: EBADF. */
+uint32_t io_fd_gen(int fd);
 
 static inline uint32_t io_edges(const struct io_fd *e, int way)
 {
@@ -115,7 +121,8 @@ static inline void io_pass_on(struct io_fd *e, int fd, int way, bool emptied)
  * each, see that there is nothing yet (poll() that does not wait), wait(), remove()
  * each; look again. If there is something already: waiter_withdraw() instead of
  * wait(), or, if that says no, wait() all the same.
- * add(): 0, or what watch() says (backend.h), and then there is nothing to remove.
+ * add(): 0, or what watch() says (backend.h), and then there is nothing to remove;
+ * EBADF, too, if it was closed since it had x->gen, which the caller has set.
  */
 int io_watch_add(struct io_watch *x, struct waiter *w, int fd, uint32_t events);
 int io_watch_wait(struct waiter *w, uint64_t deadline);

@@ -19,9 +19,20 @@ _Static_assert(POLLIN == EPOLLIN && POLLOUT == EPOLLOUT &&
 		       POLLPRI == EPOLLPRI && POLLRDHUP == EPOLLRDHUP,
 	       "events have the same names in both");
 
-static int look(struct pollfd *fds, nfds_t n)
+/* How many are ready. One whose number was closed since the call began says POLLNVAL: it
+ * may be another file's by now. */
+static int look(const struct io_watch *x, struct pollfd *fds, nfds_t n)
 {
-	return (int)io_look(fds, n);
+	int got = (int)io_look(fds, n);
+	nfds_t i;
+
+	for (i = 0; i < n && got >= 0; i++) {
+		if (fds[i].fd < 0 || likely(io_fd_gen(fds[i].fd) == x[i].gen))
+			continue;
+		got += !fds[i].revents;
+		fds[i].revents = POLLNVAL;
+	}
+	return got;
 }
 
 static bool is_over(uint64_t deadline)
@@ -44,22 +55,6 @@ static int block(struct pollfd *fds, nfds_t n, uint64_t deadline)
 			fds, n, deadline == NO_DEADLINE ? NULL : &t, NULL));
 		/* A handler's signal does not end it. */
 	} while (got == -EINTR || (!got && !is_over(deadline)));
-	return got;
-}
-
-/* The number of some was closed, and may be another file's by now. How many are
- * ready, with these. */
-static int with_closed(const struct io_watch *x, struct pollfd *fds, nfds_t n)
-{
-	int got = look(fds, n);
-	nfds_t i;
-
-	for (i = 0; i < n && got >= 0; i++) {
-		if (!x[i].e || x[i].result != EBADF)
-			continue;
-		got += !fds[i].revents;
-		fds[i].revents = POLLNVAL;
-	}
 	return got;
 }
 
@@ -90,7 +85,7 @@ static int round_of(struct io_watch *x, struct pollfd *fds, nfds_t n,
 		err = 0;
 	}
 	if (!err)
-		*got = look(fds, n);
+		*got = look(x, fds, n);
 	/* Else it is woken already. */
 	if ((!err && !*got && !again) || !waiter_withdraw(&w)) {
 		int waited;
@@ -106,8 +101,6 @@ static int round_of(struct io_watch *x, struct pollfd *fds, nfds_t n,
 	}
 	if (unlikely(closed))
 		io_call_closed();
-	if (unlikely(closed) && !err && !*got)
-		*got = with_closed(x, fds, n);
 	return err;
 }
 
@@ -124,7 +117,7 @@ static int wait_many(struct io_watch *x, struct pollfd *fds, nfds_t n,
 		/* The back end takes no more, or none of these. */
 		if (err && err != ETIMEDOUT && err != ECANCELED && err != EINTR)
 			err = io_nap(&naps, deadline);
-		got = look(fds, n);
+		got = look(x, fds, n);
 		if (got || is_over(deadline))
 			return got;
 		if (err == ECANCELED || err == EINTR)
@@ -138,7 +131,8 @@ static int wait_many(struct io_watch *x, struct pollfd *fds, nfds_t n,
 static int poll_until(struct pollfd *fds, nfds_t n, uint64_t deadline)
 {
 	struct io_watch here[WATCHES_HERE], *x = here;
-	int got = look(fds, n);
+	int got = (int)io_look(fds, n);
+	nfds_t i;
 
 	if (got || is_over(deadline))
 		return got;
@@ -152,6 +146,8 @@ static int poll_until(struct pollfd *fds, nfds_t n, uint64_t deadline)
 		x = malloc(n * sizeof(*x));
 	if (!x)
 		return -ENOMEM;
+	for (i = 0; i < n; i++)
+		x[i].gen = io_fd_gen(fds[i].fd);
 	got = wait_many(x, fds, n, deadline);
 	if (x != here)
 		free(x);
@@ -187,7 +183,7 @@ int uthread_poll(struct pollfd *fds, nfds_t n, int timeout)
 	cancel_point();
 	if (!timeout) {
 		outer = io_call_begin();
-		got = look(fds, n);
+		got = (int)io_look(fds, n);
 		io_call_end(outer, 0);
 		return (int)io_result(got);
 	}

@@ -74,6 +74,7 @@ static void fresh(struct io_fd *e)
 	store_relaxed(&e->kind, IO_UNKNOWN);
 	store_relaxed(&e->ended, 0);
 	store_relaxed(&e->plain, 0);
+	store_relaxed(&e->waited, 0);
 }
 
 static struct io_fd *make_chunk(struct io_fd **at)
@@ -103,6 +104,13 @@ struct io_fd *io_fd_find(int fd)
 		return NULL;
 	c = load_acquire(&chunks[fd / CHUNK]);
 	return c ? c + fd % CHUNK : NULL;
+}
+
+uint32_t io_fd_gen(int fd)
+{
+	const struct io_fd *e = io_fd_find(fd);
+
+	return e ? load_acquire(&e->gen) : 0;
 }
 
 struct io_fd *io_fd_get(int fd)
@@ -403,10 +411,8 @@ int io_fd_chunk(int fd, bool (*due)(uint32_t since), struct uthread_list *ready)
 
 bool io_fd_in_use(const struct io_fd *e)
 {
-	return load_relaxed(&e->registered) ||
-	       load_relaxed(&e->waits[IO_IN].head) ||
-	       load_relaxed(&e->waits[IO_OUT].head) ||
-	       load_relaxed(&e->lookers.head);
+	/* Who has been woken waits no more, and is about to try. */
+	return load_relaxed(&e->registered) || load_relaxed(&e->waited);
 }
 
 int io_fd_next_in_use(int fd)
@@ -423,9 +429,11 @@ int io_fd_next_in_use(int fd)
 	return -1;
 }
 
-/* Under the lock, after the first push. A waker may have it at once. */
-static void become_waiting(const struct waiter *w)
+/* Under the lock. After the first push a waker may have it at once. */
+static void become_waiting(struct io_fd *e, const struct waiter *w)
 {
+	store_relaxed(&e->since, io_sweep_wait());
+	store_relaxed(&e->waited, 1);
 	if (load_relaxed(&w->ut->state) == UT_RUNNING)
 		uthread_become(w->ut, UT_WAITING);
 }
@@ -469,8 +477,7 @@ int io_wait_edge(struct io_fd *e, int fd, int way, uint32_t edges, uint32_t gen,
 		unlock(e);
 		return err;
 	}
-	become_waiting(&w);
-	store_relaxed(&e->since, io_sweep_wait());
+	become_waiting(e, &w);
 	push(&e->waits[way], &x);
 	unlock(e);
 	io_call_waits();
@@ -503,15 +510,16 @@ int io_watch_add(struct io_watch *x, struct waiter *w, int fd, uint32_t events)
 	if (unlikely(err))
 		return err;
 	lock(e);
+	if (unlikely(e->gen != x->gen))
+		err = EBADF;
 	/* It costs no more than the poll() that comes with it. */
-	if (e->registered && !e->closing)
+	else if (e->registered && !e->closing)
 		err = reassure(e, fd, &ready);
 	if (!err && !e->closing)
 		err = io_backend->watch(e, fd, IO_LOOK,
 					x->events | looked_for(e));
 	if (!err) {
-		become_waiting(w);
-		store_relaxed(&e->since, io_sweep_wait());
+		become_waiting(e, w);
 		push(&e->lookers, x);
 	}
 	unlock(e);

@@ -39,6 +39,7 @@
 struct io_fault io_fault;
 bool io_fault_older;
 void (*io_before_close)(int fd);
+void (*io_before_recvmsg)(int fd);
 uint32_t io_calls[IO_CALLS];
 
 const char *const io_call_names[IO_CALLS] = {
@@ -391,6 +392,8 @@ long fault_syscall(long nr, ...)
 	case SYS_sendto:
 		return buffer(nr, a, CALL_SEND);
 	case SYS_recvmsg:
+		if (io_before_recvmsg)
+			io_before_recvmsg((int)a[0]);
 		return message(nr, a, CALL_RECV);
 	case SYS_sendmsg:
 		return message(nr, a, CALL_SEND);

@@ -77,6 +77,8 @@ int io_fault_now(enum io_call call);
 
 /* Called before the library closes one, or puts another file in its place. */
 extern void (*io_before_close)(int fd);
+/* Called before it tries to receive a message. */
+extern void (*io_before_recvmsg)(int fd);
 
 /* epoll_pwait() counts as epoll_pwait2(). */
 extern bool io_fault_older;

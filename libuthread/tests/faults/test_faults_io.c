@@ -473,6 +473,56 @@ TEST(EBADF_is_said_when_it_is_closed)
 	CHECK_EQ(looked, 2);
 }
 
+/* ---- who tries once more when it is closed already ---- */
+
+static int tries_left;
+
+/* Another file has the number when the last one begins, which is no socket. */
+static void becomes_a_pipe(int fd)
+{
+	if (fd == to_be_closed && !--tries_left)
+		CHECK_EQ(dup2(closed[1], fd), fd);
+}
+
+static void *receives_what_is_closed(void *arg)
+{
+	char c;
+	struct iovec v = { &c, 1 };
+	struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1 };
+
+	CHECK_EQ(uthread_recvmsg(to_be_closed, &m, 0), -1);
+	CHECK_EQ(test_errno(), EBADF);
+	return arg;
+}
+
+static void *is_woken_and_tries(void *arg)
+{
+	uint64_t before = stats().io_waits;
+	int sv[2];
+	uthread_t t;
+
+	CHECK(!pipe(closed));
+	CHECK(!socketpair(AF_UNIX, SOCK_DGRAM, 0, sv));
+	to_be_closed = sv[0];
+	tries_left = 2; /* there is nothing; then there is */
+	io_before_recvmsg = becomes_a_pipe;
+	t = spawn(receives_what_is_closed, NULL);
+	while (stats().io_waits == before)
+		uthread_yield();
+	CHECK_EQ(send(sv[1], "x", 1, 0), 1);
+	joined(t);
+	CHECK_EQ(tries_left, 0);
+	io_before_recvmsg = NULL;
+	return arg;
+}
+
+/* The next file says that it is no socket, which is nobody's business. */
+TEST(EBADF_is_said_though_the_next_file_says_no)
+{
+	start_workers(1);
+	in_uthread(is_woken_and_tries, NULL);
+}
+
 /* ---- who sleeps in the ring ---- */
 
 /* The kernel does not take the request that wakes it, once. Who wakes tells the kernel
