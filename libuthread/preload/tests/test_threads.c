@@ -43,6 +43,30 @@ static void test_create(void)
 	IS(getpid(), syscall(SYS_gettid));
 }
 
+/* ---- ids ---- */
+
+#define IDS 60
+
+static void *says_id(void *arg)
+{
+	*(pid_t *)arg = (pid_t)syscall(SYS_gettid);
+	return arg;
+}
+
+/* One after the other, so that each has the stack of the one before. */
+static void test_ids(void)
+{
+	pid_t id[IDS];
+	int i, j;
+
+	for (i = 0; i < IDS; i++) {
+		pthread_join(start(says_id, &id[i]), NULL);
+		CHECK(id[i] > 0 && id[i] != getpid());
+		for (j = 0; j < i; j++)
+			CHECK(id[i] != id[j]);
+	}
+}
+
 static sem_t go;
 
 static void *waits(void *arg)
@@ -275,6 +299,7 @@ static void test_asked(void)
 int main(void)
 {
 	test_create();
+	test_ids();
 	test_join();
 	test_attr();
 	test_keys();

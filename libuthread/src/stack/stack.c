@@ -218,6 +218,29 @@ static bool guard_slot(char *slot)
 	return !mprotect(slot, page, PROT_NONE);
 }
 
+/*
+ * Ids: a slot's number, and above it which of its uthreads this is, so that a program
+ * that collects the ids of threads that have ended takes no two for one. Rejected: a
+ * counter, which all who make uthreads would write, and which finds an id in use when
+ * it begins again. Slots that are more than ID_SLOTS keep one id each, above all others.
+ */
+#define ID_SLOTS UTHREAD_FIRST_ID
+#define ID_LONE (1u << 29) /* libc's locks have 30 bits */
+
+static uint32_t id_first(uint32_t slot)
+{
+	return slot < ID_SLOTS ? UTHREAD_FIRST_ID + slot :
+				 ID_LONE + (slot - ID_SLOTS);
+}
+
+uint32_t stack_next_id(uint32_t id)
+{
+	if (id >= ID_LONE)
+		return id;
+	id += ID_SLOTS;
+	return id < ID_LONE ? id : UTHREAD_FIRST_ID + id % ID_SLOTS;
+}
+
 /* Under slab_lock: the next slot of an open slab. */
 static struct uthread *slot_carve(struct slab *s)
 {
@@ -235,7 +258,7 @@ static struct uthread *slot_carve(struct slab *s)
 	ut->stack_low = slot + page;
 	ut->stack_top = (char *)ut;
 	valgrind_stack(ut->stack_low, (size_t)(ut->stack_top - ut->stack_low));
-	ut->id = UTHREAD_FIRST_ID + (uint32_t)nslots;
+	ut->id = id_first((uint32_t)nslots);
 	store_relaxed(&nslots, nslots + 1);
 	/* pairs with the acquire in stack_each() */
 	store_release(&s->carved, s->carved + 1);

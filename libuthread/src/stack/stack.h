@@ -44,6 +44,10 @@ struct stack_other {
 void stack_other_add(struct stack_other *s);
 void stack_other_remove(struct stack_other *s);
 
+/* Of the next uthread in a slot whose last one had `id`: none other has it, and it
+ * comes again after 63 of them. */
+uint32_t stack_next_id(uint32_t id);
+
 /* ---- pool.c ---- */
 /* A slot that somebody has used, from the worker's pool (w may be NULL) or the global pool; in a region. `own`: with
  * a TLS block in it. NULL: none. */

@@ -110,7 +110,11 @@ static int create(uthread_t *thread, pthread_t *id, const uthread_attr_t *attr,
 	region_enter();
 	w = me ? me->worker : NULL;
 	ut = stack_get(w, class, own);
-	if (unlikely(!ut)) {
+	if (likely(ut)) {
+		store_relaxed(&ut->id, stack_next_id(ut->id));
+		if (own)
+			tls_renumber(ut);
+	} else {
 		region_leave();
 		ut = own ? tls_slot_new(class) : stack_new(class);
 		if (!ut)
