@@ -64,17 +64,29 @@ static void report_coroutine(void *fn, size_t usable, const void *addr)
 		entry, addr, usable >> 10);
 }
 
-/* The action is the program's, and it may have changed it since. */
-static void pass_on(int sig, siginfo_t *si, void *uc)
+/* The action that was there first, where nobody keeps the program's. */
+static bool previous_takes(int sig, siginfo_t *si, void *uc)
 {
-	if (overflow_fault && overflow_fault(sig, si, uc))
-		return;
 	if (previous.sa_flags & SA_SIGINFO) {
 		previous.sa_sigaction(sig, si, uc);
-	} else if (previous.sa_handler != SIG_DFL &&
-		   previous.sa_handler != SIG_IGN) {
-		previous.sa_handler(sig);
-	} else {
+		return true;
+	}
+	if (previous.sa_handler == SIG_DFL || previous.sa_handler == SIG_IGN)
+		return false;
+	previous.sa_handler(sig);
+	return true;
+}
+
+/*
+ * The action is the program's, and it may have changed it since: a handler that puts
+ * the default action back and raises the signal again is not to get it once more.
+ */
+static void pass_on(int sig, siginfo_t *si, void *uc)
+{
+	const bool taken = overflow_fault ? overflow_fault(sig, si, uc) :
+					    previous_takes(sig, si, uc);
+
+	if (!taken) {
 		/* Returning repeats the fault, now with the default action. */
 		ksig_default(sig);
 		if (si->si_code <= 0) /* sent by kill(): it does not repeat */
