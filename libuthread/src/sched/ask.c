@@ -96,3 +96,19 @@ void ask(struct uthread *ut, uint32_t what)
 	else if (load_relaxed(&ut->state) == UT_RUNNING && sched_hooks.nudge)
 		sched_hooks.nudge(ut);
 }
+
+bool ask_interrupts(struct uthread *ut)
+{
+	REGION;
+	const struct waiter *w;
+	uint64_t mask;
+	bool yes;
+
+	block_handlers(&mask);
+	look_begin(ut, 0);
+	w = load_acquire(&ut->waits);
+	yes = w && w->intr != INTR_NONE;
+	look_end(ut);
+	unblock_handlers(&mask);
+	return yes;
+}

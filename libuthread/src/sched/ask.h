@@ -30,6 +30,8 @@
 /* One of UT_ASKED, or UT_CLOCK; what goes with it is in place. The uthread
  * has not ended; it may be the caller. */
 void ask(struct uthread *ut, uint32_t what);
+/* Does it wait for what the handler of a signal ends? It may be woken just now. */
+bool ask_interrupts(struct uthread *ut);
 /* Wait until nobody looks at the waiter it had. */
 void ask_wait(const struct uthread *me);
 /* At its end, in a region: nobody is at it any more. */

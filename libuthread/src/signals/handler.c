@@ -73,6 +73,14 @@ static uint64_t mask_in_handler(const struct action *a, int sig, uint64_t mask)
 	return mask | a->mask | (a->flags & SA_NODEFER ? 0 : KSIG_BIT(sig));
 }
 
+/* What it calls now. */
+static struct action take_action(int sig, const siginfo_t *si)
+{
+	struct action a;
+
+	return for_main(sig, si, &a) ? a : action_take(sig);
+}
+
 /* It was a handler's when the signal came, and is not any more. */
 static bool is_gone(const struct action *a, int sig)
 {
@@ -126,7 +134,7 @@ static __attribute__((noreturn)) void run(int sig, siginfo_t *si,
 	const bool sure = !(load_relaxed(&me->flags) & UT_MASK_UNSURE);
 	const bool taking = me->taking, in_libc = me->in_libc;
 	const bool sigwaits = me->sigwaits;
-	const struct action a = action_take(sig);
+	const struct action a = take_action(sig, si);
 	struct call *const call = me->call;
 	const stack_t alt = me->alt;
 	uint64_t mask;
@@ -264,7 +272,7 @@ static __attribute__((noinline)) void run_kept(struct uthread *me, int sig,
 	const bool sure = !(load_relaxed(&me->flags) & UT_MASK_UNSURE),
 		   in_libc = me->in_libc;
 	const bool sigwaits = me->sigwaits;
-	const struct action a = action_take(sig);
+	const struct action a = take_action(sig, si);
 	struct call *const call = me->call;
 	struct worker *w = worker_current();
 	int saved = errno;
@@ -375,7 +383,7 @@ static void in_base(struct worker *w)
 		sig = take_kept(w, w->deferred, &si);
 		if (KSIG_BIT(sig) & rt.mask && send_back(sig, &si))
 			continue;
-		a = action_take(sig);
+		a = take_action(sig, &si);
 		if (a.handler == (void *)SIG_IGN)
 			continue;
 		mask_install(w, mask_usable(rt.mask | w->deferred) &

@@ -22,8 +22,7 @@
 
 struct raised {
 	struct raised *next;
-	int sig, code;
-	union sigval value;
+	siginfo_t si;
 };
 
 static struct raised places[RAISED_MAX];
@@ -54,13 +53,31 @@ static void place_put(struct raised *r)
 	__atomic_fetch_and(&taken[i / 64], ~(1ull << i % 64), __ATOMIC_RELEASE);
 }
 
-struct raised *raised_place(int sig, int code, union sigval value)
+struct raised *raised_place_of(const siginfo_t *si)
 {
 	struct raised *r = place_find();
 
 	if (r)
-		*r = (struct raised){ NULL, sig, code, value };
+		r->si = *si;
 	return r;
+}
+
+static void say(siginfo_t *si, int sig, int code, union sigval value)
+{
+	memset(si, 0, sizeof(*si));
+	si->si_signo = sig;
+	si->si_code = code;
+	si->si_pid = getpid();
+	si->si_uid = getuid();
+	si->si_value = value;
+}
+
+struct raised *raised_place(int sig, int code, union sigval value)
+{
+	siginfo_t si;
+
+	say(&si, sig, code, value);
+	return raised_place_of(&si);
 }
 
 void raised_push(struct raised **first, struct raised *r)
@@ -85,14 +102,15 @@ void raised_take_over(struct uthread *me, struct raised **first)
 		last = &(*last)->next;
 	for (r = turned; r; r = next) {
 		next = r->next;
-		if (r->sig < SIGRTMIN && me->raised & KSIG_BIT(r->sig)) {
+		if (r->si.si_signo < SIGRTMIN &&
+		    me->raised & KSIG_BIT(r->si.si_signo)) {
 			place_put(r); /* one of these at most */
 			continue;
 		}
 		r->next = NULL;
 		*last = r;
 		last = &r->next;
-		me->raised |= KSIG_BIT(r->sig);
+		me->raised |= KSIG_BIT(r->si.si_signo);
 	}
 }
 
@@ -119,6 +137,7 @@ int raised_add(struct uthread *me, int sig, int code, union sigval value)
 		if (r) {
 			for (last = &me->raised_first; *last;)
 				last = &(*last)->next;
+			r->next = NULL;
 			*last = r;
 		}
 		if (r || !queued)
@@ -135,7 +154,7 @@ static struct raised *take(struct uthread *me, int sig, bool *more)
 {
 	struct raised **at = &me->raised_first, *r, *next;
 
-	while (*at && (*at)->sig != sig)
+	while (*at && (*at)->si.si_signo != sig)
 		at = &(*at)->next;
 	r = *at;
 	*more = false;
@@ -143,7 +162,7 @@ static struct raised *take(struct uthread *me, int sig, bool *more)
 		return NULL;
 	*at = r->next;
 	for (next = r->next; next; next = next->next)
-		*more |= next->sig == sig;
+		*more |= next->si.si_signo == sig;
 	return r;
 }
 
@@ -161,14 +180,11 @@ int raised_take(struct uthread *me, uint64_t set, siginfo_t *si)
 	r = take(me, sig, &more);
 	if (!more)
 		me->raised &= ~KSIG_BIT(sig);
-	memset(si, 0, sizeof(*si));
-	si->si_signo = sig;
-	si->si_code = r ? r->code : SI_TKILL;
-	si->si_pid = getpid();
-	si->si_uid = getuid();
 	if (r) {
-		si->si_value = r->value;
+		*si = r->si;
 		place_put(r);
+	} else {
+		say(si, sig, SI_TKILL, (union sigval){ 0 });
 	}
 	region_leave();
 	return sig;

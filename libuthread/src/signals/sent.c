@@ -44,11 +44,9 @@ int uthread_sigmask(int how, const sigset_t *set, sigset_t *old)
 
 #if !UTHREAD_SAN
 
-/* Which: a bit for one without a place. */
-static int add(struct uthread *ut, int sig, int code, union sigval value)
+/* `r` NULL: there was no place; a bit has to do, where it can. */
+static int add(struct uthread *ut, int sig, struct raised *r)
 {
-	struct raised *r = raised_place(sig, code, value);
-
 	if (r) {
 		raised_push(&ut->sent, r);
 		return 0;
@@ -68,10 +66,18 @@ static int send(struct uthread *ut, int sig, int code, union sigval value)
 		return err;
 	if (ut == uthread_current())
 		return mask_to_oneself(ut, sig, code, value);
-	err = add(ut, sig, code, value);
+	err = add(ut, sig, raised_place(sig, code, value));
 	if (!err)
 		ask(ut, UT_ASK_SIGNAL);
 	return err;
+}
+
+bool sent_pass_on(struct uthread *ut, const siginfo_t *si)
+{
+	if (add(ut, si->si_signo, raised_place_of(si)))
+		return false;
+	ask(ut, UT_ASK_SIGNAL);
+	return true;
 }
 
 int uthread_kill(uthread_t thread, int sig)

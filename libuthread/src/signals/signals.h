@@ -60,6 +60,7 @@ int raised_add(struct uthread *me, int sig, int code, union sigval value);
 int raised_take(struct uthread *me, uint64_t set, siginfo_t *si);
 /* The same with a place for what others send; NULL: there is none. */
 struct raised *raised_place(int sig, int code, union sigval value);
+struct raised *raised_place_of(const siginfo_t *si);
 /* Into a list that anybody adds to, the last first. */
 void raised_push(struct raised **first, struct raised *r);
 /* All that is in it is `me`'s now. In a region, or a handler that came in none. */
@@ -76,6 +77,8 @@ void raised_forked(struct uthread *me);
 void sent_setup(void);
 /* What others have sent is the caller's now. In a region. */
 void sent_take(struct uthread *me);
+/* A signal as it has come here; false: there is no place for it. */
+bool sent_pass_on(struct uthread *ut, const siginfo_t *si);
 /* By who makes one, or ends: nobody sends any more. */
 void sent_forget(struct uthread *ut);
 
@@ -83,6 +86,12 @@ static inline bool sent_any(const struct uthread *ut)
 {
 	return load_relaxed(&ut->sent) || load_relaxed(&ut->sent_bits);
 }
+
+/* ---- for_main.c ---- */
+
+/* Is this what main, which is parked, waits to be interrupted by? With what it is
+ * given to main by, in place of the program's handler, then. */
+bool for_main(int sig, const siginfo_t *si, struct action *a);
 
 /* ---- mask.c ---- */
 
