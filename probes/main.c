@@ -28,6 +28,7 @@ static const struct {
 	{ "calls", probe_calls },
 	{ "sync", probe_sync },
 	{ "queue", probe_queue },
+	{ "plain", probe_plain },
 	{ "wakeup", probe_wakeup },
 	{ "io", probe_io },
 	{ "io-echo", probe_echo },

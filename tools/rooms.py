@@ -79,7 +79,7 @@ TREES = (
             ("io", "running", "switching", "waiting"),
             ("main",),
         ),
-        apart=("guest", "tests"),
+        apart=("guest", "plain", "tests"),
     ),
     Tree(
         "kthread_perf",

@@ -12,7 +12,7 @@
  *
  * Servers of C are a fork of this process; those of other runtimes are programs
  * beside it (swtch-probe-MODEL), started with the trial `io-server` on standard
- * input, which names both descriptors. So everybody is asked by the same load, and
+ * input, which names both descriptors; a plain one has them as arguments. So everybody is asked by the same load, and
  * what it measures of a server is the same for all: nothing is taken from the
  * server but what only it can know.
  *
@@ -57,8 +57,8 @@ struct echo echo;
 
 static const char *const models[] = { "pthread", "uthread", "go", "tokio",
 				      NULL };
-static const char *const ways[] = { "threads", "loop", "epoll",
-				    "uring",   "net",  NULL };
+static const char *const ways[] = { "threads", "loop",	"epoll", "uring",
+				    "net",     "plain", NULL };
 enum { PTHREAD, UTHREAD, GO, TOKIO };
 
 static struct {
@@ -75,8 +75,10 @@ static struct {
 static int model_of(json_t *trial)
 {
 	static const unsigned may[] = {
-		[PTHREAD] = 1u << ECHO_THREADS | 1u << ECHO_LOOP,
-		[UTHREAD] = 1u << ECHO_EPOLL | 1u << ECHO_URING,
+		[PTHREAD] = 1u << ECHO_THREADS | 1u << ECHO_LOOP |
+			    1u << ECHO_PLAIN,
+		[UTHREAD] = 1u << ECHO_EPOLL | 1u << ECHO_URING |
+			    1u << ECHO_PLAIN,
 		[GO] = 1u << ECHO_NET,
 		[TOKIO] = 1u << ECHO_NET,
 	};
@@ -159,6 +161,16 @@ static void raise_limit(void)
 			"%d connections need %llu descriptors, and the limit is %llu (ulimit -Hn)",
 			echo.connections, (unsigned long long)wanted,
 			(unsigned long long)own.rlim_max);
+}
+
+/* The plain server has a kernel thread for each connection, as it is. */
+static void check_threads(void)
+{
+	char why[200];
+
+	if (echo.by == ECHO_PLAIN && !strcmp(echo.model, models[PTHREAD]) &&
+	    !plain_threads_fit(echo.connections, why, sizeof(why)))
+		not_here("%s", why);
 }
 
 static void make_listener(void)
@@ -248,6 +260,20 @@ static __attribute__((noreturn)) void exec_peer(int control)
 	probe_fail(errno, "model", "%.180s: %s", path, strerror(errno));
 }
 
+/* Become the server that knows of no runtime, and that nobody tells of one. */
+static __attribute__((noreturn)) void exec_plain(int model, int control)
+{
+	char at[3][16];
+	char *args[] = { "echo", at[0], at[1], at[2], NULL };
+
+	confine_to(echo.cpus, echo.ncpus);
+	fcntl(echo.listen_fd, F_SETFL, 0);
+	snprintf(at[0], sizeof(at[0]), "%d", echo.listen_fd);
+	snprintf(at[1], sizeof(at[1]), "%d", control);
+	snprintf(at[2], sizeof(at[2]), "%d", echo.hogs * echo.ncpus);
+	plain_become(model == UTHREAD, args);
+}
+
 static void start_server(int model)
 {
 	int control[2], result[2];
@@ -260,6 +286,8 @@ static void start_server(int model)
 		probe_fail(errno, "model", "no pipe: %s", strerror(errno));
 	server.control = control[1];
 	server.result = result[0];
+	if (echo.by == ECHO_PLAIN)
+		plain_listen();
 	server.pid = fork();
 	if (server.pid < 0)
 		probe_fail(errno, "model", "no process: %s", strerror(errno));
@@ -276,6 +304,8 @@ static void start_server(int model)
 		close(result[1]);
 		if (model == GO || model == TOKIO)
 			exec_peer(control[0]);
+		if (echo.by == ECHO_PLAIN)
+			exec_plain(model, control[0]);
 		serve(model, control[0]);
 	}
 	close(control[0]);
@@ -333,9 +363,12 @@ static json_t *record_of(const char *kind)
 static __attribute__((noreturn)) void gone(int status)
 {
 	json_t *error;
+	char why[200];
 
 	server.pid = 0;
 	listen_to_server();
+	if (echo.by == ECHO_PLAIN)
+		plain_over(why, sizeof(why));
 	error = record_of("error");
 	if (error) {
 		record_print(error);
@@ -375,6 +408,7 @@ static json_t *end_server(void)
 	struct pollfd p = { .fd = server.result, .events = POLLIN };
 	const int64_t until = clock_ns() + END_MS * INT64_C(1000000);
 	int status = 0, left;
+	char why[200];
 	json_t *said;
 
 	close(server.control);
@@ -394,6 +428,8 @@ static json_t *end_server(void)
 	if (status || !said)
 		gone(status);
 	server.pid = 0;
+	if (echo.by == ECHO_PLAIN && plain_over(why, sizeof(why)))
+		not_here("%s", why);
 	return said;
 }
 
@@ -416,10 +452,23 @@ static bool has_ring(void)
 	return false;
 }
 
+/* Whether the plain server's threads are the model's: from the kernel, not its word. */
+static void check_plain(void)
+{
+	const bool uthreads = !strcmp(echo.model, models[UTHREAD]);
+
+	if (plain_has_library(server.pid) != uthreads)
+		probe_fail(EINVAL, "model",
+			   "the server runs %s libuthread-pthread.so",
+			   uthreads ? "without" : "with");
+}
+
 static void check_back_end(void)
 {
 	bool ring;
 
+	if (echo.by == ECHO_PLAIN)
+		return check_plain();
 	if (strcmp(echo.model, "uthread"))
 		return;
 	ring = has_ring();
@@ -438,9 +487,10 @@ void probe_echo(json_t *trial)
 {
 	const int model = read_trial(trial);
 	json_t *o, *said;
-	int64_t begin;
+	int64_t begin, threads;
 
 	raise_limit();
+	check_threads();
 	make_listener();
 	start_server(model);
 	signal(SIGPIPE, SIG_IGN);
@@ -450,6 +500,7 @@ void probe_echo(json_t *trial)
 	load_connect();
 	check_back_end();
 	begin_hogging();
+	threads = plain_threads(server.pid);
 	o = record_new("sample");
 	json_object_set_new(o, "model", json_string(echo.model));
 	begin = clock_ns();
@@ -466,6 +517,7 @@ void probe_echo(json_t *trial)
 	json_decref(said);
 	json_object_set_new(o, "measured", json_true());
 	json_object_set_new(o, "connections", json_integer(echo.connections));
+	json_object_set_new(o, "server_threads", json_integer(threads));
 	json_object_set_new(o, "server_cpus", json_integer(echo.ncpus));
 	json_object_set_new(o, "load_apart", json_boolean(!echo.shared));
 	json_object_set_new(o, "server_nvcsw",

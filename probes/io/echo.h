@@ -23,6 +23,7 @@ enum echo_by {
 	ECHO_EPOLL, /* uthread: one for each connection, by this back end */
 	ECHO_URING, /* and by this */
 	ECHO_NET, /* go, tokio: what their own libraries do */
+	ECHO_PLAIN, /* pthread: plain/'s program; uthread: under uthread-run */
 };
 
 /* The trial: constant once it is read. */

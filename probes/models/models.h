@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * models.h - how each model makes its threads: processes, pthreads, uthreads
- * on workers, coroutines; and the scenario, which each model performs.
+ * on workers, coroutines, or a whole program; and the scenario, which each model
+ * performs.
  */
 #ifndef SWTCH_PROBE_MODELS_H
 #define SWTCH_PROBE_MODELS_H
@@ -33,6 +34,21 @@ void workers_stats(struct uthread_stats *s);
 void workers_record(json_t *o, const struct uthread_stats *before);
 /* One uthread bound to worker `worker`; ends the probe when there is none. */
 uthread_t start_on(int worker, void *(*fn)(void *), void *arg);
+
+/* ---- a program that knows pthreads only (plain.c) ---- */
+
+/* Before the fork: what the program will say is kept. */
+void plain_listen(void);
+/* Become swtch-plain with these arguments (NULL at the end, nine at most), as it is or
+ * under uthread-run; ends the probe when it cannot. */
+__attribute__((noreturn)) void plain_become(bool uthreads, char *const args[]);
+/* When it has ended: pass on what it said. True: uthread-run had no uthreads to give. */
+bool plain_over(char *why, size_t room);
+/* Whether that process has the library of uthread-run; its kernel threads. */
+bool plain_has_library(pid_t pid);
+int64_t plain_threads(pid_t pid);
+/* Whether so many kernel threads are allowed here; if not, by what they are not. */
+bool plain_threads_fit(int64_t n, char *why, size_t room);
 
 /* ---- the scenario ---- */
 

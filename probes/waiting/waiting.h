@@ -8,6 +8,7 @@
 void probe_locks(json_t *trial);
 void probe_sync(json_t *trial);
 void probe_queue(json_t *trial);
+void probe_plain(json_t *trial);
 void probe_wakeup(json_t *trial);
 void probe_io(json_t *trial);
 

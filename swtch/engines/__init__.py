@@ -85,7 +85,7 @@ TRAITS: Final[Mapping[EngineName, Traits]] = {
 # What swtch-probe can do, as it names them itself (probes/main.c).
 PROBES: Final = (
     *("scenario", "gantt", "scaling", "preemption", "floor", "starvation", "locks", "ring"),
-    *("calls", "sync", "queue", "wakeup", "io", "io-echo", "pair-overhead"),
+    *("calls", "sync", "queue", "plain", "wakeup", "io", "io-echo", "pair-overhead"),
     *("interrupt-overhead", "token"),
 )
 
