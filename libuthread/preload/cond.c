@@ -56,14 +56,14 @@ int cond_wait_until(pthread_cond_t *cond, pthread_mutex_t *mutex,
 		return glibc_wait(cond, mutex, clock, deadline);
 	add(&w[1], 1);
 	seen = load_relaxed(&w[0]);
-	err = pthread_mutex_unlock(mutex);
+	err = mutex_leave(mutex);
 	if (err) {
 		leave(w);
 		return err;
 	}
 	r = wait_on(&w[0], seen, clock, deadline, UTHREAD_FUTEX_CANCEL);
 	leave(w);
-	err = pthread_mutex_lock(mutex);
+	err = mutex_come_back(mutex);
 	if (unlikely(r == ECANCELED))
 		uthread_testcancel();
 	return err ? err : r == ETIMEDOUT ? r : 0;

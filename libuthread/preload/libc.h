@@ -53,6 +53,7 @@
 	F(pthread_setschedparam)      \
 	F(pthread_setschedprio)       \
 	F(sched_yield)                \
+	F(pthread_mutex_init)         \
 	F(pthread_mutex_lock)         \
 	F(pthread_mutex_trylock)      \
 	F(pthread_mutex_timedlock)    \
@@ -74,7 +75,6 @@
 	F(pthread_rwlock_timedwrlock) \
 	F(pthread_rwlock_unlock)      \
 	F(pthread_rwlock_destroy)     \
-	F(sem_wait)                   \
 	F(sem_trywait)                \
 	F(sem_post)                   \
 	F(pthread_barrier_wait)       \
@@ -120,6 +120,7 @@ HIDDEN int core_pthread_cancel(pthread_t thread);
 HIDDEN int core_pthread_kill(pthread_t thread, int sig);
 HIDDEN int core_pthread_sigqueue(pthread_t thread, int sig,
 				 const union sigval value);
+HIDDEN int core_sem_wait(sem_t *sem);
 HIDDEN int core_sem_clockwait(sem_t *sem, clockid_t clock,
 			      const struct timespec *deadline);
 
@@ -189,10 +190,33 @@ static inline void pause_cpu(void)
 /* How often a word is looked at before who wants it sleeps. */
 #define SPINS 64
 
-/* mutex.c, for cond.c and c11.c: `deadline` may be NULL. */
-HIDDEN int mutex_lock_until(pthread_mutex_t *mutex, clockid_t clock,
-			    const struct timespec *deadline);
-/* cond.c, the same. */
+/* A uthread that is not main: main is the first kernel thread, as the kernel knows. */
+static inline uthread_t other_than_main(pthread_t thread)
+{
+	uthread_t ut = uthread_of_pthread(thread);
+
+	return ut && uthread_id(ut) != (uint32_t)getpid() ? ut : NULL;
+}
+
+/* sched.c: what a thread was told of where and how to run, and what one that the
+ * caller makes shall be told. */
+struct told {
+	int policy, priority;
+	uint32_t has_cpus;
+	cpu_set_t cpus;
+};
+
+/* `attr` may be NULL. 0, or EINVAL: of its CPUs there is none. */
+HIDDEN int told_by(const pthread_attr_t *attr, struct told *to);
+/* As one is that nobody has told anything. */
+HIDDEN bool told_nothing(const struct told *told);
+/* The caller is told that. */
+HIDDEN void told_now(const struct told *told);
+
+/* mutex.c, for who waits for a condition. */
+HIDDEN int mutex_leave(pthread_mutex_t *mutex);
+HIDDEN int mutex_come_back(pthread_mutex_t *mutex);
+/* cond.c: `deadline` may be NULL. */
 HIDDEN int cond_wait_until(pthread_cond_t *cond, pthread_mutex_t *mutex,
 			   clockid_t clock, const struct timespec *deadline);
 

@@ -31,10 +31,11 @@ static inline bool is_mine(const pthread_mutex_t *m, uint32_t tid)
 	return load_relaxed(word_of(&m->__data.__owner)) == tid;
 }
 
-static inline void has(pthread_mutex_t *m, uint32_t tid)
+/* `users`: of `nusers`, 0 for who is one of them all the time (cond.c). */
+static inline void has(pthread_mutex_t *m, uint32_t tid, unsigned users)
 {
 	__atomic_store_n(word_of(&m->__data.__owner), tid, __ATOMIC_RELAXED);
-	m->__data.__nusers++;
+	m->__data.__nusers += users;
 }
 
 static __attribute__((noinline)) int
@@ -89,8 +90,8 @@ static int glibc_lock(pthread_mutex_t *m, clockid_t clock,
 		       LIBC(pthread_mutex_clocklock)(m, clock, deadline);
 }
 
-int mutex_lock_until(pthread_mutex_t *m, clockid_t clock,
-		     const struct timespec *deadline)
+static inline int lock_until(pthread_mutex_t *m, clockid_t clock,
+			     const struct timespec *deadline, unsigned users)
 {
 	const int kind = kind_of(m), type = kind & KIND_TYPE;
 	const uint32_t tid = self_tid();
@@ -110,7 +111,7 @@ int mutex_lock_until(pthread_mutex_t *m, clockid_t clock,
 		if (err)
 			return err;
 	}
-	has(m, tid);
+	has(m, tid, users);
 	if (type == PTHREAD_MUTEX_RECURSIVE_NP)
 		m->__data.__count = 1;
 	return 0;
@@ -118,13 +119,13 @@ int mutex_lock_until(pthread_mutex_t *m, clockid_t clock,
 
 EXPORT int pthread_mutex_lock(pthread_mutex_t *mutex)
 {
-	return mutex_lock_until(mutex, CLOCK_REALTIME, NULL);
+	return lock_until(mutex, CLOCK_REALTIME, NULL, 1);
 }
 
 EXPORT int pthread_mutex_timedlock(pthread_mutex_t *restrict mutex,
 				   const struct timespec *restrict deadline)
 {
-	return mutex_lock_until(mutex, CLOCK_REALTIME, deadline);
+	return lock_until(mutex, CLOCK_REALTIME, deadline, 1);
 }
 
 EXPORT int pthread_mutex_clocklock(pthread_mutex_t *restrict mutex,
@@ -133,7 +134,7 @@ EXPORT int pthread_mutex_clocklock(pthread_mutex_t *restrict mutex,
 {
 	if (!clock_is_known(clock))
 		return EINVAL;
-	return mutex_lock_until(mutex, clock, deadline);
+	return lock_until(mutex, clock, deadline, 1);
 }
 
 EXPORT int pthread_mutex_trylock(pthread_mutex_t *m)
@@ -151,13 +152,13 @@ EXPORT int pthread_mutex_trylock(pthread_mutex_t *m)
 	}
 	if (!word_trylock(word_of(&m->__data.__lock)))
 		return EBUSY;
-	has(m, tid);
+	has(m, tid, 1);
 	if (type == PTHREAD_MUTEX_RECURSIVE_NP)
 		m->__data.__count = 1;
 	return 0;
 }
 
-EXPORT int pthread_mutex_unlock(pthread_mutex_t *m)
+static inline int unlock(pthread_mutex_t *m, unsigned users)
 {
 	const int kind = kind_of(m), type = kind & KIND_TYPE;
 	uint32_t *word = word_of(&m->__data.__lock);
@@ -172,13 +173,57 @@ EXPORT int pthread_mutex_unlock(pthread_mutex_t *m)
 			return 0;
 	}
 	__atomic_store_n(word_of(&m->__data.__owner), 0, __ATOMIC_RELAXED);
-	m->__data.__nusers--;
+	m->__data.__nusers -= users;
 	/* From the exchange on it may be gone. */
 	if (__atomic_exchange_n(word, 0, __ATOMIC_SEQ_CST) > 1)
 		wake(word, 1);
 	return 0;
 }
 
+EXPORT int pthread_mutex_unlock(pthread_mutex_t *mutex)
+{
+	return unlock(mutex, 1);
+}
+
+/* ---- of who waits for a condition, and is still among the mutex's users: a destroy
+ * meanwhile is EBUSY ---- */
+
+int mutex_leave(pthread_mutex_t *m)
+{
+	return unlock(m, 0);
+}
+
+int mutex_come_back(pthread_mutex_t *m)
+{
+	return lock_until(m, CLOCK_REALTIME, NULL, 0);
+}
+
+/* ---- what glibc's kernel threads alone can have ---- */
+
+/*
+ * One that inherits priorities is locked by the kernel, which must know the threads:
+ * glibc's, and robust or shared too, it would end the process for a uthread. There
+ * nobody lends, as in others here, and all else stays.
+ */
+EXPORT int pthread_mutex_init(pthread_mutex_t *mutex,
+			      const pthread_mutexattr_t *attr)
+{
+	pthread_mutexattr_t plain;
+	int protocol, robust, shared;
+
+	if (likely(!attr) || pthread_mutexattr_getprotocol(attr, &protocol) ||
+	    likely(protocol != PTHREAD_PRIO_INHERIT) ||
+	    pthread_mutexattr_getrobust(attr, &robust) ||
+	    pthread_mutexattr_getpshared(attr, &shared) ||
+	    (robust == PTHREAD_MUTEX_STALLED &&
+	     shared == PTHREAD_PROCESS_PRIVATE))
+		return LIBC(pthread_mutex_init)(mutex, attr);
+	plain = *attr;
+	pthread_mutexattr_setprotocol(&plain, PTHREAD_PRIO_NONE);
+	return LIBC(pthread_mutex_init)(mutex, &plain);
+}
+
 SAME(__pthread_mutex_lock, pthread_mutex_lock);
 SAME(__pthread_mutex_trylock, pthread_mutex_trylock);
 SAME(__pthread_mutex_unlock, pthread_mutex_unlock);
+SAME(__pthread_mutex_init, pthread_mutex_init);

@@ -52,6 +52,10 @@ static bool take(struct words *w, uint64_t waiter)
 static int wait_until(struct words *w, clockid_t clock,
 		      const struct timespec *deadline)
 {
+	/* The kernel begins a wait with a time-out anew after no handler. */
+	const int flags =
+		UTHREAD_FUTEX_CANCEL |
+		(deadline ? UTHREAD_FUTEX_EINTR_ANY : UTHREAD_FUTEX_EINTR);
 	int i, err;
 
 	uthread_testcancel();
@@ -62,8 +66,7 @@ static int wait_until(struct words *w, clockid_t clock,
 	}
 	__atomic_fetch_add(&w->data, WAITER, __ATOMIC_SEQ_CST);
 	for (;;) {
-		err = wait_on(value_of(w), 0, clock, deadline,
-			      UTHREAD_FUTEX_CANCEL | UTHREAD_FUTEX_EINTR);
+		err = wait_on(value_of(w), 0, clock, deadline, flags);
 		if (take(w, WAITER))
 			return 0;
 		if (err && err != EAGAIN)
@@ -80,7 +83,7 @@ EXPORT int sem_wait(sem_t *sem)
 	struct words *w = words_of(sem);
 
 	if (unlikely(w->shared))
-		return LIBC(sem_wait)(sem);
+		return core_sem_wait(sem);
 	return wait_until(w, CLOCK_REALTIME, NULL);
 }
 

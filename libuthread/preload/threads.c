@@ -8,6 +8,7 @@
  * glibc's, and may use all objects with uthreads.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "libc.h"
@@ -70,9 +71,26 @@ static bool translate_default(uthread_attr_t *to)
 	return good;
 }
 
+/* One that was told something begins with that. */
+struct beginning {
+	struct told told;
+	void *(*fn)(void *);
+	void *arg;
+};
+
+static void *begins(void *arg)
+{
+	const struct beginning b = *(struct beginning *)arg;
+
+	free(arg);
+	told_now(&b.told);
+	return b.fn(b.arg);
+}
+
 /* With the mask of signals that was asked for, if any. */
-static int create(pthread_t *thread, const pthread_attr_t *attr,
-		  const uthread_attr_t *as, void *(*fn)(void *), void *arg)
+static int create_masked(pthread_t *thread, const pthread_attr_t *attr,
+			 const uthread_attr_t *as, void *(*fn)(void *),
+			 void *arg)
 {
 	sigset_t mask, old;
 	int err;
@@ -82,6 +100,25 @@ static int create(pthread_t *thread, const pthread_attr_t *attr,
 	pthread_sigmask(SIG_SETMASK, &mask, &old);
 	err = uthread_create_pthread(thread, as, fn, arg);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return err;
+}
+
+static int create(pthread_t *thread, const pthread_attr_t *attr,
+		  const uthread_attr_t *as, void *(*fn)(void *), void *arg)
+{
+	struct beginning *b;
+	struct told told;
+	int err = told_by(attr, &told);
+
+	if (err || likely(told_nothing(&told)))
+		return err ? err : create_masked(thread, attr, as, fn, arg);
+	b = malloc(sizeof(*b));
+	if (!b)
+		return EAGAIN;
+	*b = (struct beginning){ told, fn, arg };
+	err = create_masked(thread, attr, as, begins, b);
+	if (err)
+		free(b);
 	return err;
 }
 

@@ -52,6 +52,7 @@ void __chk_fail(void) __attribute__((noreturn));
 	F(semtimedop)      \
 	F(msgsnd)          \
 	F(msgrcv)          \
+	F(sem_wait)        \
 	F(sem_timedwait)   \
 	F(sem_clockwait)   \
 	F(aio_suspend)     \

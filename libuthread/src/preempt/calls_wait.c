@@ -380,7 +380,18 @@ WEAK ssize_t msgrcv(int id, void *message, size_t bytes, long type, int flags)
 	return got;
 }
 
-/* ---- futexes with a time-out, of which libc tells ---- */
+/* ---- futexes whose end libc tells of ---- */
+
+/* The kernel begins it anew after a tick: here to be cancelled. */
+WEAK int sem_wait(sem_t *sem)
+{
+	CALL(c, SYS_futex);
+	int got;
+
+	while ((got = LIBC(sem_wait)(sem)) == -1 && again(&c))
+		;
+	return got;
+}
 
 WEAK int sem_timedwait(sem_t *sem, const struct timespec *until)
 {

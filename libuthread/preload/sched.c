@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sched.c - policies, priorities and CPUs of threads. To the kernel these are its own
+ * threads', of which a uthread is none, or another each time: so what a uthread is told
+ * is checked as the kernel would, remembered, handed down to the threads that it makes,
+ * and given back to who asks, and no more. Real-time policies are refused (EPERM), for
+ * who has one relies on it; in attributes they make a pthread (threads.c).
+ *
+ * What was told lies in the thread's own TLS block. The library is there from the start,
+ * so that place is as far from pthread_self() in every thread.
+ */
+#include <string.h>
+
+#include "libc.h"
+
+static __thread struct told mine __attribute__((tls_model("initial-exec")));
+
+static struct told *of(pthread_t thread)
+{
+	return (struct told *)((uintptr_t)&mine +
+			       ((uintptr_t)thread - (uintptr_t)pthread_self()));
+}
+
+/* It was joined, or is detached and has ended. */
+static inline bool is_gone(uthread_t ut)
+{
+	return uthread_kill(ut, 0) == ESRCH;
+}
+
+/* ---- what a new thread is told ---- */
+
+static cpu_set_t at_start;
+
+__attribute__((constructor)) static void look_at_start(void)
+{
+	sched_getaffinity(0, sizeof(at_start), &at_start);
+}
+
+/* Is there one that this process may use, or might when it began? */
+static bool any_is_there(const cpu_set_t *set)
+{
+	cpu_set_t have, both;
+
+	if (sched_getaffinity(getpid(), sizeof(have), &have))
+		CPU_ZERO(&have);
+	CPU_OR(&have, &have, &at_start);
+	CPU_AND(&both, &have, set);
+	return CPU_COUNT(&both) != 0;
+}
+
+static void creators(struct told *to)
+{
+	struct sched_param param;
+
+	*to = mine;
+	if (other_than_main(pthread_self()))
+		return;
+	/* As the kernel has it. */
+	if (LIBC(pthread_getschedparam)(pthread_self(), &to->policy, &param))
+		return;
+	to->priority = param.sched_priority;
+}
+
+int told_by(const pthread_attr_t *attr, struct told *to)
+{
+	int inherits = PTHREAD_INHERIT_SCHED;
+	cpu_set_t set;
+
+	creators(to);
+	if (!attr)
+		return 0;
+	pthread_attr_getinheritsched(attr, &inherits);
+	if (inherits == PTHREAD_EXPLICIT_SCHED) /* else glibc makes it */
+		to->policy = to->priority = 0;
+	/* All of them: nothing was said. */
+	if (pthread_attr_getaffinity_np(attr, sizeof(set), &set) ||
+	    CPU_COUNT(&set) == CPU_SETSIZE)
+		return 0;
+	if (!any_is_there(&set))
+		return EINVAL;
+	to->cpus = set;
+	to->has_cpus = 1;
+	return 0;
+}
+
+bool told_nothing(const struct told *told)
+{
+	return !told->policy && !told->priority && !told->has_cpus;
+}
+
+void told_now(const struct told *told)
+{
+	mine = *told;
+}
+
+/* ---- CPUs ---- */
+
+EXPORT int pthread_getaffinity_np(pthread_t thread, size_t bytes,
+				  cpu_set_t *set)
+{
+	uthread_t ut = uthread_of_pthread(thread);
+
+	if (!ut)
+		return LIBC(pthread_getaffinity_np)(thread, bytes, set);
+	if (is_gone(ut))
+		return ESRCH;
+	if (sched_getaffinity(getpid(), bytes, set))
+		return errno;
+	if (of(thread)->has_cpus) {
+		cpu_set_t have;
+
+		if (sched_getaffinity(getpid(), sizeof(have), &have))
+			return errno;
+		CPU_OR(&have, &have, &at_start);
+		CPU_AND(&have, &have, &of(thread)->cpus);
+		memcpy(set, &have, bytes < sizeof(have) ? bytes : sizeof(have));
+	}
+	return 0;
+}
+
+EXPORT int pthread_setaffinity_np(pthread_t thread, size_t bytes,
+				  const cpu_set_t *set)
+{
+	uthread_t ut = uthread_of_pthread(thread);
+	cpu_set_t want;
+
+	if (!ut)
+		return LIBC(pthread_setaffinity_np)(thread, bytes, set);
+	if (is_gone(ut))
+		return ESRCH;
+	CPU_ZERO(&want);
+	memcpy(&want, set, bytes < sizeof(want) ? bytes : sizeof(want));
+	if (!any_is_there(&want))
+		return EINVAL;
+	of(thread)->cpus = want;
+	of(thread)->has_cpus = 1;
+	return 0;
+}
+
+/* ---- policies ---- */
+
+/* As sched_setscheduler() finds them. */
+static int check(int policy, int priority)
+{
+	switch (policy) {
+	case SCHED_OTHER:
+	case SCHED_BATCH:
+	case SCHED_IDLE:
+		return priority ? EINVAL : 0;
+	case SCHED_FIFO:
+	case SCHED_RR:
+		return priority < sched_get_priority_min(policy) ||
+				       priority >
+					       sched_get_priority_max(policy) ?
+			       EINVAL :
+			       EPERM;
+	default:
+		return EINVAL;
+	}
+}
+
+EXPORT int pthread_getschedparam(pthread_t thread, int *policy,
+				 struct sched_param *param)
+{
+	uthread_t ut = other_than_main(thread);
+
+	if (!ut)
+		return LIBC(pthread_getschedparam)(thread, policy, param);
+	if (is_gone(ut))
+		return ESRCH;
+	*policy = of(thread)->policy;
+	param->sched_priority = of(thread)->priority;
+	return 0;
+}
+
+EXPORT int pthread_setschedparam(pthread_t thread, int policy,
+				 const struct sched_param *param)
+{
+	uthread_t ut = other_than_main(thread);
+	int err;
+
+	if (!ut)
+		return LIBC(pthread_setschedparam)(thread, policy, param);
+	err = is_gone(ut) ? ESRCH : check(policy, param->sched_priority);
+	if (err)
+		return err;
+	of(thread)->policy = policy;
+	of(thread)->priority = param->sched_priority;
+	return 0;
+}
+
+EXPORT int pthread_setschedprio(pthread_t thread, int priority)
+{
+	uthread_t ut = other_than_main(thread);
+
+	if (!ut)
+		return LIBC(pthread_setschedprio)(thread, priority);
+	if (is_gone(ut))
+		return ESRCH;
+	/* What it has it may keep. */
+	return priority == of(thread)->priority ?
+		       0 :
+		       check(of(thread)->policy, priority);
+}
