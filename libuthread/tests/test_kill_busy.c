@@ -45,13 +45,15 @@ TEST(while_it_computes_alone)
 #define AT_ONCE 100000 /* looks, before others have the CPU */
 #define SLOW_S (TEST_TIMEOUT_S / 4)
 
+static int sig_sent = SIGUSR1, times = CLOSE;
+
 static void *sends(void *arg)
 {
 	const uint64_t end = test_now() + SLOW_S * 1000 * MS;
 	bool late = false;
 
-	for (int i = 1; i <= CLOSE && !late; i++) {
-		CHECK_EQ(uthread_kill(target, SIGUSR1), 0);
+	for (int i = 1; i <= times && !late; i++) {
+		CHECK_EQ(uthread_kill(target, sig_sent), 0);
 		for (int looks = 0; load(&handled) < i; looks++) {
 			if (looks <= AT_ONCE)
 				continue;
@@ -74,6 +76,33 @@ TEST(one_right_after_another)
 	joined(sender);
 	store(&stop, 1);
 	CHECK(joined(target) == &s);
+	CHECK(!elsewhere);
+}
+
+/*
+ * The kernel takes two of one number for one, and a tick may be pending when the
+ * program's own is sent, as each is here by the handler of another tick.
+ */
+TEST(the_signal_of_ticks)
+{
+	struct uthread_config config = { .size = sizeof(config),
+					 .workers = 2,
+					 .tick_ns = UTHREAD_TICK_MIN };
+	uthread_t sender, other;
+
+	if (TEST_ASAN || TEST_TSAN)
+		SKIP("no preemption under a sanitizer");
+	CHECK_EQ(uthread_init(&config), 0);
+	sig_sent = SIGURG;
+	times = 200;
+	handle(SIGURG, 0);
+	target = spawn_on(1, computes, NULL);
+	other = spawn_on(1, computes, NULL);
+	sender = spawn_on(0, sends, NULL);
+	joined(sender);
+	store(&stop, 1);
+	CHECK(joined(target) == &s);
+	joined(other);
 	CHECK(!elsewhere);
 }
 

@@ -6,6 +6,8 @@
  *	a signal	is sent to this kernel thread, in whose handler we are: it
  *			comes on the way back, to who was interrupted. Nobody else
  *			can be there: who is in a region is left to its end.
+ *			One of the tick's own number would be taken for the same as
+ *			a tick that is pending, and lost: this tick is it.
  *	cancellation	of one that sleeps in a call that is a cancellation point
  *			(calls.c): the call ends with EINTR, and its wrapper acts.
  *			Asked to be asynchronous, in its own code: it goes on at
@@ -26,7 +28,7 @@
 
 extern const char cancel_here[];
 
-bool (*preempt_sent)(struct uthread *me, uint64_t mask);
+int (*preempt_sent)(struct uthread *me, uint64_t mask, siginfo_t *si);
 
 /* What cancel_here comes to, on the uthread's stack. */
 __attribute__((visibility("hidden"), noreturn)) void cancel_now(void);
@@ -52,8 +54,9 @@ static bool end_sleep(const struct found *f, ucontext_t *uc)
 }
 
 static enum asked see_to_signals(const struct found *f, struct uthread *me,
-				 ucontext_t *uc)
+				 siginfo_t *si, ucontext_t *uc)
 {
+	int how;
 	long nr;
 
 	/* It takes them itself (signals/wait.c). */
@@ -62,10 +65,10 @@ static enum asked see_to_signals(const struct found *f, struct uthread *me,
 			call_end(uc);
 		return ASKED_AGAIN;
 	}
-	if (preempt_sent(me, ksig_word(&uc->uc_sigmask)) && f->in_libc &&
-	    call_restarts(uc, &nr))
+	how = preempt_sent(me, ksig_word(&uc->uc_sigmask), si);
+	if (how & SENT_INTERRUPTS && f->in_libc && call_restarts(uc, &nr))
 		call_end(uc);
-	return ASKED_NOTHING;
+	return how & SENT_IS_IT ? ASKED_IS_IT : ASKED_NOTHING;
 }
 
 /* As a call of that address: the red zone is left alone, and the unwinder takes
@@ -133,7 +136,7 @@ static enum asked see_to_cancel(const struct found *f, struct uthread *me,
 }
 
 enum asked asked_on_tick(const struct found *f, struct uthread *me,
-			 struct here *h, ucontext_t *uc)
+			 struct here *h, siginfo_t *si, ucontext_t *uc)
 {
 	const uint32_t flags = load_relaxed(&me->flags);
 	enum asked signals = ASKED_NOTHING, cancel = ASKED_NOTHING;
@@ -149,9 +152,9 @@ enum asked asked_on_tick(const struct found *f, struct uthread *me,
 	if (flags & UT_ASK_SIGNAL && preempt_sent)
 		signals = f->on_stack && !mechanism_at_work(
 						 (uintptr_t)UC_PC(uc)) ?
-				  see_to_signals(f, me, uc) :
+				  see_to_signals(f, me, si, uc) :
 				  ASKED_AGAIN;
-	if (flags & UT_ASK_CANCEL)
+	if (flags & UT_ASK_CANCEL && signals != ASKED_IS_IT)
 		cancel = see_to_cancel(f, me, uc);
 	return cancel > signals ? cancel : signals;
 }

@@ -413,7 +413,13 @@ HANDLER void preempt_on_tick(int sig, siginfo_t *si, void *ucp)
 		/* Signals are taken; the others stay. */
 		seen = load_relaxed(&h->self->flags) & ~(uint32_t)UT_ASK_SIGNAL;
 		look(&f, w, h, si, uc);
-		asked = asked_on_tick(&f, h->self, h, uc);
+		asked = asked_on_tick(&f, h->self, h, si, uc);
+	}
+	if (unlikely(asked == ASKED_IS_IT)) {
+		tick_retry(w); /* what else this one was for */
+		errno = saved;
+		tick_not_ours(sig, si, uc);
+		return;
 	}
 	if (unlikely(asked == ASKED_LEAVES)) {
 		tick_retry(w); /* whatever else this one was for */

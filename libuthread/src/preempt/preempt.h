@@ -164,16 +164,22 @@ extern bool (*preempt_raised)(const sigset_t *mask);
 enum asked {
 	ASKED_NOTHING, /* that concerns a tick */
 	ASKED_AGAIN, /* soon: it could not be seen to here */
+	ASKED_IS_IT, /* this signal is the one that was sent, of the tick's number */
 	ASKED_LEAVES, /* the handler's return goes where it is seen to */
+};
+
+enum {
+	SENT_INTERRUPTS = 1, /* calls */
+	SENT_IS_IT = 2, /* *si says so */
 };
 
 struct found;
 /* From the handler: others have asked something of who runs here. */
 enum asked asked_on_tick(const struct found *f, struct uthread *me,
-			 struct here *h, ucontext_t *uc);
+			 struct here *h, siginfo_t *si, ucontext_t *uc);
 /* Hook, set by signals/: let those come that were sent to it, on return from the
- * handler, and that this mask lets in. True: one is to interrupt calls. */
-extern bool (*preempt_sent)(struct uthread *me, uint64_t mask);
+ * handler, and that this mask lets in. SENT_* of these. */
+extern int (*preempt_sent)(struct uthread *me, uint64_t mask, siginfo_t *si);
 
 /* ---- preempt.c ---- */
 

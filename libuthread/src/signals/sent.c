@@ -118,23 +118,28 @@ static void answer(struct uthread *me)
 }
 
 /* From the tick's handler: they come on the way back from it, in this order. */
-static bool sent_on_tick(struct uthread *me, uint64_t mask)
+static int sent_on_tick(struct uthread *me, uint64_t mask, siginfo_t *si)
 {
+	const uint64_t tick =
+		rt.tick_signal < SIGRTMIN ? KSIG_BIT(rt.tick_signal) : 0;
 	struct here *h = here_now();
-	bool interrupts = false;
 	uint64_t some;
-	int sig;
+	int sig, how = 0;
 
 	/* Not by region_leave(): what waits for that is not ours. */
 	store_relaxed(&h->off, h->off + 1);
 	sent_take(me);
 	for (some = me->raised & ~mask; some; some &= some - 1) {
 		sig = __builtin_ctzll(some) + 1;
-		interrupts |= !(action_get(sig).flags & (int)SA_RESTART);
+		if (!(action_get(sig).flags & (int)SA_RESTART))
+			how |= SENT_INTERRUPTS;
 	}
-	mask_send_raised(me, mask);
+	/* Blocked here, and a tick may be pending: the kernel would drop it. */
+	if (raised_take(me, tick & ~mask, si))
+		how |= SENT_IS_IT;
+	mask_send_raised(me, mask | tick);
 	store_relaxed(&h->off, h->off - 1);
-	return interrupts;
+	return how;
 }
 
 void sent_setup(void)
