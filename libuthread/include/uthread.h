@@ -31,7 +31,8 @@
  *                            100us to 1s, default worker:1ms
  *   UTHREAD_POLICY=fifo|priority|fair   who runs next, default fifo
  *   UTHREAD_PREEMPT=call|frame   how a uthread is stopped
- *   UTHREAD_SIGNAL=N         the tick's signal, default SIGURG
+ *   UTHREAD_SIGNAL=N         the tick's signal, default SIGURG, or another where
+ *                            the program handles that
  *   UTHREAD_SPARES=N         workers more for those that sleep in the kernel,
  *                            0..4096, default 512
  *   UTHREAD_MAIN=0|1         0: main stays a plain pthread, 1: a uthread even
@@ -256,7 +257,8 @@ struct uthread_config {
 	enum uthread_tls tls;
 	uint64_t tick_ns; /* 0: default; UTHREAD_TICK_MIN.._MAX or _OFF */
 	enum uthread_tick tick_source;
-	int tick_signal; /* 0: default. EBUSY if the program handles it */
+	int tick_signal; /* 0: SIGURG, or another that is not handled. EBUSY: this
+			  * one is */
 	enum uthread_preempt preempt; /* ENOTSUP: not on this processor */
 	int spares; /* 0: default; -1: none */
 	const struct uthread_policy *policy; /* NULL: default. Not copied */

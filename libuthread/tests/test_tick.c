@@ -495,6 +495,7 @@ TEST(a_signal_in_use_is_said_when_nobody_can_be_told)
 
 	if (TEST_ASAN)
 		SKIP("no preemption under AddressSanitizer");
+	CHECK(!setenv("UTHREAD_SIGNAL", "23", 1));
 	signal(SIGURG, on_urgent);
 	CHECK(!pipe(p));
 	dup2(p[1], 2);
@@ -505,6 +506,48 @@ TEST(a_signal_in_use_is_said_when_nobody_can_be_told)
 	CHECK(!stats().tick_ns);
 	raise(SIGURG);
 	CHECK_EQ(load(&urgents), 1);
+}
+
+/* The next of those that are taken where nobody has chosen one. */
+static void moves_to(int sig)
+{
+	const bool is_handled = sig == SIGSTKFLT;
+	uthread_t a, b;
+
+	if (TEST_ASAN)
+		SKIP("no preemption under AddressSanitizer");
+	signal(SIGURG, on_urgent);
+	if (is_handled)
+		signal(SIGWINCH, on_urgent);
+	start(1);
+	CHECK_EQ(rt.tick_signal, sig);
+	a = spawn(empty_loop, NULL);
+	b = spawn(empty_loop, NULL);
+	while (stats().preempted < 20)
+		usleep(1000);
+	CHECK(!raise(SIGURG));
+	CHECK(!kill(getpid(), SIGWINCH)); /* not handled: ignored, as ever */
+	while (load(&urgents) < 1 + is_handled)
+		usleep(1000);
+	signal(sig, on_alarm); /* now it is the program's as well */
+	CHECK(!kill(getpid(), sig));
+	while (!load(&alarms))
+		usleep(1000);
+	store(&stop, 1);
+	joined(a);
+	joined(b);
+	CHECK_EQ(load(&urgents), 1 + is_handled);
+	CHECK_EQ(load(&alarms), 1);
+}
+
+TEST(ticks_take_another_signal_where_theirs_is_handled)
+{
+	moves_to(SIGWINCH);
+}
+
+TEST(ticks_take_the_third_signal_where_two_are_handled)
+{
+	moves_to(SIGSTKFLT);
 }
 
 /* ---- settings ---- */

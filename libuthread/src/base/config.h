@@ -15,7 +15,7 @@ struct config {
 	enum uthread_tls tls;
 	uint64_t tick_ns;
 	enum uthread_tick tick_source;
-	int tick_signal;
+	int tick_signal; /* 0: nobody chose */
 	enum uthread_preempt mechanism;
 	int spares;
 	enum uthread_main main;

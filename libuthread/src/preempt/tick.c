@@ -388,19 +388,20 @@ void tick_pass_on(struct worker *w, const siginfo_t *si)
 
 /* ---- set-up ---- */
 
-int tick_setup(const struct config *c)
+/* Those that the kernel ignores where nobody handles them come first: one that is on its
+ * way when the program executes another ends that one else. */
+static const int candidates[] = { SIGURG, SIGWINCH, SIGSTKFLT };
+
+/* 0, or EBUSY: the program handles it; EINVAL: nobody can. */
+static int take(int sig)
 {
 	struct sigaction sa = { .sa_sigaction = preempt_on_tick,
 				.sa_flags = SA_SIGINFO | SA_ONSTACK |
 					    SA_RESTART },
 			 previous;
 
-	rt.tick_ns = c->tick_ns;
-	rt.tick_signal = c->tick_signal;
-	rt.tick_source = c->tick_source;
-	if (!rt.tick_ns)
-		return 0;
-	if (__sigaction(rt.tick_signal, NULL, &previous))
+	rt.tick_signal = sig;
+	if (__sigaction(sig, NULL, &previous))
 		return EINVAL;
 	if (previous.sa_flags & SA_SIGINFO &&
 	    previous.sa_sigaction == preempt_on_tick)
@@ -411,7 +412,28 @@ int tick_setup(const struct config *c)
 	/* On the worker's stack: a handler of the program's that began there
 	 * and waited would be overwritten by the next tick. */
 	ksig_set(&sa.sa_mask, ~KSIG_FAULTS);
-	return __sigaction(rt.tick_signal, &sa, NULL) ? EINVAL : 0;
+	return __sigaction(sig, &sa, NULL) ? EINVAL : 0;
+}
+
+int tick_setup(const struct config *c)
+{
+	size_t i;
+	int err;
+
+	rt.tick_ns = c->tick_ns;
+	rt.tick_signal = c->tick_signal ? c->tick_signal : candidates[0];
+	rt.tick_source = c->tick_source;
+	if (!rt.tick_ns)
+		return 0;
+	if (c->tick_signal)
+		return take(c->tick_signal);
+	for (i = 0; i < sizeof(candidates) / sizeof(candidates[0]); i++) {
+		err = take(candidates[i]);
+		if (!err)
+			return 0;
+	}
+	rt.tick_signal = candidates[0];
+	return err;
 }
 
 static int make_timers(struct worker *w)

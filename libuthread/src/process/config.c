@@ -125,7 +125,7 @@ static void preemption_from_environment(struct config *c)
 		if (number(s, false, &n) && n >= 1 && n <= (unsigned)SIGRTMAX)
 			c->tick_signal = (int)n;
 		else
-			ut_warn("UTHREAD_SIGNAL=%s: not a signal's number; using SIGURG",
+			ut_warn("UTHREAD_SIGNAL=%s: not a signal's number; not used",
 				s);
 	}
 	s = secure_getenv("UTHREAD_SPARES");
@@ -288,7 +288,6 @@ int config_load(struct config *c, const struct uthread_config *user)
 	 * Valgrind takes a signal frame that is copied for somebody's mistake. */
 	c->tick_ns = UTHREAD_SAN || valgrind_running() ? 0 : 1000000;
 	c->tick_source = UTHREAD_TICK_WORKER;
-	c->tick_signal = SIGURG;
 	c->spares = SPARES_DEFAULT;
 	from_environment(c);
 	if (user)

@@ -218,7 +218,7 @@ static int start_locked(const struct uthread_config *user)
 		goto out;
 	if (err) {
 		ut_warn("signal %d %s: uthreads are not preempted; set UTHREAD_SIGNAL to another",
-			c.tick_signal,
+			rt.tick_signal,
 			err == EBUSY ? "is handled by the program" :
 				       "cannot be handled");
 		rt.tick_ns = 0;
