@@ -208,6 +208,9 @@ EXPORT long syscall(long nr, ...)
 	}
 	if (unlikely(nr == SYS_gettid))
 		return gettid();
+	/* The kernel thread's is glibc's, by which it is joined. */
+	if (unlikely(nr == SYS_set_tid_address && uthread_self()))
+		return gettid();
 	return LIBC(syscall)(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
