@@ -10,7 +10,7 @@ MINUTES = 10
 
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
-.PHONY: help run test test-kernel soak soak-io fresh bench lint fmt install uninstall lock clean distclean
+.PHONY: help run test test-kernel soak soak-io fresh bench bench-programs lint fmt install uninstall lock clean distclean
 
 help: ## show this list
 	@echo "usage: make TARGET"
@@ -37,6 +37,9 @@ fresh: ## both commands on a bootstrapped Debian 12, as root; ARGS="[--keep] [ru
 bench: ## compare with other libraries; ARGS go to peers/bench.py
 	@tools/bench.sh $(ARGS)
 
+bench-programs: ## others' programs by uthread-run, in pairs; ARGS go to peers/programs.py
+	@tools/bench_programs.sh $(ARGS)
+
 lint: ## check formats, types, licence lines and calls between rooms
 	@tools/lint.sh
 
@@ -53,7 +56,7 @@ lock: ## pin the Python packages anew; ARGS=--upgrade takes newer ones
 	@tools/lock.sh $(ARGS)
 
 clean: ## remove what was built
-	@rm -rf build build-test build-asan build-arm64 build-bench build-install build-wheel
+	@rm -rf build build-test build-asan build-arm64 build-bench build-programs build-install build-wheel
 	@rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	@find swtch tests -name __pycache__ -prune -exec rm -rf {} +
 
