@@ -273,12 +273,21 @@ def test_a_program_that_fails_is_quoted(probe: Path, tmp_path: Path, trial: Reco
     assert (failure["where"], failure["what"]) == ("here", "out of luck")
 
 
+@pytest.mark.parametrize("trial", [lock(), echo("uthread", "plain", tick_ns=None)])
 @pytest.mark.parametrize(
-    ("script", "says"), [("kill -SEGV $$", "died of signal 11"), ("exit 0", "no result")]
+    ("script", "says"),
+    [
+        ("kill -SEGV $$", "died of signal 11"),
+        ("exit 0", ""),
+        ("echo no such luck >&2; exit 126", "ended with status 126"),
+    ],
 )
-def test_a_program_that_dies_is_said(probe: Path, tmp_path: Path, script: str, says: str) -> None:
+def test_a_program_that_dies_is_said(
+    probe: Path, tmp_path: Path, trial: Record, script: str, says: str
+) -> None:
     made = with_others(probe, tmp_path, uthread_run=f"#!/bin/sh\n{script}\n")
-    assert says in error(made, lock())["what"]
+    what = error(made, trial)["what"]
+    assert says in what and ("no such luck" in script) == what.endswith(": no such luck")
 
 
 def test_more_threads_than_allowed_are_not_measurable(probe: Path) -> None:

@@ -363,7 +363,7 @@ static json_t *record_of(const char *kind)
 static __attribute__((noreturn)) void gone(int status)
 {
 	json_t *error;
-	char why[200];
+	char why[160] = "";
 
 	server.pid = 0;
 	listen_to_server();
@@ -375,10 +375,10 @@ static __attribute__((noreturn)) void gone(int status)
 		exit(2);
 	}
 	if (WIFSIGNALED(status))
-		probe_fail(EPIPE, "model", "the server died of signal %d",
-			   WTERMSIG(status));
-	probe_fail(EPIPE, "model", "the server ended with status %d",
-		   WEXITSTATUS(status));
+		probe_fail(EPIPE, "model", "the server died of signal %d%s%s",
+			   WTERMSIG(status), *why ? ": " : "", why);
+	probe_fail(EPIPE, "model", "the server ended with status %d%s%s",
+		   WEXITSTATUS(status), *why ? ": " : "", why);
 }
 
 void server_check(void)
@@ -408,7 +408,7 @@ static json_t *end_server(void)
 	struct pollfd p = { .fd = server.result, .events = POLLIN };
 	const int64_t until = clock_ns() + END_MS * INT64_C(1000000);
 	int status = 0, left;
-	char why[200];
+	char why[160];
 	json_t *said;
 
 	close(server.control);

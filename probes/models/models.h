@@ -42,7 +42,8 @@ void plain_listen(void);
 /* Become swtch-plain with these arguments (NULL at the end, nine at most), as it is or
  * under uthread-run; ends the probe when it cannot. */
 __attribute__((noreturn)) void plain_become(bool uthreads, char *const args[]);
-/* When it has ended: pass on what it said. True: uthread-run had no uthreads to give. */
+/* When it has ended: pass on what it said, of which `why` is the first line. True:
+ * uthread-run had no uthreads to give, and `why` says why. */
 bool plain_over(char *why, size_t room);
 /* Whether that process has the library of uthread-run; its kernel threads. */
 bool plain_has_library(pid_t pid);

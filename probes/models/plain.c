@@ -73,6 +73,7 @@ bool plain_over(char *why, size_t room)
 {
 	static const char refusal[] = "threads are pthreads here: ";
 	char text[4096], *at;
+	bool refused = false;
 	off_t from = 0;
 	ssize_t n;
 
@@ -80,14 +81,20 @@ bool plain_over(char *why, size_t room)
 	for (; (n = pread(words, text, sizeof(text) - 1, from)) > 0;
 	     from += n) {
 		text[n] = 0;
-		/* It is the first that it says. */
-		at = from ? NULL : strstr(text, refusal);
-		if (at)
-			snprintf(why, room, "with uthread-run, %.*s",
-				 (int)strcspn(at, "\n"), at);
 		fwrite(text, 1, (size_t)n, stderr);
+		/* What matters is the first that it says. */
+		if (from)
+			continue;
+		at = strstr(text, refusal);
+		refused = at;
+		at = at ? at : text;
+		snprintf(why, room, "%.*s", (int)strcspn(at, "\n"), at);
 	}
-	return *why;
+	/* It goes into a record, and may have been cut within a character. */
+	for (at = why; *at; at++)
+		if (*at < ' ' || *at > '~')
+			*at = '?';
+	return refused;
 }
 
 bool plain_has_library(pid_t pid)

@@ -121,8 +121,9 @@ static json_t *said(int result, char *line)
 	return json_loadb(line, got, 0, NULL);
 }
 
-/* How it ended; what it said of itself, if it said that it failed, is the answer. */
-static void check(int status, json_t *o)
+/* How it ended; what it said of itself, if it said that it failed, is the answer.
+ * `why` is what somebody else said on its standard error. */
+static void check(int status, json_t *o, const char *why)
 {
 	const char *kind = json_string_value(json_object_get(o, "kind"));
 
@@ -131,11 +132,13 @@ static void check(int status, json_t *o)
 		exit(2);
 	}
 	if (WIFSIGNALED(status))
-		probe_fail(EPIPE, "model", "the program died of signal %d",
-			   WTERMSIG(status));
+		probe_fail(EPIPE, "model", "the program died of signal %d%s%s",
+			   WTERMSIG(status), *why ? ": " : "", why);
 	if (status || !kind)
-		probe_fail(EPIPE, "model", "the program ended with status %d%s",
-			   WEXITSTATUS(status), kind ? "" : " and no result");
+		probe_fail(EPIPE, "model",
+			   "the program ended with status %d%s%s%s",
+			   WEXITSTATUS(status), kind ? "" : " and no result",
+			   *why ? ": " : "", why);
 }
 
 static int64_t ns_of(const struct timeval *t)
@@ -145,7 +148,7 @@ static int64_t ns_of(const struct timeval *t)
 
 void probe_plain(json_t *trial)
 {
-	char line[SAID_MAX], why[200];
+	char line[SAID_MAX], why[160];
 	struct rusage usage;
 	int status, result;
 	bool refused;
@@ -160,7 +163,7 @@ void probe_plain(json_t *trial)
 	while (wait4(pid, &status, 0, &usage) < 0 && errno == EINTR)
 		;
 	refused = plain_over(why, sizeof(why));
-	check(status, o);
+	check(status, o, why);
 	if (refused)
 		not_here(why);
 	json_object_set_new(o, "model", json_string(models[run.model]));
