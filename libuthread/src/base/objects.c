@@ -97,15 +97,16 @@ static int walk_all(struct dl_phdr_info *info, size_t size, void *arg)
 	return end;
 }
 
+/* Not when somebody asks, who may be waited for by who has the loader's lock. */
+__attribute__((constructor)) static void look(void)
+{
+	*(void **)&find_object = dlsym(RTLD_DEFAULT, "_dl_find_object");
+}
+
 int objects_each(int (*fn)(struct dl_phdr_info *info, size_t size, void *arg),
 		 void *arg)
 {
 	struct walk w = { .fn = fn, .arg = arg };
-	static bool looked;
 
-	if (unlikely(!load_relaxed(&looked))) {
-		*(void **)&find_object = dlsym(RTLD_DEFAULT, "_dl_find_object");
-		store_relaxed(&looked, true);
-	}
 	return dl_iterate_phdr(walk_all, &w);
 }

@@ -242,7 +242,7 @@ static bool is_list(const struct node *n)
  */
 static uint32_t *find_lock(void)
 {
-	const char *global = dlsym(RTLD_DEFAULT, "_rtld_global"), *end;
+	const char *global = tls_symbol("_rtld_global"), *end;
 	const ElfW(Sym) *sym;
 	struct node *cache;
 	uint32_t *word;

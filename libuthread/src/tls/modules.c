@@ -107,9 +107,8 @@ static struct {
 
 static bool find_notes(void)
 {
-	const uint32_t *size =
-		dlsym(RTLD_DEFAULT, "_thread_db_sizeof_dtv_slotinfo");
-	const char *global = dlsym(RTLD_DEFAULT, "_rtld_global");
+	const uint32_t *size = tls_symbol("_thread_db_sizeof_dtv_slotinfo");
+	const char *global = tls_symbol("_rtld_global");
 	size_t off;
 
 	if (!size || !global ||
@@ -485,8 +484,7 @@ const char *tls_modules_setup(const char *no_memory)
 	struct refresh r;
 	size_t i;
 
-	*(void **)&dl_deallocate_tls =
-		dlsym(RTLD_DEFAULT, "_dl_deallocate_tls");
+	*(void **)&dl_deallocate_tls = tls_symbol("_dl_deallocate_tls");
 	if (!dl_deallocate_tls || !find_notes())
 		return "this glibc lacks the symbols needed";
 	list = list_new();

@@ -11,7 +11,6 @@
  * Rejected: remember destructors in a pthread_key_create() of our own, which
  * libc's tss_create() does not call, nor who was bound to libc's before us.
  */
-#include <dlfcn.h>
 #include <string.h>
 
 #include "tls/tls.h"
@@ -110,9 +109,9 @@ const char *pthread_keys_setup(char *pd)
 	char before = *used(pd);
 	bool good;
 
-	table = dlsym(RTLD_DEFAULT, "__pthread_keys");
-	array = dlsym(RTLD_DEFAULT, "_thread_db___pthread_keys");
-	size = dlsym(RTLD_DEFAULT, "_thread_db_sizeof_pthread_key_struct");
+	table = tls_symbol("__pthread_keys");
+	array = tls_symbol("_thread_db___pthread_keys");
+	size = tls_symbol("_thread_db_sizeof_pthread_key_struct");
 	if (!table || !array || !size ||
 	    !tls_db_field("_thread_db_pthread_key_struct_seq", &seq_off) ||
 	    !tls_db_field("_thread_db_pthread_key_struct_destr", &destr_off))

@@ -44,7 +44,6 @@
  * loader's lock and drops malloc's cache), copying the carrier's block at
  * each switch (4 KB a switch), a patched libc.
  */
-#include <dlfcn.h>
 #include <linux/futex.h>
 #include <link.h>
 #include <locale.h>
@@ -370,7 +369,7 @@ void tls_reset(struct uthread *ut)
 void tls_list_as_ours(uintptr_t tp)
 {
 	void **node = (void **)(pd_of(tp) + tls_layout.list_off), **head;
-	char *global = dlsym(RTLD_DEFAULT, "_rtld_global");
+	char *global = tls_symbol("_rtld_global");
 	size_t off;
 
 	/* {next, prev} */
@@ -392,7 +391,7 @@ void tls_list_as_ours(uintptr_t tp)
 /* {bits, elements, offset} of a field. */
 bool tls_db_field(const char *name, size_t *off)
 {
-	const uint32_t *d = dlsym(RTLD_DEFAULT, name);
+	const uint32_t *d = tls_symbol(name);
 
 	if (!d)
 		return false;
@@ -418,13 +417,13 @@ static const char *find_symbols(void)
 	const ptrdiff_t *rseq;
 	const uint32_t *size;
 
-	*(void **)&static_info = dlsym(RTLD_DEFAULT, "_dl_get_tls_static_info");
-	*(void **)&dl_allocate_tls = dlsym(RTLD_DEFAULT, "_dl_allocate_tls");
-	*(void **)&call_tls_dtors = dlsym(RTLD_DEFAULT, "__call_tls_dtors");
-	*(void **)&ctype_init = dlsym(RTLD_DEFAULT, "__ctype_init");
-	size = dlsym(RTLD_DEFAULT, "_thread_db_sizeof_pthread");
-	*(void **)&version = dlsym(RTLD_DEFAULT, "gnu_get_libc_version");
-	rseq = dlsym(RTLD_DEFAULT, "__rseq_offset");
+	*(void **)&static_info = tls_symbol("_dl_get_tls_static_info");
+	*(void **)&dl_allocate_tls = tls_symbol("_dl_allocate_tls");
+	*(void **)&call_tls_dtors = tls_symbol("__call_tls_dtors");
+	*(void **)&ctype_init = tls_symbol("__ctype_init");
+	size = tls_symbol("_thread_db_sizeof_pthread");
+	*(void **)&version = tls_symbol("gnu_get_libc_version");
+	rseq = tls_symbol("__rseq_offset");
 	if (!version)
 		return "the libc is not a shared glibc";
 	if (!static_info || !dl_allocate_tls || !call_tls_dtors ||
@@ -493,7 +492,7 @@ static const char *prove_layout(void)
 		if (((void **)head)[-1] != head)
 			return "the robust list is not where it should be";
 	}
-	resp = dlsym(RTLD_DEFAULT, "__resp");
+	resp = tls_resp();
 	if (resp && *(char **)resp > pd &&
 	    *(char **)resp < pd + l->pthread_size) {
 		l->resp_off = (ptrdiff_t)((uintptr_t)resp - tp);

@@ -68,6 +68,10 @@ uint64_t tls_count(void);
  * of stacks that it made, and would give it to somebody once it is gone. */
 void tls_list_as_ours(uintptr_t tp);
 
+/* symbols.c: dlsym(RTLD_DEFAULT, name) of libc's symbols that own TLS needs, without
+ * the loader's lock; of __resp, a variable of the caller's. */
+void *tls_symbol(const char *name);
+void *tls_resp(void);
 /* Where a field is, by the symbols glibc has for debuggers. */
 bool tls_db_field(const char *name, size_t *off);
 /* Build the block that ends at or below `limit`; returns its thread pointer,

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* interpose.c - the essay is in interpose.h. */
+#include "base/interpose.h"
+
+#include <stddef.h>
+
+/* By the linker; none if no such function is linked in. */
+extern struct next_one __start_uthread_next[]
+	__attribute__((weak, visibility("hidden")));
+extern struct next_one __stop_uthread_next[]
+	__attribute__((weak, visibility("hidden")));
+
+__attribute__((constructor)) static void look(void)
+{
+	struct next_one *n;
+
+	for (n = __start_uthread_next; n < __stop_uthread_next; n++)
+		*n->var = dlsym(RTLD_NEXT, n->name);
+}
