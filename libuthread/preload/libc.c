@@ -45,6 +45,8 @@ static void find_cond(struct libc *l)
 static void forked(void)
 {
 	libc_is.once_generation += 4;
+	libc_is.forker = pthread_self();
+	clock_forked();
 }
 
 void libc_find(void)
@@ -97,6 +99,7 @@ CORE(int, pthread_setaffinity_np, (pthread_t t, size_t n, const cpu_set_t *s),
 CORE(int, pthread_mutex_lock, (pthread_mutex_t * m), (m))
 CORE(int, pthread_mutex_unlock, (pthread_mutex_t * m), (m))
 CORE(int, pthread_once, (pthread_once_t * o, void (*f)(void)), (o, f))
+CORE(int, clock_gettime, (clockid_t c, struct timespec *t), (c, t))
 CORE(int, sched_yield, (void), ())
 CORE(pid_t, wait4, (pid_t p, int *s, int o, struct rusage *r), (p, s, o, r))
 CORE(int, waitid, (idtype_t t, id_t i, siginfo_t *s, int o), (t, i, s, o))

@@ -18,6 +18,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <threads.h>
@@ -52,6 +53,12 @@
 	F(pthread_getschedparam)      \
 	F(pthread_setschedparam)      \
 	F(pthread_setschedprio)       \
+	F(pthread_getcpuclockid)      \
+	F(clock_gettime)              \
+	F(clock_getres)               \
+	F(clock_settime)              \
+	F(prctl)                      \
+	F(tgkill)                     \
 	F(sched_yield)                \
 	F(pthread_mutex_init)         \
 	F(pthread_mutex_lock)         \
@@ -96,6 +103,8 @@ extern HIDDEN struct libc {
 	/* The word of pthread_cond_t with its attributes, and the bits of it. */
 	size_t cond_flags_at;
 	uint32_t cond_shared, cond_monotonic;
+	/* In the child of a fork, who forked. */
+	pthread_t forker;
 	/* The generation of the process, in the bits of a pthread_once_t. */
 	int once_generation;
 	uint32_t ready; /* atomic */
@@ -197,6 +206,17 @@ static inline uthread_t other_than_main(pthread_t thread)
 
 	return ut && uthread_id(ut) != (uint32_t)getpid() ? ut : NULL;
 }
+
+/* `mine`, thread-local of this library (initial-exec), of that thread, whose memory is
+ * there: as far from its pthread_t as from the caller's. */
+static inline void *in_thread(pthread_t thread, void *mine)
+{
+	return (void *)((uintptr_t)mine +
+			((uintptr_t)thread - (uintptr_t)pthread_self()));
+}
+
+/* clock.c: in the child. */
+HIDDEN void clock_forked(void);
 
 /* sched.c: what a thread was told of where and how to run, and what one that the
  * caller makes shall be told. */

@@ -5,9 +5,6 @@
  * is checked as the kernel would, remembered, handed down to the threads that it makes,
  * and given back to who asks, and no more. Real-time policies are refused (EPERM), for
  * who has one relies on it; in attributes they make a pthread (threads.c).
- *
- * What was told lies in the thread's own TLS block. The library is there from the start,
- * so that place is as far from pthread_self() in every thread.
  */
 #include <string.h>
 
@@ -17,8 +14,7 @@ static __thread struct told mine __attribute__((tls_model("initial-exec")));
 
 static struct told *of(pthread_t thread)
 {
-	return (struct told *)((uintptr_t)&mine +
-			       ((uintptr_t)thread - (uintptr_t)pthread_self()));
+	return in_thread(thread, &mine);
 }
 
 /* It was joined, or is detached and has ended. */

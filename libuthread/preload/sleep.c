@@ -62,7 +62,7 @@ EXPORT int clock_nanosleep(clockid_t clock, int flags,
 	int err;
 
 	/* Main sleeps where signals to the process come to: ready.c. */
-	if (uthread_stays_for_signals() || !clock_is_known(clock) ||
+	if (uthread_stays_for_signals() || !clock_is_known(clock) || !time ||
 	    !time_is_valid(time) || time->tv_sec < 0)
 		return core_clock_nanosleep(clock, flags, time, rest);
 	if (flags & TIMER_ABSTIME)
@@ -142,6 +142,8 @@ static long futex(uint32_t *word, int op, uint32_t value,
 {
 	const clockid_t clock = op & FUTEX_CLOCK_REALTIME ? CLOCK_REALTIME :
 							    CLOCK_MONOTONIC;
+	/* With a time-out any handler does. */
+	const int ends = time ? UTHREAD_FUTEX_EINTR_ANY : UTHREAD_FUTEX_EINTR;
 	struct timespec until;
 	int move;
 
@@ -154,10 +156,10 @@ static long futex(uint32_t *word, int op, uint32_t value,
 			time = &until;
 		}
 		return -uthread_futex_wait(word, value, UTHREAD_FUTEX_ANY,
-					   clock, time, UTHREAD_FUTEX_EINTR);
+					   clock, time, ends);
 	case FUTEX_WAIT_BITSET:
 		return -uthread_futex_wait(word, value, value3, clock, time,
-					   UTHREAD_FUTEX_EINTR);
+					   ends);
 	case FUTEX_WAKE:
 		return uthread_futex_wake(word, (int)value, UTHREAD_FUTEX_ANY);
 	case FUTEX_WAKE_BITSET:
@@ -188,8 +190,32 @@ static long futex(uint32_t *word, int op, uint32_t value,
 /* A number for each thread, as the program expects; the kernel knows main's only. */
 EXPORT pid_t gettid(void)
 {
+	if (unlikely(libc()->forker == pthread_self()))
+		return getpid(); /* a child's first thread */
 	return uthread_self() ? (pid_t)self_tid() :
 				(pid_t)core_syscall(SYS_gettid);
+}
+
+/* The kernel knows none by that number. Others than itself are sought in vain. */
+static inline bool is_self(pid_t process, pid_t thread)
+{
+	return uthread_self() && process == getpid() && thread == gettid();
+}
+
+static int kill_self(int sig)
+{
+	const int err = pthread_kill(pthread_self(), sig);
+
+	if (!err)
+		return 0;
+	errno = err;
+	return -1;
+}
+
+EXPORT int tgkill(pid_t process, pid_t thread, int sig)
+{
+	return is_self(process, thread) ? kill_self(sig) :
+					  LIBC(tgkill)(process, thread, sig);
 }
 
 EXPORT long syscall(long nr, ...)
@@ -211,6 +237,8 @@ EXPORT long syscall(long nr, ...)
 	/* The kernel thread's is glibc's, by which it is joined. */
 	if (unlikely(nr == SYS_set_tid_address && uthread_self()))
 		return gettid();
+	if (unlikely(nr == SYS_tgkill) && is_self((pid_t)a[0], (pid_t)a[1]))
+		return kill_self((int)a[2]);
 	return LIBC(syscall)(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 

@@ -4,6 +4,9 @@
 #include <semaphore.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 
 #include "check.h"
 
@@ -272,6 +275,122 @@ static void test_sched(void)
 	pthread_attr_destroy(&attr);
 }
 
+/* ---- CPU time ---- */
+
+static long long cpu_ns(clockid_t clock)
+{
+	struct timespec t;
+
+	IS(clock_gettime(clock, &t), 0);
+	return t.tv_sec * 1000000000ll + t.tv_nsec;
+}
+
+#define SOME_NS 10000000
+
+/* These end if the clock runs while the thread does. */
+static void uses_some(clockid_t clock)
+{
+	const long long then = cpu_ns(clock);
+
+	while (cpu_ns(clock) - then < SOME_NS)
+		;
+}
+
+static void *has_clock(void *arg)
+{
+	struct timespec t;
+	clockid_t clock;
+
+	IS(pthread_getcpuclockid(pthread_self(), &clock), 0);
+	uses_some(clock);
+	uses_some(CLOCK_THREAD_CPUTIME_ID);
+	IS(clock_getres(clock, &t), 0);
+	IS(clock_getres(clock, NULL), 0);
+	IS(clock_settime(clock, &t), -1);
+	IS(errno, EPERM);
+	CHECK(cpu_ns(clock) >= 2 * SOME_NS);
+	waits(NULL);
+	return arg;
+}
+
+static void test_clock(void)
+{
+	clockid_t clock, again, main_clock;
+	struct timespec ms = { .tv_nsec = 1000000 };
+	pthread_t t[3];
+	long long then;
+	int i, k;
+
+	IS(pthread_getcpuclockid(pthread_self(), &main_clock), 0);
+	uses_some(main_clock);
+	for (k = 0; k < 3; k++) {
+		for (i = 0; i < 3; i++)
+			t[i] = start(has_clock, NULL);
+		for (i = 0; i < 3; i++)
+			while (sem_wait(&up))
+				;
+		for (i = 0; i < 3; i++) {
+			IS(pthread_getcpuclockid(t[i], &clock), 0);
+			IS(pthread_getcpuclockid(t[i], &again), 0);
+			IS(clock, again);
+			CHECK(clock != main_clock);
+			CHECK(cpu_ns(clock) >= 2 * SOME_NS);
+			/* It stands while the thread waits. */
+			do {
+				then = cpu_ns(clock);
+				nanosleep(&ms, NULL);
+			} while (cpu_ns(clock) != then);
+		}
+		for (i = 0; i < 3; i++)
+			sem_post(&go);
+		for (i = 0; i < 3; i++)
+			IS(pthread_join(t[i], NULL), 0);
+	}
+	IS(clock_gettime(99, &ms), -1);
+	IS(errno, EINVAL);
+	IS(clock_gettime(-99, &ms), -1);
+	IS(errno, EINVAL);
+}
+
+/* ---- what the kernel calls a thread ---- */
+
+static volatile int handled;
+
+static void on_own(int sig)
+{
+	handled = sig;
+}
+
+static void *called(void *arg)
+{
+	struct sigaction sa = { .sa_handler = on_own };
+	char name[16];
+	int status;
+	pid_t pid;
+
+	IS(prctl(PR_SET_NAME, "a-name-that-is-too-long"), 0);
+	IS(pthread_getname_np(pthread_self(), name, sizeof(name)), 0);
+	CHECK(!strcmp(name, "a-name-that-is-"));
+	IS(pthread_setname_np(pthread_self(), "another"), 0);
+	IS(prctl(PR_GET_NAME, name), 0);
+	CHECK(!strcmp(name, "another"));
+	sigaction(SIGUSR2, &sa, NULL);
+	handled = 0;
+	IS(tgkill(getpid(), gettid(), SIGUSR2), 0);
+	IS(handled, SIGUSR2);
+	handled = 0;
+	IS(syscall(SYS_tgkill, getpid(), gettid(), SIGUSR2), 0);
+	IS(handled, SIGUSR2);
+	IS(tgkill(getpid(), gettid(), 1000), -1);
+	IS(errno, EINVAL);
+	pid = fork();
+	if (!pid)
+		_exit(gettid() == getpid() ? 0 : 3);
+	IS(waitpid(pid, &status, 0), pid);
+	IS(status, 0);
+	return arg;
+}
+
 /* ---- libc's own signals ---- */
 
 static void test_kill(void)
@@ -308,6 +427,9 @@ int main(void)
 	test_inherits(PTHREAD_MUTEX_ROBUST, PTHREAD_PROCESS_SHARED);
 	test_inherits(PTHREAD_MUTEX_STALLED, PTHREAD_PROCESS_SHARED);
 	test_sched();
+	test_clock();
+	called(NULL);
+	IS(pthread_join(start(called, NULL), NULL), 0);
 	test_kill();
 	return 0;
 }
