@@ -159,14 +159,22 @@ static bool by_us(int flags)
 	       !here_now()->off && getpid() == io_process();
 }
 
+/* Each number once: one that is closed may be another file's at once. */
 static long close_from_to(unsigned first, unsigned last)
 {
+	unsigned from = first;
+	long got = 0;
 	int fd;
 
-	for (fd = -1; (fd = io_fd_next_in_use(fd)) >= 0;)
-		if ((unsigned)fd >= first && (unsigned)fd <= last)
-			io_close(fd);
-	return range(first, last, 0);
+	for (fd = -1; !got && (fd = io_fd_next_in_use(fd)) >= 0;) {
+		if ((unsigned)fd < first || (unsigned)fd > last)
+			continue;
+		if ((unsigned)fd > from)
+			got = range(from, (unsigned)fd - 1, 0);
+		io_close(fd);
+		from = (unsigned)fd + 1;
+	}
+	return got || from > last ? got : range(from, last, 0);
 }
 
 WEAK int close_range(unsigned first, unsigned last, int flags)

@@ -39,6 +39,7 @@
 struct io_fault io_fault;
 bool io_fault_older;
 void (*io_before_close)(int fd);
+void (*io_before_close_range)(void);
 void (*io_before_recvmsg)(int fd);
 uint32_t io_calls[IO_CALLS];
 
@@ -436,6 +437,8 @@ long fault_syscall(long nr, ...)
 			errno = EINTR;
 		return got;
 	case SYS_close_range:
+		if (io_before_close_range)
+			io_before_close_range();
 		FAIL(CALL_CLOSE_RANGE);
 		break;
 	case SYS_dup3:

@@ -77,6 +77,8 @@ int io_fault_now(enum io_call call);
 
 /* Called before the library closes one, or puts another file in its place. */
 extern void (*io_before_close)(int fd);
+/* Called before it closes a range. */
+extern void (*io_before_close_range)(void);
 /* Called before it tries to receive a message. */
 extern void (*io_before_recvmsg)(int fd);
 

@@ -523,6 +523,44 @@ TEST(EBADF_is_said_though_the_next_file_says_no)
 	in_uthread(is_woken_and_tries, NULL);
 }
 
+/* ---- a number that is closed once ---- */
+
+static bool opened;
+
+/* Another thread opens a file: it has the number, if that is free. */
+static void opens(void)
+{
+	if (fcntl(to_be_closed, F_GETFD) >= 0)
+		return;
+	CHECK_EQ(fcntl(closed[1], F_DUPFD, to_be_closed), to_be_closed);
+	opened = true;
+}
+
+static void *closes_a_range(void *arg)
+{
+	const uint64_t before = parks();
+	uthread_t t;
+
+	CHECK(!pipe(closed));
+	to_be_closed = closed[0];
+	t = spawn(reads_what_is_closed, NULL);
+	until_parked(before, 1);
+	io_before_close_range = opens;
+	CHECK_EQ(close_range((unsigned)to_be_closed, (unsigned)to_be_closed, 0),
+		 0);
+	io_before_close_range = NULL;
+	joined(t);
+	CHECK_EQ(fcntl(to_be_closed, F_GETFD) >= 0, opened);
+	return arg;
+}
+
+/* Or what has it next is closed as well. */
+TEST(a_range_closes_each_number_once)
+{
+	start_workers(1);
+	in_uthread(closes_a_range, NULL);
+}
+
 /* ---- who sleeps in the ring ---- */
 
 /* The kernel does not take the request that wakes it, once. Who wakes tells the kernel
