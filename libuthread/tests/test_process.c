@@ -248,6 +248,35 @@ TEST(fork_while_others_are_inside_the_runtime)
 		joined(t[i]);
 }
 
+static void *fork_and_fork(void *arg)
+{
+	for (int i = 0; i < SCALE(300); i++) {
+		pid_t pid = fork();
+
+		if (!pid) {
+			pid = fork();
+			if (!pid)
+				_exit(4);
+			ended_with(pid, 4);
+			_exit(3);
+		}
+		ended_with(pid, 3);
+	}
+	return arg;
+}
+
+/* What another is doing about its fork() just now is done in no child of this
+ * one's: none may wait for that. */
+TEST(pthreads_fork_at_once)
+{
+	pthread_t t[6];
+
+	for (int i = 0; i < 6; i++)
+		CHECK(!pthread_create(&t[i], NULL, fork_and_fork, NULL));
+	for (int i = 0; i < 6; i++)
+		pthread_join(t[i], NULL);
+}
+
 static char atfork[16];
 
 static void note(char c)

@@ -255,21 +255,25 @@ static void fork_child(void)
 
 extern void *__dso_handle __attribute__((visibility("hidden")));
 
-/* Ours are the first: before any other is registered. */
+/* Ours are the first: before any other is registered. Once that is done nobody
+ * takes the lock: a child of another's fork would find it taken for ever. */
 int fork_setup(void)
 {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 	static bool done;
 
+	if (likely(load_acquire(&done))) /* pairs: the store below */
+		return 0;
 	pthread_mutex_lock(&lock);
 	if (!next_register) {
 		NEXT(next_register, "__register_atfork");
 		NEXT(next_fork, "fork");
 		NEXT(next_bare_fork, "_Fork");
 	}
-	if (!done && next_register)
-		done = !next_register(fork_prepare, fork_parent, fork_child,
-				      &__dso_handle);
+	if (!done && next_register &&
+	    !next_register(fork_prepare, fork_parent, fork_child,
+			   &__dso_handle))
+		store_release(&done, true); /* pairs: the load above */
 	pthread_mutex_unlock(&lock);
 	return done ? 0 : EAGAIN;
 }
