@@ -272,15 +272,21 @@ static bool taken_by_the_last_enable(void)
 
 static void *disables(void *arg)
 {
-	uint64_t blocked;
+	struct uthread_stats a, b;
 	bool taken;
 
 	/* A tick just at a system call of spawn() takes it for asleep: then
-	 * the other one may be with a worker that stands in. */
+	 * the other one may be with a worker that stands in. And where a tick
+	 * is as long as the way to it (emulated, beside hogs) the next may stop
+	 * the other one before it has done anything. */
 	do {
-		blocked = stats().blocked;
+		a = stats();
 		taken = taken_by_the_last_enable();
-	} while (!taken && stats().blocked != blocked);
+		b = stats();
+	} while (!taken &&
+		 (b.blocked != a.blocked || b.preempted != a.preempted ||
+		  b.deferred[UTHREAD_DEFER_RUNTIME] !=
+			  a.deferred[UTHREAD_DEFER_RUNTIME]));
 	CHECK(taken);
 	CHECK_EQ(uthread_preempt_enable(), EPERM);
 	return arg;

@@ -458,10 +458,13 @@ HANDLER void preempt_on_tick(int sig, siginfo_t *si, void *ucp)
 		goto out;
 	}
 	why = decide(&f);
-	/* The stop itself is no turn that somebody had. */
-	if (why == DECIDE_TAKE || why == UTHREAD_DEFER_RUNTIME ||
-	    why == UTHREAD_DEFER_DISABLED)
+	/* The stop itself is no turn that somebody had. One that waits for the
+	 * last enable is: whoever then begins shall not be stopped by the tick
+	 * after this one, which may come at once. */
+	if (why == DECIDE_TAKE || why == UTHREAD_DEFER_RUNTIME)
 		w->turns_at_tick = w->turns + 1;
+	else if (why == UTHREAD_DEFER_DISABLED)
+		w->turns_at_tick = w->turns;
 	if (why == DECIDE_TAKE)
 		take(w, h->self, &f, si, uc);
 	else
