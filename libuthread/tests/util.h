@@ -12,6 +12,7 @@
 #include "harness.h"
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "uthread.h"
@@ -245,6 +246,22 @@ static inline struct uthread_stats stats(void)
 
 	CHECK_EQ(uthread_stats(&st, sizeof(st)), 0);
 	return st;
+}
+
+/*
+ * Since `before` a tick came between those that a test waits for: just at a system
+ * call, so the uthread was taken for asleep, and another may be with a worker that
+ * stands in; or, where a tick is as long as the way to the next step (emulated,
+ * beside hogs), one that stopped somebody who had only begun.
+ */
+static inline bool other_ticks_since(const struct uthread_stats *before)
+{
+	const struct uthread_stats now = stats();
+
+	return now.blocked != before->blocked ||
+	       now.preempted != before->preempted ||
+	       now.deferred[UTHREAD_DEFER_RUNTIME] !=
+		       before->deferred[UTHREAD_DEFER_RUNTIME];
 }
 
 /* Times that uthreads have waited for something so far. */
