@@ -190,6 +190,53 @@ static void test_queued(void)
 	IS(status, 0);
 }
 
+/* ---- a child of another's ---- */
+
+static sem_t forked;
+static volatile sig_atomic_t came;
+
+static void comes(int sig)
+{
+	(void)sig;
+	came++;
+}
+
+/* There is nobody else to take it, and the one who waits has stayed behind. */
+static void *forks(void *arg)
+{
+	int i, status;
+	pid_t pid;
+
+	for (i = 0; i < 20; i++) {
+		usleep(2000);
+		pid = i % 2 ? _Fork() : fork();
+		if (!pid) {
+			alarm(60);
+			if (kill(getpid(), SIGUSR2) || came != 1)
+				_exit(1);
+			_exit(0);
+		}
+		while (waitpid(pid, &status, 0) < 0)
+			IS(errno, EINTR);
+		IS(status, 0);
+	}
+	sem_post(&forked);
+	return arg;
+}
+
+static void test_child(void)
+{
+	pthread_t t;
+
+	handles(SIGUSR2, comes, 0);
+	sem_init(&forked, 0, 0);
+	t = start(forks, NULL);
+	while (sem_wait(&forked))
+		IS(errno, EINTR);
+	pthread_join(t, NULL);
+	IS(came, 0);
+}
+
 /* ---- a handler from before the first thread that makes way ---- */
 
 static void *returns(void *arg)
@@ -236,5 +283,6 @@ int main(void)
 	test_interrupts(kills_and_computes, 4);
 	test_blocked();
 	test_queued();
+	test_child();
 	return 0;
 }

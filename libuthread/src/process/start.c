@@ -365,6 +365,9 @@ void runtime_forked(struct uthread *me)
 	timer_forked();
 	stack_each(is_gone, me);
 	is_gone(&main_uthread, me);
+	/* Signals are for it while it waits; nothing may let it run here. */
+	if (me != &main_uthread)
+		store_relaxed(&main_uthread.waits, NULL);
 	for (i = 0; i < rt.existing; i++) {
 		if (rt.workers[i] == w)
 			continue;

@@ -76,8 +76,9 @@ bool for_main(int sig, const siginfo_t *si, struct action *a)
 	    !is_to_process(sig, si))
 		return false;
 	handler = action_get(sig).handler;
+	/* In a child of _Fork() or vfork() it is not there. */
 	if (handler == (void *)SIG_DFL || handler == (void *)SIG_IGN ||
-	    !main_waits())
+	    actions_of_guest() || !main_waits())
 		return false;
 	*a = (struct action){ .handler = *(void *const *)&fn,
 			      .flags = SA_RESTART | (int)SA_SIGINFO };
