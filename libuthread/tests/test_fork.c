@@ -52,6 +52,49 @@ TEST(locks_inside_objects_do_not_stay_held)
 		CHECK(!pthread_join(t[i], NULL));
 }
 
+static void *asks_where(void *arg)
+{
+	uthread_workerset_t set;
+
+	while (!load(&busy.stop))
+		CHECK_EQ(uthread_getaffinity(arg, &set), 0);
+	return arg;
+}
+
+static void *waits_for_the_end(void *arg)
+{
+	while (!load(&busy.stop))
+		uthread_sleep(MS);
+	return arg;
+}
+
+/* Nor that on all sets of workers. */
+TEST(the_lock_on_sets_of_workers_does_not_stay_held)
+{
+	uthread_workerset_t set;
+	pthread_t t[2];
+	uthread_t ut;
+
+	start(1);
+	ut = spawn(waits_for_the_end, NULL);
+	for (int i = 0; i < 2; i++)
+		CHECK(!pthread_create(&t[i], NULL, asks_where, ut));
+	for (int i = 0; i < SCALE(500); i++) {
+		pid_t pid = fork();
+
+		if (!pid) {
+			alarm(TEST_TIMEOUT_S);
+			CHECK_EQ(uthread_getaffinity(ut, &set), 0);
+			_exit(5);
+		}
+		ended_with(pid, 5);
+	}
+	store(&busy.stop, 1);
+	for (int i = 0; i < 2; i++)
+		CHECK(!pthread_join(t[i], NULL));
+	joined(ut);
+}
+
 /* ---- shared TLS ---- */
 
 static _Thread_local int mine;

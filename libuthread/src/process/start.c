@@ -15,6 +15,7 @@
 #include "io/io.h"
 #include "preempt/preempt.h"
 #include "process/process.h"
+#include "sched/affinity.h"
 #include "sched/cpuclock.h"
 #include "sched/sched.h"
 #include "signals/signals.h"
@@ -363,6 +364,7 @@ void runtime_forked(struct uthread *me)
 		threads_gone();
 	signals_forked(me);
 	timer_forked();
+	affinity_forked();
 	stack_each(is_gone, me);
 	is_gone(&main_uthread, me);
 	/* Signals are for it while it waits; nothing may let it run here. */

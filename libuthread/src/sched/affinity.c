@@ -147,3 +147,9 @@ int uthread_getaffinity(uthread_t thread, uthread_workerset_t *set)
 		uthread_workerset_add(set, i);
 	return 0;
 }
+
+/* Who had it is not here. */
+void affinity_forked(void)
+{
+	lock = 0;
+}

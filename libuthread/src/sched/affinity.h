@@ -22,6 +22,8 @@
 void affinity_choose(const struct worker *w, struct uthread *ut);
 /* By itself, in a switch: its set is another now. */
 void affinity_apply(struct worker *w, struct uthread *me);
+/* In the child of a fork. */
+void affinity_forked(void);
 
 #pragma GCC visibility pop
 
