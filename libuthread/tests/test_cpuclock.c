@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_cpuclock.c - the CPU time of a uthread; and what uthread_getattr() says. */
-#include "util.h"
+#include "fork_util.h"
 
 static int stop, phase;
 
@@ -69,6 +69,32 @@ TEST(of_one_that_runs)
 		CHECK(now >= last);
 		last = now;
 	}
+	store(&stop, 1);
+	joined(t);
+}
+
+/* In the child of another's fork it stands still: there is no such thread. */
+TEST(of_one_that_is_not_here)
+{
+	uthread_clock_t clock;
+	uthread_t t;
+	pid_t pid;
+
+	start(1);
+	t = spawn(computes, &clock);
+	while (!load(&phase))
+		usleep(1000);
+	pid = fork();
+	if (!pid) {
+		uint64_t first;
+
+		alarm(TEST_TIMEOUT_S);
+		first = read_clock(clock);
+		usleep(10000);
+		CHECK_EQ(read_clock(clock), first);
+		_exit(5);
+	}
+	ended_with(pid, 5);
 	store(&stop, 1);
 	joined(t);
 }

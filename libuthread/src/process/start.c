@@ -341,6 +341,8 @@ static void is_gone(struct uthread *ut, void *me)
 		store_relaxed(&ut->pi_held, NULL);
 	if (load_relaxed(&ut->pi_waits))
 		store_relaxed(&ut->pi_waits, NULL);
+	if (load_relaxed(&ut->cpu_changes) & 1)
+		store_relaxed(&ut->cpu_changes, ut->cpu_changes + 1);
 }
 
 /*

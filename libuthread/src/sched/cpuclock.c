@@ -76,15 +76,18 @@ static bool look(const struct uthread *ut, uint64_t *ns)
 {
 	const uint32_t changes = load_acquire(&ut->cpu_changes);
 	uint64_t ran, since, now = 0;
+	bool runs;
 	pid_t tid;
 
 	ran = load_relaxed(&ut->cpu_ran);
 	since = load_relaxed(&ut->cpu_since);
 	tid = load_relaxed(&ut->cpu_tid);
-	if (changes & 1 || (tid && !read_ns(clock_of(tid), &now)))
+	if (changes & 1)
 		return false;
+	/* In the child of a fork there is no such thread. */
+	runs = tid && read_ns(clock_of(tid), &now);
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
-	*ns = tid ? ran + now - since : ran;
+	*ns = runs ? ran + now - since : ran;
 	return load_relaxed(&ut->cpu_changes) == changes;
 }
 
