@@ -97,6 +97,7 @@ CORE(int, pthread_setname_np, (pthread_t t, const char *n), (t, n))
 CORE(int, pthread_setaffinity_np, (pthread_t t, size_t n, const cpu_set_t *s),
      (t, n, s))
 CORE(int, pthread_mutex_lock, (pthread_mutex_t * m), (m))
+CORE(int, pthread_mutex_trylock, (pthread_mutex_t * m), (m))
 CORE(int, pthread_mutex_unlock, (pthread_mutex_t * m), (m))
 CORE(int, pthread_once, (pthread_once_t * o, void (*f)(void)), (o, f))
 CORE(int, clock_gettime, (clockid_t c, struct timespec *t), (c, t))

@@ -6,6 +6,7 @@
  */
 #include <pty.h>
 #include <spawn.h>
+#include <sys/time.h>
 #include <sys/syscall.h>
 
 #include "ticks.h"
@@ -502,6 +503,37 @@ TEST(fork_in_a_handler_at_any_time)
 	}
 	joined(t[0]);
 	joined(t[1]);
+}
+
+/* Of one thread, by glibc: a handler may fork wherever it comes, in fork() too. */
+static void comes_again(void)
+{
+	const struct itimerval soon = { .it_value.tv_usec = 1000 };
+
+	CHECK(!setitimer(ITIMER_PROF, &soon, NULL));
+}
+
+static void forks_and_comes_again(int sig)
+{
+	const int saved = errno;
+
+	forks_and_ends(sig);
+	comes_again();
+	errno = saved;
+}
+
+TEST(fork_in_a_handler_that_came_in_fork)
+{
+	need_signals();
+	handle(SIGPROF, forks_and_comes_again, SA_RESTART);
+	comes_again();
+	while (load(&came) < SCALE(100)) {
+		pid_t pid = fork();
+
+		if (!pid)
+			_exit(0);
+		ended_well(pid);
+	}
 }
 
 TEST_MAIN()

@@ -42,6 +42,7 @@
  * block, where uthread_self() is somebody else); interposing fork() alone.
  */
 #include "base/interpose.h"
+#include "base/ksignal.h"
 #include "base/san.h"
 #include "preempt/preempt.h"
 #include "process/process.h"
@@ -137,8 +138,9 @@ void libc_block_leave(const struct libc_block *b)
 
 /* ---- around the clone ---- */
 
-/* One fork at a time, so this is its. */
+/* One fork at a time, so these are its. */
 static struct libc_block block;
+static uint64_t mask; /* of a plain pthread, which blocks all meanwhile */
 
 static void fork_lock(void)
 {
@@ -156,6 +158,16 @@ static void fork_unlock(void)
 	keys_fork_unlock();
 }
 
+static void wait_a_moment(const struct uthread *me)
+{
+	const struct timespec moment = { .tv_nsec = SPARE_WAIT_NS };
+
+	if (me && rt.tick_ns && uthread_on_own_tls(me))
+		waiter_sleep(now_ns() + SPARE_WAIT_NS);
+	else
+		nanosleep(&moment, NULL);
+}
+
 /*
  * With shared TLS fork() must not switch: its caller has never heard of us, and
  * would find another's thread_local variables. Without ticks who has the lock
@@ -164,12 +176,11 @@ static void fork_unlock(void)
  */
 static void prepare_shared(struct uthread *me)
 {
-	const struct timespec moment = { .tv_nsec = SPARE_WAIT_NS };
 	int32_t bound;
 
 	if (!rt.tick_ns) {
 		while (!runtime_fork_trylock())
-			nanosleep(&moment, NULL);
+			wait_a_moment(me);
 		return;
 	}
 	region_enter();
@@ -182,10 +193,19 @@ static void prepare_shared(struct uthread *me)
 	me->bound = bound;
 }
 
+/*
+ * A handler may fork, too, and would wait for what the fork has that it
+ * interrupted. In a region a uthread's wait for the end of that; a plain pthread's
+ * are blocked.
+ */
 static void fork_prepare(void)
 {
+	const uint64_t all = ~(KSIG_FAULTS | KSIG_LIBC);
 	struct uthread *me = uthread_current();
+	uint64_t old = 0;
 
+	if (!me)
+		ksig_mask(SIG_BLOCK, &all, &old);
 	if (me && !uthread_on_own_tls(me)) {
 		prepare_shared(me);
 	} else {
@@ -197,7 +217,14 @@ static void fork_prepare(void)
 		tls_extra_listed(false);
 	/* Left on this block in parent and child: no tick may move us while
 	 * we borrow libc's. The locks are taken and given back there. */
-	region_enter();
+	for (;;) {
+		region_enter();
+		if (runtime_start_trylock())
+			break;
+		region_leave();
+		wait_a_moment(me);
+	}
+	mask = old;
 	if (me)
 		uthread_become(me, UT_FORKING);
 	fork_block_enter(&block);
@@ -218,6 +245,7 @@ static void fork_done(struct uthread *me)
 static void fork_parent(void)
 {
 	struct uthread *me = get_forking();
+	const uint64_t old = mask;
 	int err = get_errno();
 
 	fork_unlock();
@@ -232,9 +260,12 @@ static void fork_parent(void)
 	}
 	if (me && unlikely(load_relaxed(&me->flags) & UT_ASKED))
 		region_wait(here_now());
-	region_leave();
+	runtime_start_unlock();
+	region_leave(); /* handlers that waited run here */
 	tls_extra_listed(true);
 	runtime_fork_unlock();
+	if (!me)
+		ksig_mask(SIG_SETMASK, &old, NULL);
 }
 
 static void fork_child(void)
@@ -249,6 +280,8 @@ static void fork_child(void)
 	/* It may be the one that libc runs this process on. */
 	if (me && me->worker->libc_tp != me->worker->tp)
 		tls_extra_listed(true);
+	if (!me)
+		ksig_mask(SIG_SETMASK, &mask, NULL);
 }
 
 /* ---- libc's functions ---- */

@@ -69,11 +69,14 @@ static inline int runtime_ensure(void)
 }
 /* In the child of a fork: nothing runs but the caller. */
 void runtime_forked(struct uthread *me);
-/* Across a fork, one at a time: a start is whole, or has not begun, and so is
- * a change of the list of modules. Not in a region. */
+/* Across a fork, one at a time: a change of the list of modules is whole, or has
+ * not begun. Not in a region. */
 void runtime_fork_lock(void);
 bool runtime_fork_trylock(void);
 void runtime_fork_unlock(void);
+/* And so is a start. In a region, with the other. */
+bool runtime_start_trylock(void);
+void runtime_start_unlock(void);
 
 /* ---- main_thread.c ---- */
 /* Shall the caller, which starts the runtime, become a uthread? */

@@ -86,21 +86,26 @@ static void modules_lock_give(void)
 void runtime_fork_lock(void)
 {
 	modules_lock_take();
-	pthread_mutex_lock(&start_lock);
 }
 
 bool runtime_fork_trylock(void)
 {
-	if (uthread_mutex_trylock(&modules_lock))
-		return false;
-	pthread_mutex_lock(&start_lock);
-	return true;
+	return !uthread_mutex_trylock(&modules_lock);
 }
 
 void runtime_fork_unlock(void)
 {
-	pthread_mutex_unlock(&start_lock);
 	modules_lock_give();
+}
+
+bool runtime_start_trylock(void)
+{
+	return !pthread_mutex_trylock(&start_lock);
+}
+
+void runtime_start_unlock(void)
+{
+	pthread_mutex_unlock(&start_lock);
 }
 
 /* A fork has that lock for as long as the gate is shut. */
