@@ -63,7 +63,8 @@ static uint64_t write_begin(void)
 	ksig_mask(SIG_BLOCK, &all, &old);
 	while (__atomic_exchange_n(&lock, 1, __ATOMIC_ACQUIRE))
 		spin_pause(&n);
-	__atomic_store_n(&sequence, sequence + 1, __ATOMIC_SEQ_CST);
+	store_relaxed(&sequence, sequence + 1);
+	__atomic_thread_fence(__ATOMIC_RELEASE); /* pairs: action_get() */
 	return old;
 }
 
