@@ -62,6 +62,7 @@ void monitor_wake(void)
 
 void monitor_hint(void)
 {
+	full_fence(); /* after `ticking`; pairs: monitor_main() */
 	if (unlikely(load_relaxed(&mon.resting)))
 		monitor_wake();
 }
@@ -212,7 +213,8 @@ static void *monitor_main(void *arg)
 		}
 		quiet = waits ? 0 : quiet + 1;
 		if (quiet > REST_AFTER) {
-			__atomic_store_n(&mon.resting, 1, __ATOMIC_SEQ_CST);
+			store_relaxed(&mon.resting, 1);
+			full_fence(); /* pairs: monitor_hint() */
 			waits = false;
 			for (i = 0; i < rt.existing; i++)
 				waits |= load_relaxed(&rt.workers[i]->ticking);
