@@ -69,6 +69,7 @@ static bool look(struct worker *w)
 	 */
 	if (__atomic_sub_fetch(&rt.nspinning, 1, __ATOMIC_SEQ_CST) == 0 &&
 	    found) {
+		full_fence(); /* pairs: poke(), global_push_all() */
 		if (load_relaxed(&rt.nidle)) {
 			bias_heavy_fence(); /* pairs with poke() */
 			if (anything_to_steal(w))
