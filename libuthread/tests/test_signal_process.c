@@ -175,6 +175,50 @@ TEST(_Fork_with_a_mask)
 	in_busy_uthread(forks_barely);
 }
 
+/* All the time. */
+static void *sets_an_action(void *arg)
+{
+	while (!load(&stop)) {
+		handle(SIGUSR1, on_signal, 0);
+		handle(SIGUSR1, on_signal, SA_RESTART);
+	}
+	return arg;
+}
+
+static void *forks_and_asks(void *arg)
+{
+	struct sigaction now;
+	pid_t pid;
+
+	for (int i = 0; i < SCALE(200); i++) {
+		pid = _Fork();
+		if (!pid) {
+			alarm(TEST_TIMEOUT_S);
+			CHECK(!sigaction(SIGUSR1, NULL, &now));
+			CHECK(now.sa_handler == on_signal);
+			CHECK(signal(SIGUSR1, SIG_DFL) == on_signal);
+			CHECK(!sigaction(SIGUSR1, NULL, &now));
+			_exit(0);
+		}
+		ended_well(pid);
+	}
+	store(&stop, 1);
+	return arg;
+}
+
+/* Who was changing one is not here to end it. */
+TEST(_Fork_while_another_sets_an_action)
+{
+	pthread_t t;
+
+	need_signals();
+	start(2);
+	handle(SIGUSR1, on_signal, 0);
+	CHECK(!pthread_create(&t, NULL, sets_an_action, NULL));
+	in_uthread(forks_and_asks, NULL);
+	CHECK(!pthread_join(t, NULL));
+}
+
 static void *forks_for_exec(void *arg)
 {
 	const uint64_t mask = some_blocked();

@@ -47,6 +47,7 @@
 #include "preempt/preempt.h"
 #include "process/process.h"
 #include "sched/waiter.h"
+#include "signals/signals.h"
 #include "stack/stack.h"
 #include "tls/tls.h"
 
@@ -343,21 +344,25 @@ EXPORT pid_t fork(void)
 	return pid;
 }
 
-/* The one without handlers: in its child nothing of ours may be called. */
+/* The one without handlers: in its child nothing of ours may be called, but
+ * what POSIX allows there, sigaction() among it. */
 EXPORT pid_t _Fork(void);
 pid_t _Fork(void)
 {
 	struct libc_block b;
+	uint64_t actions;
 	pid_t pid;
 	int err;
 
 	if (!next_bare_fork && (fork_setup() || !next_bare_fork))
 		return errno = ENOSYS, -1;
 	region_enter();
+	actions = actions_lock();
 	fork_block_enter(&b);
 	pid = next_bare_fork();
 	err = get_errno();
 	libc_block_leave(&b);
+	actions_unlock(actions);
 	if (pid < 0)
 		set_errno(err);
 	region_leave();

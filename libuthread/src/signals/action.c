@@ -53,8 +53,7 @@ struct action action_get(int sig)
 	return a;
 }
 
-/* Between these the caller is alone and nothing comes to it. */
-static uint64_t write_begin(void)
+uint64_t actions_lock(void)
 {
 	const uint64_t all = ~KSIG_FAULTS;
 	unsigned n = 0;
@@ -63,6 +62,19 @@ static uint64_t write_begin(void)
 	ksig_mask(SIG_BLOCK, &all, &old);
 	while (__atomic_exchange_n(&lock, 1, __ATOMIC_ACQUIRE))
 		spin_pause(&n);
+	return old;
+}
+
+void actions_unlock(uint64_t old)
+{
+	store_release(&lock, 0); /* pairs: actions_lock() */
+	ksig_mask(SIG_SETMASK, &old, NULL);
+}
+
+static uint64_t write_begin(void)
+{
+	const uint64_t old = actions_lock();
+
 	store_relaxed(&sequence, sequence + 1);
 	__atomic_thread_fence(__ATOMIC_RELEASE); /* pairs: action_get() */
 	return old;
@@ -71,8 +83,7 @@ static uint64_t write_begin(void)
 static void write_end(uint64_t old)
 {
 	store_release(&sequence, sequence + 1);
-	store_release(&lock, 0);
-	ksig_mask(SIG_SETMASK, &old, NULL);
+	actions_unlock(old);
 }
 
 struct action action_take(int sig)

@@ -509,6 +509,16 @@ void signals_forked(struct uthread *me)
  * made, and no tick and no handler needs to know. */
 uint32_t actions_ours;
 
+uint64_t actions_lock(void)
+{
+	return 0;
+}
+
+void actions_unlock(uint64_t old)
+{
+	(void)old;
+}
+
 void signals_setup(void)
 {
 	sent_setup();

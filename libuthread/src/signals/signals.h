@@ -45,6 +45,10 @@ extern uint32_t actions_begun;
 bool actions_of_guest(void);
 void actions_setup(void);
 void actions_forked(void);
+/* Between these the caller is alone: nobody changes an action, and nothing comes to
+ * it. What the first returns is the second's. */
+uint64_t actions_lock(void);
+void actions_unlock(uint64_t old);
 struct action action_get(int sig);
 /* Its handler begins; one with SA_RESETHAND is the last. */
 struct action action_take(int sig);
