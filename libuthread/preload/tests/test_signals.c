@@ -190,6 +190,71 @@ static void test_queued(void)
 	IS(status, 0);
 }
 
+/* ---- posts in handlers of a thread of glibc's ---- */
+
+static sem_t units;
+static long wakes; /* atomic */
+
+static void posts(int sig)
+{
+	(void)sig;
+	sem_post(&units);
+}
+
+static void *takes(void *arg)
+{
+	while (!is_over()) {
+		while (sem_wait(&units))
+			IS(errno, EINTR);
+		__atomic_fetch_add(&wakes, 1, __ATOMIC_RELAXED);
+	}
+	return arg;
+}
+
+static void *posts_on(void *arg)
+{
+	while (!is_over())
+		sem_post(&units);
+	return arg;
+}
+
+/* It brings its stack along, so it is no uthread. */
+static void test_posts(void)
+{
+	const size_t bytes = 1 << 20;
+	pthread_attr_t attr;
+	pthread_t t[3], poster;
+	void *stack;
+	long seen;
+	int i;
+
+	__atomic_store_n(&over, 0, __ATOMIC_RELEASE);
+	handles(SIGUSR2, posts, SA_RESTART);
+	sem_init(&units, 0, 0);
+	for (i = 0; i < 3; i++)
+		t[i] = start(takes, NULL);
+	IS(posix_memalign(&stack, 4096, bytes), 0);
+	pthread_attr_init(&attr);
+	pthread_attr_setstack(&attr, stack, bytes);
+	IS(pthread_create(&poster, &attr, posts_on, NULL), 0);
+	for (i = 0; i < 2000; i++) {
+		IS(pthread_kill(poster, SIGUSR2), 0);
+		usleep(20);
+	}
+	/* It still posts, and who waits is still woken. */
+	seen = __atomic_load_n(&wakes, __ATOMIC_RELAXED);
+	while (__atomic_load_n(&wakes, __ATOMIC_RELAXED) < seen + 100)
+		usleep(1000);
+	__atomic_store_n(&over, 1, __ATOMIC_RELEASE);
+	pthread_join(poster, NULL);
+	for (i = 0; i < 3; i++)
+		sem_post(&units);
+	for (i = 0; i < 3; i++)
+		pthread_join(t[i], NULL);
+	pthread_attr_destroy(&attr);
+	free(stack);
+}
+
 /* ---- a child of another's ---- */
 
 static sem_t forked;
@@ -283,6 +348,7 @@ int main(void)
 	test_interrupts(kills_and_computes, 4);
 	test_blocked();
 	test_queued();
+	test_posts();
 	test_child();
 	return 0;
 }

@@ -15,6 +15,7 @@ __thread struct here uthread_here
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));
 
 void (*region_posts)(void);
+void (*region_wakes)(void);
 
 /* Before the runtime has started: plain pthreads have semaphores, too. */
 static void only_posts(void)
@@ -22,6 +23,8 @@ static void only_posts(void)
 	store_relaxed(&here_now()->pending, 0);
 	if (region_posts)
 		region_posts();
+	if (region_wakes)
+		region_wakes();
 }
 
 void (*region_pending)(void) = only_posts;

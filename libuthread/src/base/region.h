@@ -52,6 +52,8 @@ enum {
 extern void (*region_pending)(void);
 /* Hook, set by sync/sem.c: post what handlers could not. */
 extern void (*region_posts)(void);
+/* The same, set by sync/futex.c: wake whom they could not. */
+extern void (*region_wakes)(void);
 
 static inline struct here *here_now(void)
 {

@@ -75,6 +75,8 @@ static void take_pending(void)
 	store_relaxed(&h->pending, 0);
 	if (region_posts)
 		region_posts();
+	if (region_wakes)
+		region_wakes();
 	errno = saved;
 	if (preempt_signals)
 		preempt_signals(); /* a handler's errno is the program's */

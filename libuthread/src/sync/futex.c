@@ -15,6 +15,10 @@
  *    when it has the lock.
  *  - The word is read under the lock, never after a wake: it may be gone.
  *
+ * sem_post() by uthread-run wakes, and may be called in a handler. One that came to a
+ * plain pthread inside of the runtime, perhaps with this very lock, takes no lock but
+ * notes the word; the end of the region wakes all who wait for it, who look again.
+ *
  * Rejected: a bucket made for each word while somebody waits (memory, for which a
  * wait would have to be able to fail); a table that grows (a hundred thousand who
  * wait are 24 in each bucket).
@@ -23,6 +27,7 @@
 
 #include "uthread/futex.h"
 
+#include "base/ksignal.h"
 #include "sched/cancel.h"
 #include "sched/waiter.h"
 
@@ -165,6 +170,78 @@ static int wake(struct bucket *b, const uint32_t *word, int count,
 	return n;
 }
 
+/* ---- wakes in handlers of plain pthreads ---- */
+
+#define LATER 4
+
+/* Handlers add, one after the other, and may interrupt who takes out. */
+static __thread struct {
+	const uint32_t *word[LATER];
+	uint32_t n;
+	bool more; /* there was no room: all who wait */
+} later __attribute__((tls_model("initial-exec")));
+
+static void wake_all(struct bucket *b, const uint32_t *word)
+{
+	struct waiter *w, *next;
+
+	bucket_lock(b);
+	for (w = WAITQ(b)->head; w; w = next) {
+		next = w->next;
+		if (!word || of(w)->word == word)
+			waitq_wake(WAITQ(b), w);
+	}
+	OBJECT_UNLOCK(b);
+}
+
+/* At the end of a region. */
+static void make_up(void)
+{
+	const uint32_t *word;
+	uint32_t n, i;
+
+	region_enter(); /* what comes meanwhile is noted */
+	while ((n = load_relaxed(&later.n))) {
+		word = load_relaxed(&later.word[n - 1]);
+		if (__atomic_compare_exchange_n(&later.n, &n, n - 1, false,
+						__ATOMIC_RELAXED,
+						__ATOMIC_RELAXED))
+			wake_all(bucket_of(word), word);
+	}
+	if (__atomic_exchange_n(&later.more, false, __ATOMIC_RELAXED))
+		for (i = 0; i < BUCKETS; i++)
+			wake_all(&buckets[i], NULL);
+	region_leave();
+}
+
+static void note(const uint32_t *word)
+{
+	const uint32_t n = load_relaxed(&later.n);
+	uint32_t i;
+
+	for (i = 0; i < n; i++)
+		if (load_relaxed(&later.word[i]) == word)
+			return; /* it is not woken yet */
+	if (n == LATER) {
+		store_relaxed(&later.more, true);
+		return;
+	}
+	store_relaxed(&later.word[n], word);
+	store_relaxed(&later.n, n + 1);
+}
+
+static void wake_later(const uint32_t *word)
+{
+	const uint64_t all = ~KSIG_FAULTS;
+	uint64_t old;
+
+	ksig_mask(SIG_BLOCK, &all, &old);
+	note(word);
+	store_release(&region_wakes, make_up);
+	region_wait(here_now());
+	ksig_mask(SIG_SETMASK, &old, NULL);
+}
+
 int uthread_futex_wake(const uint32_t *word, int count, uint32_t bits)
 {
 	struct bucket *b = bucket_of(word);
@@ -172,6 +249,10 @@ int uthread_futex_wake(const uint32_t *word, int count, uint32_t bits)
 
 	if (nobody_waits(b))
 		return 0;
+	if (unlikely(here_now()->off) && !worker_current()) {
+		wake_later(word);
+		return 0;
+	}
 	bucket_lock(b);
 	n = wake(b, word, count, bits);
 	OBJECT_UNLOCK(b);
