@@ -15,6 +15,7 @@
 #undef _FORTIFY_SOURCE /* its inline functions have the same names */
 
 #include <fcntl.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -179,10 +180,97 @@ EXPORT ssize_t write(int fd, const void *from, size_t bytes)
 	return got;
 }
 
+/* ---- several parts ---- */
+
+#define PARTS 16 /* at a time: a thread's stack may be the smallest there is */
+
+struct parts {
+	const struct iovec *first;
+	size_t n;
+	size_t skip; /* bytes of the first one that are done */
+};
+
+static size_t parts_bytes(const struct iovec *part, size_t n)
+{
+	size_t bytes = 0;
+
+	while (n--)
+		bytes += part[n].iov_len;
+	return bytes;
+}
+
+static void parts_done(struct parts *p, size_t bytes)
+{
+	bytes += p->skip;
+	while (p->n && bytes >= p->first->iov_len) {
+		bytes -= p->first->iov_len;
+		p->first++;
+		p->n--;
+	}
+	p->skip = bytes;
+}
+
+/* The next of them. How many. */
+static int parts_next(const struct parts *p, struct iovec *to)
+{
+	const size_t n = p->n < PARTS ? p->n : PARTS;
+
+	memcpy(to, p->first, n * sizeof(*to));
+	if (n) {
+		to->iov_base = (char *)to->iov_base + p->skip;
+		to->iov_len -= p->skip;
+	}
+	return (int)n;
+}
+
+/* `got` of them are done, and a blocking call goes on: what is done in the end. */
+static ssize_t rest_of(int fd, const struct iovec *from, size_t n, ssize_t got,
+		       bool is_socket, int flags)
+{
+	struct parts p = { .first = from, .n = n };
+	struct iovec part[PARTS];
+	struct msghdr m = { .msg_iov = part };
+	ssize_t more;
+
+	WAIT(w, fd, SO_SNDTIMEO);
+	parts_done(&p, (size_t)got);
+	while (p.n) {
+		m.msg_iovlen = (size_t)parts_next(&p, part);
+		more = is_socket ?
+			       uthread_sendmsg_timed(fd, &m, flags,
+						     w.deadline) :
+			       uthread_writev_timed(fd, part, (int)m.msg_iovlen,
+						    w.deadline);
+		if (more <= 0)
+			break;
+		got += more;
+		parts_done(&p, (size_t)more);
+	}
+	errno = w.saved;
+	return got;
+}
+
 EXPORT ssize_t writev(int fd, const struct iovec *from, int n)
 {
-	if (!uthread_self() || n <= 0 || !may_wait(fd))
+	const int saved = errno;
+	ssize_t got;
+
+	if (!uthread_self() || n <= 0)
 		return core_writev(fd, from, n);
+	uthread_testcancel();
+	got = pwritev2(fd, from, n, -1, RWF_NOWAIT);
+	if (got >= 0 &&
+	    ((size_t)got == parts_bytes(from, (size_t)n) || !may_wait(fd)))
+		return got;
+	if (got < 0 && !would_wait(errno) && !unknown_way(errno))
+		return got;
+	if (got < 0 && (unknown_way(errno) || !may_wait(fd))) {
+		errno = saved;
+		return core_writev(fd, from, n);
+	}
+	errno = saved;
+	if (got > 0)
+		return rest_of(fd, from, (size_t)n, got, false, 0);
 	WAIT(w, fd, SO_SNDTIMEO);
 	return result(&w, uthread_writev_timed(fd, from, n, w.deadline),
 		      EAGAIN);
@@ -191,6 +279,7 @@ EXPORT ssize_t writev(int fd, const struct iovec *from, int n)
 /* ---- sockets ---- */
 
 #define NOW (MSG_DONTWAIT | MSG_ERRQUEUE)
+#define NOW_OUT (MSG_DONTWAIT | MSG_FASTOPEN) /* it connects, too */
 
 EXPORT ssize_t recvfrom(int fd, void *to, size_t bytes, int flags,
 			struct sockaddr *from, socklen_t *room)
@@ -252,7 +341,7 @@ EXPORT ssize_t sendto(int fd, const void *from, size_t bytes, int flags,
 	ssize_t got, more;
 	size_t done;
 
-	if (!uthread_self() || flags & MSG_DONTWAIT)
+	if (!uthread_self() || flags & NOW_OUT)
 		return core_sendto(fd, from, bytes, flags, to, room);
 	uthread_testcancel();
 	got = core_sendto(fd, from, bytes, flags | MSG_DONTWAIT, to, room);
@@ -278,8 +367,23 @@ EXPORT ssize_t send(int fd, const void *from, size_t bytes, int flags)
 
 EXPORT ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
 {
-	if (!uthread_self() || flags & MSG_DONTWAIT || !may_wait(fd))
+	const int saved = errno;
+	ssize_t got;
+
+	if (!uthread_self() || flags & NOW_OUT)
 		return core_sendmsg(fd, m, flags);
+	uthread_testcancel();
+	got = core_sendmsg(fd, m, flags | MSG_DONTWAIT);
+	if (got < 0 && !would_wait(errno))
+		return got;
+	if (got >= 0 && (size_t)got == parts_bytes(m->msg_iov, m->msg_iovlen))
+		return got;
+	if (!may_wait(fd))
+		return got;
+	errno = saved;
+	/* What goes beside the bytes is gone with the first. */
+	if (got > 0)
+		return rest_of(fd, m->msg_iov, m->msg_iovlen, got, true, flags);
 	WAIT(w, fd, SO_SNDTIMEO);
 	return result(&w, uthread_sendmsg_timed(fd, m, flags, w.deadline),
 		      EAGAIN);

@@ -10,6 +10,7 @@
 #include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/un.h>
 #include <netinet/in.h>
 
@@ -47,6 +48,129 @@ static void reads_all(int fd)
 	}
 	for (i = 0; i < BULK; i++)
 		IS(bulk[i], (char)(i * 7));
+	free(bulk);
+}
+
+/* The same in many parts, uneven and empty ones too. */
+#define PARTS 50
+
+static void in_parts(char *bulk, struct iovec part[PARTS])
+{
+	size_t at = 0, i;
+
+	for (i = 0; i < BULK; i++)
+		bulk[i] = (char)(i * 7);
+	for (i = 0; i < PARTS; i++) {
+		part[i].iov_base = bulk + at;
+		part[i].iov_len = i % 5 == 3	? 0 :
+				  i + 1 < PARTS ? 9001 + 977 * i % 8000 :
+						  BULK - at;
+		at += part[i].iov_len;
+	}
+	IS(at, BULK);
+}
+
+static void *writes_parts(void *arg)
+{
+	char *bulk = malloc(BULK);
+	struct iovec part[PARTS];
+
+	in_parts(bulk, part);
+	errno = EXDEV;
+	IS(writev(*(int *)arg, part, PARTS), BULK);
+	IS(errno, EXDEV);
+	free(bulk);
+	return NULL;
+}
+
+union passed {
+	struct cmsghdr head;
+	char room[CMSG_SPACE(sizeof(int))];
+};
+
+static void *sends_parts(void *arg)
+{
+	char *bulk = malloc(BULK);
+	struct iovec part[PARTS];
+	union passed p = { .head = { .cmsg_len = CMSG_LEN(sizeof(int)),
+				     .cmsg_level = SOL_SOCKET,
+				     .cmsg_type = SCM_RIGHTS } };
+	struct msghdr m = { .msg_iov = part,
+			    .msg_iovlen = PARTS,
+			    .msg_control = &p,
+			    .msg_controllen = sizeof(p) };
+
+	memcpy(CMSG_DATA(&p.head), &a_pipe[1], sizeof(int));
+	in_parts(bulk, part);
+	errno = EXDEV;
+	IS(sendmsg(*(int *)arg, &m, 0), BULK);
+	IS(errno, EXDEV);
+	free(bulk);
+	return NULL;
+}
+
+/* One descriptor comes, once, and it is the pipe's. */
+static void receives_parts(int fd)
+{
+	char *bulk = malloc(BULK), c;
+	int came = 0, passed;
+	size_t at = 0, i;
+
+	while (at < BULK) {
+		struct iovec part = { bulk + at, BULK - at };
+		union passed p;
+		struct msghdr m = { .msg_iov = &part,
+				    .msg_iovlen = 1,
+				    .msg_control = &p,
+				    .msg_controllen = sizeof(p) };
+		ssize_t got = recvmsg(fd, &m, 0);
+
+		CHECK(got > 0);
+		at += (size_t)got;
+		if (!m.msg_controllen)
+			continue;
+		came++;
+		memcpy(&passed, CMSG_DATA(&p.head), sizeof(int));
+		IS(write(passed, "!", 1), 1);
+		IS(read(a_pipe[0], &c, 1), 1);
+		IS(c, '!');
+		close(passed);
+	}
+	IS(came, 1);
+	for (i = 0; i < BULK; i++)
+		IS(bulk[i], (char)(i * 7));
+	free(bulk);
+}
+
+static void test_parts(void)
+{
+	const struct timeval soon = { .tv_usec = 20000 };
+	struct iovec part[PARTS];
+	char *bulk = malloc(BULK);
+	int pair[2];
+	pthread_t t;
+	ssize_t got;
+
+	IS(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+	t = start(writes_parts, &a_pipe[1]);
+	reads_all(a_pipe[0]);
+	pthread_join(t, NULL);
+	t = start(sends_parts, &pair[0]);
+	receives_parts(pair[1]);
+	pthread_join(t, NULL);
+	/* Nobody reads: what fits, when the time is up. */
+	in_parts(bulk, part);
+	IS(setsockopt(pair[0], SOL_SOCKET, SO_SNDTIMEO, &soon, sizeof(soon)),
+	   0);
+	got = writev(pair[0], part, PARTS);
+	CHECK(got > 0 && got < BULK);
+	IS(writev(pair[0], part, PARTS), -1);
+	IS(errno, EAGAIN);
+	while (got > 0)
+		got -= recv(pair[1], bulk, BULK, 0);
+	IS(got, 0);
+	close(pair[0]);
+	close(pair[1]);
 	free(bulk);
 }
 
@@ -374,6 +498,7 @@ int main(void)
 	pthread_join(start(time_passes, NULL), NULL);
 	time_passes(NULL);
 	test_streams();
+	test_parts();
 	test_nonblocking();
 	test_connections();
 	test_readiness();
