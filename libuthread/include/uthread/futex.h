@@ -5,7 +5,9 @@
  *
  * Who waits is found by the word's address, of which nothing is kept there. A
  * uthread parks, a plain pthread sleeps. Private to the process. Nobody is woken
- * without a wake, a deadline or a cancellation.
+ * without a wake, a deadline or a cancellation, but that a wake in a handler that
+ * interrupts a plain pthread inside the runtime may be one of all who wait for that
+ * word, and where there were several such, for others.
  *
  * Errors: 0 or an error number, as in <uthread.h>; errno is left alone.
  */
