@@ -264,7 +264,7 @@ EXPORT ssize_t writev(int fd, const struct iovec *from, int n)
 		return got;
 	if (got < 0 && !would_wait(errno) && !unknown_way(errno))
 		return got;
-	if (got < 0 && (unknown_way(errno) || !may_wait(fd))) {
+	if (got < 0 && !may_wait(fd)) {
 		errno = saved;
 		return core_writev(fd, from, n);
 	}
