@@ -6,6 +6,7 @@
 #include "util.h"
 
 #include <sys/socket.h>
+#include <sys/uio.h>
 
 #define WHOLE (256 * 1024)
 #define PIECE 8192
@@ -29,6 +30,7 @@ static void *takes_it_slowly(void *arg)
 		usleep(1000);
 		got = read(way[0], piece, sizeof(piece));
 		CHECK(got > 0);
+		CHECK(!memcmp(piece, from_here + WHOLE - left, (size_t)got));
 	}
 	return arg;
 }
@@ -51,6 +53,29 @@ static void *writes_it(void *arg)
 static void *sends_it(void *arg)
 {
 	CHECK_EQ(send(way[1], from_here, WHOLE, 0), WHOLE);
+	return arg;
+}
+
+/* In parts, an empty one too. */
+static struct iovec parts[] = {
+	{ from_here, WHOLE / 2 + 5 },
+	{ from_here, 0 },
+	{ from_here + WHOLE / 2 + 5, WHOLE / 4 },
+	{ from_here + WHOLE * 3 / 4 + 5, WHOLE / 4 - 5 },
+};
+#define PARTS ((int)(sizeof(parts) / sizeof(*parts)))
+
+static void *writes_parts(void *arg)
+{
+	CHECK_EQ(writev(way[1], parts, PARTS), WHOLE);
+	return arg;
+}
+
+static void *sends_parts(void *arg)
+{
+	const struct msghdr m = { .msg_iov = parts, .msg_iovlen = PARTS };
+
+	CHECK_EQ(sendmsg(way[1], &m, 0), WHOLE);
 	return arg;
 }
 
@@ -82,11 +107,16 @@ TEST(what_waits_to_go_through_goes_whole)
 	if (TEST_ASAN)
 		SKIP("no ticks under AddressSanitizer");
 	start_workers(2);
+	for (int i = 0; i < WHOLE; i++)
+		from_here[i] = (char)(i / 3);
 	CHECK(!pipe(way));
 	beside(takes_it_slowly, writes_it);
+	beside(takes_it_slowly, writes_parts);
 	CHECK(!socketpair(AF_UNIX, SOCK_STREAM, 0, way));
 	beside(takes_it_slowly, writes_it);
+	beside(takes_it_slowly, writes_parts);
 	beside(takes_it_slowly, sends_it);
+	beside(takes_it_slowly, sends_parts);
 	beside(gives_it_slowly, receives_it);
 }
 

@@ -11,6 +11,7 @@
  */
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 
 #include "preempt/calls.h"
 #include "sched/cancel.h"
@@ -127,30 +128,81 @@ static bool goes_whole(int fd, int option)
 
 typedef ssize_t some_fn(int fd, char *at, size_t bytes, int flags);
 
+/*
+ * `done` bytes of these parts have gone through, and a tick has ended the call: the
+ * rest, by `some`, unless a handler has come. What comes beside the bytes has gone
+ * with the first.
+ */
+static ssize_t rest(some_fn *some, int fd, const struct iovec *part, size_t n,
+		    size_t done, int flags, uint32_t handled)
+{
+	struct uthread *me = uthread_current();
+	const int saved = errno;
+	size_t at = done;
+	ssize_t got;
+
+	me->cancel |= CANCEL_HELD; /* what is done is to be told */
+	for (; n; part++, n--) {
+		while (at < part->iov_len) {
+			/* Asked so far: here. From now on: asked.c. */
+			if (load_relaxed(&me->handled) != handled ||
+			    cancel_wanted(me))
+				goto out;
+			got = some(fd, (char *)part->iov_base + at,
+				   part->iov_len - at, flags);
+			if (got <= 0)
+				goto out;
+			at += (size_t)got;
+			done += (size_t)got;
+		}
+		at -= part->iov_len;
+	}
+out:
+	me->cancel &= ~(uint32_t)CANCEL_HELD;
+	errno = saved;
+	return (ssize_t)done;
+}
+
+/* Was it cut, and is it to go on? */
+static bool is_cut(ssize_t got, size_t bytes, int fd, int option, int flags)
+{
+	const int saved = errno;
+	bool cut;
+
+	if (likely(got <= 0 || (size_t)got >= bytes) || !uthread_current() ||
+	    !rt.tick_ns || flags & MSG_DONTWAIT)
+		return false;
+	cut = goes_whole(fd, option);
+	errno = saved;
+	return cut;
+}
+
+static inline uint32_t handled_so_far(void)
+{
+	const struct uthread *me = uthread_current();
+
+	return me ? load_relaxed(&me->handled) : 0;
+}
+
+static size_t bytes_of(const struct iovec *part, size_t n)
+{
+	size_t bytes = 0;
+
+	while (n--)
+		bytes += part[n].iov_len;
+	return bytes;
+}
+
 static ssize_t all(some_fn *some, int option, int fd, char *at, size_t bytes,
 		   int flags)
 {
-	struct uthread *me = uthread_current();
-	const uint32_t handled = me ? load_relaxed(&me->handled) : 0;
-	ssize_t got = some(fd, at, bytes, flags);
-	size_t done = (size_t)got;
-	int saved;
+	const uint32_t handled = handled_so_far();
+	const struct iovec part = { at, bytes };
+	const ssize_t got = some(fd, at, bytes, flags);
 
-	if (likely(got <= 0 || done >= bytes) || !me || !rt.tick_ns ||
-	    flags & MSG_DONTWAIT)
-		return got;
-	saved = errno;
-	if (goes_whole(fd, option)) {
-		me->cancel |= CANCEL_HELD; /* what is done is to be told */
-		/* Asked so far: here. From now on: asked.c. */
-		while (done < bytes && load_relaxed(&me->handled) == handled &&
-		       !cancel_wanted(me) &&
-		       (got = some(fd, at + done, bytes - done, flags)) > 0)
-			done += (size_t)got;
-		me->cancel &= ~(uint32_t)CANCEL_HELD;
-	}
-	errno = saved;
-	return (ssize_t)done;
+	return unlikely(is_cut(got, bytes, fd, option, flags)) ?
+		       rest(some, fd, &part, 1, (size_t)got, flags, handled) :
+		       got;
 }
 
 static ssize_t write_some(int fd, char *from, size_t bytes, int flags)
@@ -195,9 +247,20 @@ WEAK ssize_t readv(int fd, const struct iovec *to, int n)
 	RECEIVE(SYS_readv, 0, readv, fd, to, n);
 }
 
-WEAK ssize_t writev(int fd, const struct iovec *from, int n)
+static ssize_t writev_some(int fd, const struct iovec *from, int n)
 {
 	SEND(SYS_writev, 0, writev, fd, from, n);
+}
+
+WEAK ssize_t writev(int fd, const struct iovec *from, int n)
+{
+	const uint32_t handled = handled_so_far();
+	const ssize_t got = writev_some(fd, from, n);
+
+	if (likely(got <= 0) ||
+	    likely(!is_cut(got, bytes_of(from, (size_t)n), fd, SO_SNDTIMEO, 0)))
+		return got;
+	return rest(write_some, fd, from, (size_t)n, (size_t)got, 0, handled);
 }
 
 WEAK ssize_t recvfrom(int fd, void *to, size_t bytes, int flags,
@@ -227,9 +290,22 @@ WEAK ssize_t sendto(int fd, const void *from, size_t bytes, int flags,
 	SEND(SYS_sendto, flags, sendto, fd, from, bytes, flags, to, room);
 }
 
-WEAK ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
+static ssize_t sendmsg_some(int fd, const struct msghdr *m, int flags)
 {
 	SEND(SYS_sendmsg, flags, sendmsg, fd, m, flags);
+}
+
+WEAK ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
+{
+	const uint32_t handled = handled_so_far();
+	const ssize_t got = sendmsg_some(fd, m, flags);
+
+	if (likely(got <= 0) ||
+	    likely(!is_cut(got, bytes_of(m->msg_iov, m->msg_iovlen), fd,
+			   SO_SNDTIMEO, flags)))
+		return got;
+	return rest(send_some, fd, m->msg_iov, m->msg_iovlen, (size_t)got,
+		    flags, handled);
 }
 
 WEAK int sendmmsg(int fd, struct mmsghdr *m, unsigned n, int flags)
