@@ -3,6 +3,8 @@
  * test_monitor.c - spare workers, and that what a worker sleeps for in the
  * kernel gets to run, wherever it waits.
  */
+#include <sys/syscall.h>
+
 #include "util.h"
 
 static void start(int workers, int spares)
@@ -190,6 +192,60 @@ TEST(one_bound_stays_whatever_others_sleep_for)
 	CHECK_EQ(write(fds[1], "xx", 2), 2);
 	for (int i = 2; i < 4; i++)
 		joined(t[i]);
+}
+
+/* ---- a worker for which nobody waits ---- */
+
+static int laps, sleep_now, helped;
+
+/* Nobody is behind it, so its worker has no ticks. */
+static void *counts_then_sleeps(void *arg)
+{
+	char c;
+
+	while (!load(&sleep_now))
+		store(&laps, load(&laps) + 1);
+	CHECK_EQ(syscall(SYS_read, fds[0], &c, 1), 1);
+	return arg;
+}
+
+static void *is_helped(void *arg)
+{
+	store(&helped, 1);
+	return arg;
+}
+
+/* Keeps a worker, and who waits behind it there waits for a third. */
+static void *keeps_its_worker(void *arg)
+{
+	uthread_t behind;
+	int before;
+
+	uthread_preempt_disable();
+	before = load(&laps);
+	while (load(&laps) == before)
+		; /* until the other one is on the other worker */
+	store(&sleep_now, 1);
+	behind = spawn(is_helped, NULL);
+	while (!load(&helped))
+		;
+	uthread_preempt_enable();
+	joined(behind);
+	return arg;
+}
+
+TEST(a_spare_helps_while_a_worker_sleeps)
+{
+	uthread_t sleeper, keeper;
+
+	setenv("UTHREAD_MAIN", "0", 1);
+	start(2, 2);
+	CHECK(!pipe(fds));
+	sleeper = spawn(counts_then_sleeps, NULL);
+	keeper = spawn(keeps_its_worker, NULL);
+	joined(keeper);
+	CHECK_EQ(write(fds[1], "x", 1), 1);
+	joined(sleeper);
 }
 
 /* ---- forks ---- */

@@ -11,6 +11,11 @@
  * stands in, if many uthreads wait for the same: for some ticks after that it
  * looks every 100 us, so that a hundred that block are not a hundred ticks.
  *
+ * Nobody may wait for a worker that sleeps with one uthread, main in epoll_wait() for
+ * one, and then it gets no ticks; but while others have more than they can do, and
+ * nobody is idle, it is a CPU that does nothing (backlog()). So such a one is looked
+ * at, too, and a spare helps the others.
+ *
  * With the source `monitor` it sends the ticks as well, and only to workers
  * that run: one in a system call is found without a signal, unless it went
  * there just now.
@@ -34,6 +39,7 @@
 #define PRESS_LOOKS 32
 #define PRESS_EVERY_NS 100000000u /* where there is nothing else to see */
 #define LOOKS 2
+#define BUSY_NS (LOOK_EVERY_NS / 8) /* of CPU time from one look to the next */
 #define STACK_BYTES (256ul << 10)
 #define SECOND_NS 1000000000u
 #define REST_AFTER 20 /* looks with nothing to see */
@@ -51,7 +57,7 @@ void (*monitor_second)(void);
 /* What the last look saw. */
 struct seen {
 	uint64_t ticks, cpu_ns;
-	uint32_t looks;
+	uint32_t looks, beside;
 };
 
 void monitor_wake(void)
@@ -152,6 +158,55 @@ static bool look_at(struct worker *w, struct seen *s)
 	return true;
 }
 
+/* Somebody waits behind another, and no worker is there to help. */
+static bool backlog(void)
+{
+	const struct worker *w;
+	int i;
+
+	if (load_relaxed(&rt.nidle) || load_relaxed(&rt.nspinning))
+		return false;
+	if (load_relaxed(&rt.global_count))
+		return true;
+	for (i = 0; i < load_acquire(&rt.existing); i++) {
+		w = rt.workers[i];
+		if (load_relaxed(&w->ticking) && load_relaxed(&w->count) &&
+		    !worker_is_stuck(w))
+			return true;
+	}
+	return false;
+}
+
+/* For whom nobody waits. One that runs now and then counts as one that sleeps all
+ * the time: there is room beside it. */
+static void look_at_quiet(struct worker *w, struct seen *s)
+{
+	uint64_t cpu;
+	bool sleepy;
+	long nr;
+
+	if (load_relaxed(&w->ticking) || !worker_is(w, WORKER_WORKING) ||
+	    !load_relaxed(&w->running))
+		return;
+	cpu = cpu_time(w);
+	sleepy = cpu - s->cpu_ns < BUSY_NS;
+	s->cpu_ns = cpu;
+	if (!sleepy || !sleeps(w, &nr))
+		s->beside = 0;
+	else if (++s->beside > LOOKS && spare_is_left() &&
+		 load_relaxed(&w->running))
+		spare_found_asleep(w, nr);
+}
+
+static void look_beside(struct seen *seen)
+{
+	const int n = load_acquire(&rt.existing);
+	int i;
+
+	for (i = 0; i < n && backlog(); i++)
+		look_at_quiet(rt.workers[i], &seen[i]);
+}
+
 /*
  * Of those that are stuck, some at a time: one that computes again without
  * coming to the scheduler is one at work too many. Its tick brings it there.
@@ -189,6 +244,7 @@ static void *monitor_main(void *arg)
 				       LOOK_EVERY_NS;
 	static struct seen seen[WORKERS_MAX + SPARES_MAX + SPARES_RESERVE + 1];
 	uint64_t next = now_ns() + every, second = next + SECOND_NS, soon;
+	uint64_t beside = next;
 	uint32_t word, quiet = 0;
 	bool waits, due = true;
 	int i;
@@ -203,6 +259,10 @@ static void *monitor_main(void *arg)
 		/* Not at each look in a burst. */
 		if (due && load_relaxed(&rt.nstuck))
 			waits |= press(seen);
+		if (waits && now_ns() >= beside) {
+			look_beside(seen);
+			beside = now_ns() + LOOK_EVERY_NS;
+		}
 		drain_stuck();
 		/* In the child of a fork not before it has use for them. */
 		if (waits || spare_any())
