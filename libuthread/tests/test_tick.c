@@ -444,6 +444,88 @@ TEST(who_switches_has_whole_ticks)
 	joined(to);
 }
 
+static void skip_where_calls_are_libcs(void)
+{
+	if (TEST_TSAN)
+		SKIP("the sanitizer has functions of its own before these");
+}
+
+static void *makes_calls(void *arg)
+{
+	const uint64_t ticks = KSIG_BIT(rt.tick_signal);
+	const int *fds = arg;
+	int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	char c = 'x';
+	uthread_t t;
+
+	CHECK(null >= 0);
+	t = spawn(answers, arg);
+	while (!load(&rt.io_sources) || load(&t->state) != UT_WAITING)
+		uthread_yield();
+	ksig_mask(SIG_BLOCK, &ticks, NULL);
+	CHECK_EQ(syscall(SYS_write, fds[2], &c, 1), 1);
+	while (load(&t->state) == UT_WAITING)
+		CHECK_EQ(write(null, &c, 1), 1);
+	ksig_mask(SIG_UNBLOCK, &ticks, NULL);
+	CHECK_EQ(uthread_read(fds[3], &c, 1), 1);
+	CHECK_EQ(uthread_close(fds[2]), 0);
+	joined(t);
+	return arg;
+}
+
+/* Without a tick, or giving way. */
+TEST(who_makes_calls_looks_for_the_events_of_others)
+{
+	int there[2], back[2], fds[4];
+
+	skip_where_calls_are_libcs();
+	start_long(UTHREAD_TICK_MAX);
+	CHECK(!pipe(there) && !pipe(back));
+	fds[0] = there[0];
+	fds[1] = back[1];
+	fds[2] = there[1];
+	fds[3] = back[0];
+	in_uthread(makes_calls, fds);
+}
+
+static void *calls_all_the_time(void *arg)
+{
+	int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	char c = 'x';
+
+	CHECK(null >= 0);
+	while (!load(&stop))
+		CHECK_EQ(write(null, &c, 1), 1);
+	return arg;
+}
+
+/* However many events come. */
+TEST(who_makes_calls_has_whole_ticks)
+{
+	uthread_t to, from;
+	char c = 'x';
+	int fds[2];
+
+	skip_where_calls_are_libcs();
+	start_long(LONG_TICK);
+	if (rt.tick_source != UTHREAD_TICK_WORKER)
+		SKIP("ticks are not from timers");
+	CHECK(!pipe(fds));
+	to = spawn(reads, &fds[0]);
+	from = spawn(calls_all_the_time, NULL);
+	for (int i = 0; i < 3; i++) {
+		store(&rt.workers[0]->fine, 1); /* as after a hog */
+		while (load(&rt.workers[0]->fine)) {
+			CHECK_EQ(syscall(SYS_write, fds[1], &c, 1), 1);
+			usleep(1000);
+		}
+	}
+	store(&stop, 1);
+	joined(from);
+	close(fds[1]);
+	joined(to);
+}
+
 /* ---- beside what the program does ---- */
 
 static int alarms, urgents;

@@ -144,6 +144,9 @@ struct uthread {
 	pid_t cpu_tid; /* of the kernel thread whose clock counts; 0: none */
 	uint64_t cpu_since, cpu_ran; /* ns */
 
+	uint64_t looked; /* when it last looked for events (call_looks()) */
+	uint32_t calls; /* of libc's that it has begun (preempt/calls.h); its own */
+
 	/* In the line of what follows, which every wait reads. */
 	struct waiter *waits; /* what it waits with, for sched/ask.c; atomic */
 	const void *away; /* the frame that handlers in it have begun from */

@@ -30,6 +30,11 @@
  * of ours would be told of files that the program closes and opens behind our
  * back; uthread_read() and the like are told.)
  *
+ * Who makes many calls that do not sleep, as a server does that libevent tells what to
+ * do, keeps its worker as one does that computes; but these are places to look for the
+ * events of others, and cost nothing to stop at. So it looks there by itself, now and
+ * then, and is spared the fine ticks (tick.c).
+ *
  * Here is what all of them need; calls_wait.c has those that wait with a
  * time-out of their own, calls_socket.c those on a descriptor.
  *
@@ -49,6 +54,8 @@
 /* Beyond the limit of spares: from one look at a descriptor to the next. */
 #define PAUSE_MIN_NS 250000u
 #define PAUSE_MAX_NS 32000000u
+/* From one look for events to the next: less than between two fine ticks. */
+#define LOOK_NS 50000u
 
 struct calls_libc calls_libc;
 
@@ -58,6 +65,24 @@ __attribute__((constructor)) static void find_all(void)
 #define F(name) NEXT(calls_libc.name, #name);
 	CALLS(F)
 #undef F
+}
+
+void call_looks(struct uthread *me)
+{
+	const int saved = errno;
+	uint64_t now;
+
+	if (likely(!io_lost()) || here_now()->off || me->waits)
+		return;
+	now = now_ns();
+	if (now - me->looked < LOOK_NS)
+		return;
+	store_relaxed(&me->looked, now);
+	region_enter();
+	if (io_lost())
+		sched_io.poll();
+	region_leave();
+	errno = saved;
 }
 
 void call_cancelled(struct call *c)

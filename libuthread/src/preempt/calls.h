@@ -98,6 +98,11 @@ extern struct calls_libc {
 /* It is a cancellation point: act, unless it is the runtime's own call. */
 void call_cancelled(struct call *c);
 
+#define CALLS_A_LOOK 4
+
+/* Others wait for descriptors, maybe, and no tick need come for them. */
+void call_looks(struct uthread *me);
+
 static inline void call_leave(struct call *c)
 {
 	if (c->me)
@@ -111,6 +116,8 @@ static inline void call_enter(struct call *c, long nr, bool point)
 	c->me = me && rt.tick_ns ? me : NULL;
 	if (!c->me)
 		return;
+	if (unlikely(!(++me->calls % CALLS_A_LOOK)))
+		call_looks(me);
 	c->nr = nr;
 	c->saved = errno;
 	c->ticked = c->late = c->looks = false;

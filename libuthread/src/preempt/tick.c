@@ -32,10 +32,10 @@
  * FINE_PARTS times as often, and that is what a turn is then for who computes: for
  * who was stopped by the tick before (why), or has had the worker since the last
  * one. The kernel is asked for events on behalf of these alone. Where uthreads
- * switch by themselves they ask often enough, and there are no fine ticks. They cost
- * what ticks cost, 1 to 2 us where the timer is the machine's own and 35 us in a
- * virtual machine where it was dear: hence not more of them, and not for long after
- * an event.
+ * switch by themselves they ask often enough, and so does who makes one call after
+ * another (calls.c): there are no fine ticks. They cost what ticks cost, 1 to 2 us
+ * where the timer is the machine's own and 35 us in a virtual machine where it was
+ * dear: hence not more of them, and not for long after an event.
  * Rejected: a thread that sleeps in epoll_wait() and sends the ticks (it needs the
  * CPU to send one, and waits for it behind who computes, as any pthread does).
  *
@@ -187,6 +187,29 @@ static bool goes_by(struct worker *w)
 	return true;
 }
 
+/* Between two fine ticks it would have looked (calls.c). */
+static bool looks_itself(const struct worker *w)
+{
+	const struct uthread *ut = load_relaxed(&w->running);
+
+	return ut && now_ns() - load_relaxed(&ut->looked) < fine_ns();
+}
+
+static void coarse(struct worker *w)
+{
+	if (likely(!load_relaxed(&w->fine)))
+		return;
+	store_relaxed(&w->fine, 0);
+	set_timer(w->timer, 0, interval(w), interval(w));
+}
+
+static bool only_events(const struct worker *w)
+{
+	return now_ns() < load_relaxed(&timer_next) &&
+	       !load_relaxed(&w->count) && !load_relaxed(&w->inbox_count) &&
+	       !load_relaxed(&rt.global_count);
+}
+
 bool tick_only_looks(struct worker *w)
 {
 	bool pending;
@@ -196,16 +219,17 @@ bool tick_only_looks(struct worker *w)
 	if (!sched_io.pending || !fine_ns() || !load_relaxed(&w->ticking) ||
 	    worker_is_stuck(w) || worker_is_leaving(w))
 		return false;
+	if (looks_itself(w)) {
+		coarse(w);
+		return only_events(w);
+	}
 	if (likely(!computes(w)))
 		return goes_by(w);
 	pending = io_lost() && sched_io.pending();
 	if (pending)
 		store_relaxed(&event_at, now_ns());
 	adjust(w);
-	return load_relaxed(&w->fine) && !pending &&
-	       now_ns() < load_relaxed(&timer_next) &&
-	       !load_relaxed(&w->count) && !load_relaxed(&w->inbox_count) &&
-	       !load_relaxed(&rt.global_count);
+	return load_relaxed(&w->fine) && !pending && only_events(w);
 }
 
 static void start(struct worker *w)
