@@ -244,10 +244,12 @@ static long wait_call(const struct child_call *c, uint64_t deadline)
 	return got ? got : -err;
 }
 
+/* libc's are cancellation points: only who hangs there has nothing to give back. */
 static long look_wait4(const struct child_call *c, int hang)
 {
-	return io_kernel(wait4(c->pid, c->status,
-			       c->options | (hang ? 0 : WNOHANG), c->usage));
+	return io_kernel(hang ? wait4(c->pid, c->status, c->options, c->usage) :
+				syscall(SYS_wait4, c->pid, c->status,
+					c->options | WNOHANG, c->usage));
 }
 
 static long io_wait4(pid_t pid, int *status, int options, struct rusage *usage,
@@ -308,8 +310,10 @@ pid_t uthread_waitpid(pid_t pid, int *status, int options)
 /* 1: something was found. */
 static long look_waitid(const struct child_call *c, int hang)
 {
-	const long got = io_kernel(waitid(c->q.type, c->q.id, c->info,
-					  c->options | (hang ? 0 : WNOHANG)));
+	const long got = io_kernel(
+		hang ? waitid(c->q.type, c->q.id, c->info, c->options) :
+		       syscall(SYS_waitid, c->q.type, c->q.id, c->info,
+			       c->options | WNOHANG, NULL));
 
 	return got ? got : hang || c->info->si_pid;
 }

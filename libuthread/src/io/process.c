@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -93,7 +94,9 @@ static long run_command(const char *command)
 	got = io_wait_child(pid, &status, 0, NO_DEADLINE);
 	if (got == -ECANCELED) {
 		kill(pid, SIGKILL);
-		while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		/* Not libc's, which is a cancellation point. */
+		while (syscall(SYS_wait4, pid, &status, 0, NULL) < 0 &&
+		       errno == EINTR)
 			;
 	}
 	restore_signals();
