@@ -10,13 +10,26 @@
  *			a tick that is pending, and lost: this tick is it.
  *	cancellation	of one that sleeps in a call that is a cancellation point
  *			(calls.c): the call ends with EINTR, and its wrapper acts.
+ *			Of the calls that libc makes by itself, or that nobody
+ *			stands before, libc marks those that are such a point
+ *			(tls/cancel.c). One that has done nothing, as it would be
+ *			begun anew, is left there: by cancel_here, as below, and
+ *			libc's own frames put right what is theirs, as they do for
+ *			a pthread. Not a close(), which then would leave the
+ *			descriptor open.
  *			Asked to be asynchronous, in its own code: it goes on at
  *			cancel_here (cancel.S), as if it had called that, and what
  *			lies above is unwound. Never in libc or the runtime, whose
  *			locks it may hold: there it waits for the way out.
  *
  * What cannot be seen to here comes again soon. So there is no moment in which who
- * is about to sleep is missed: it sleeps by the next tick.
+ * is about to sleep is missed: it sleeps by the next tick. For the calls that libc
+ * marks there are looks from time to time as long as the uthread runs and is asked:
+ * nobody says when it comes to one, or when libc is done with a part in which it does
+ * not let it be cancelled.
+ * Rejected: libc's own bit that a thread is to be cancelled. It acts on that at the
+ * beginning of the call, but by an unwinder that knows neither our handlers nor the
+ * end of our threads.
  */
 #include "base/ksignal.h"
 #include "preempt/decide.h"
@@ -25,6 +38,7 @@
 #include "preempt/preempt.h"
 #include "sched/cancel.h"
 #include "sched/cpuclock.h"
+#include "tls/tls.h"
 
 extern const char cancel_here[];
 
@@ -112,13 +126,26 @@ static bool may_end_here(const struct found *f, const struct uthread *me,
 	       !in_runtime((uintptr_t)UC_PC(uc));
 }
 
+/* In a call of libc's that nobody stands before, and that has done nothing. */
+static bool sleeps_at_point(const struct found *f, const struct uthread *me,
+			    const ucontext_t *uc)
+{
+	long nr;
+
+	if (!f->in_libc || !f->on_own || !f->room || f->taking || me->waits ||
+	    !cancel_unwinds || !cancel_is_marked(me))
+		return false;
+	return call_has_ended(uc) ||
+	       (call_restarts(uc, &nr) && nr != SYS_close);
+}
+
 static enum asked see_to_cancel(const struct found *f, struct uthread *me,
 				ucontext_t *uc)
 {
 	const struct call *c = load_relaxed(&me->call);
 
 	if (!cancel_wanted(me))
-		return ASKED_NOTHING;
+		return cancel_needs_looks(me) ? ASKED_LATER : ASKED_NOTHING;
 	if (c)
 		return c->point && end_sleep(f, uc) ? ASKED_LEAVES :
 						      ASKED_AGAIN;
@@ -127,10 +154,13 @@ static enum asked see_to_cancel(const struct found *f, struct uthread *me,
 	/* Between two parts of a call, the next of which does not look. */
 	if (load_relaxed(&me->cancel) & CANCEL_HELD)
 		return ASKED_AGAIN;
-	if (!(load_relaxed(&me->cancel) & CANCEL_ASYNC))
-		return ASKED_NOTHING;
-	if (!may_end_here(f, me, uc))
-		return ASKED_AGAIN;
+	if (!sleeps_at_point(f, me, uc)) {
+		if (!(load_relaxed(&me->cancel) & CANCEL_ASYNC))
+			return cancel_needs_looks(me) ? ASKED_LATER :
+							ASKED_NOTHING;
+		if (!may_end_here(f, me, uc))
+			return ASKED_AGAIN;
+	}
 	go_to_cancel(uc);
 	return ASKED_LEAVES;
 }

@@ -48,7 +48,8 @@ void (*preempt_hold)(struct worker *w, const ucontext_t *uc);
 
 /*
  * Its clock is to run. Or it is to end anywhere, but not here, in the runtime; or
- * it was stopped where it was about to sleep: a tick finds it elsewhere.
+ * it was stopped where it was about to sleep, or may be about to in a function of
+ * libc's: a tick finds it elsewhere.
  */
 static void see_to_it(struct uthread *me)
 {
@@ -59,9 +60,11 @@ static void see_to_it(struct uthread *me)
 		cpuclock_start(me);
 		region_leave();
 	}
-	if (rt.tick_ns && cancel_wanted(me) &&
-	    (load_relaxed(&me->cancel) & (CANCEL_ASYNC | CANCEL_HELD) ||
-	     me->call || me->sigwaits))
+	if (rt.tick_ns &&
+	    (cancel_needs_looks(me) ||
+	     (cancel_wanted(me) &&
+	      (load_relaxed(&me->cancel) & (CANCEL_ASYNC | CANCEL_HELD) ||
+	       me->call || me->sigwaits))))
 		tick_retry(w);
 }
 
@@ -384,6 +387,22 @@ static inline void asked_meanwhile(struct worker *w, const struct here *h,
 		tick_retry(w);
 }
 
+/* Nobody waits for this worker before `until`. */
+static void disarm(struct worker *w, enum asked asked, uint64_t until)
+{
+	uint64_t later;
+
+	if (likely(asked != ASKED_LATER)) {
+		tick_disarm(w, until);
+		return;
+	}
+	later = tick_later_at();
+	tick_disarm(w, later < until ? later : until);
+	/* Somebody does after all, and others make the ticks. */
+	if (load_relaxed(&w->ticking))
+		tick_later(w);
+}
+
 HANDLER void preempt_on_tick(int sig, siginfo_t *si, void *ucp)
 {
 	struct worker *w = tick_of(si);
@@ -432,7 +451,7 @@ HANDLER void preempt_on_tick(int sig, siginfo_t *si, void *ucp)
 		if (unlikely(asked == ASKED_AGAIN))
 			tick_retry(w);
 		else
-			tick_disarm(w, until);
+			disarm(w, asked, until);
 		asked_meanwhile(w, h, seen);
 		goto out;
 	}
@@ -455,6 +474,8 @@ HANDLER void preempt_on_tick(int sig, siginfo_t *si, void *ucp)
 			store_relaxed(&h->pending, PENDING_TICK);
 		else
 			tick_stop(w);
+		if (unlikely(asked == ASKED_LATER))
+			tick_later(w);
 		asked_meanwhile(w, h, seen);
 		sched_pass_deadline(w);
 		goto out;
@@ -474,6 +495,8 @@ HANDLER void preempt_on_tick(int sig, siginfo_t *si, void *ucp)
 	/* One that is stopped finds it when it comes back. */
 	if (unlikely(asked == ASKED_AGAIN && why != DECIDE_TAKE))
 		tick_retry(w);
+	else if (unlikely(asked == ASKED_LATER && why != DECIDE_TAKE))
+		tick_later(w);
 out:
 	errno = saved;
 }

@@ -33,6 +33,10 @@ void tick_stop(struct worker *w);
 bool tick_only_looks(struct worker *w);
 /* From its handler: again soon, then in the usual rhythm. */
 void tick_retry(struct worker *w);
+/* From its handler: once more after a while, unless its own timer ticks. */
+void tick_later(struct worker *w);
+/* From when on that is. */
+uint64_t tick_later_at(void);
 /* From the handler, chain delivery: the next worker's turn. */
 void tick_pass_on(struct worker *w, const siginfo_t *si);
 /* A tick for this worker, now. */
@@ -163,6 +167,7 @@ extern bool (*preempt_raised)(const sigset_t *mask);
 
 enum asked {
 	ASKED_NOTHING, /* that concerns a tick */
+	ASKED_LATER, /* there is nothing to see to yet, and nobody says when */
 	ASKED_AGAIN, /* soon: it could not be seen to here */
 	ASKED_IS_IT, /* this signal is the one that was sent, of the tick's number */
 	ASKED_LEAVES, /* the handler's return goes where it is seen to */

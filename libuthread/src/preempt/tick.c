@@ -53,6 +53,7 @@
 #include "sched/waiter.h"
 
 #define RETRY_NS 50000
+#define LATER_NS 10000000 /* from one look at who is asked to the next */
 #define FINE_PARTS 5
 #define FINE_MIN_NS 100000 /* as the shortest whole tick */
 #define FINE_KEEP 4 /* whole ticks */
@@ -360,6 +361,23 @@ void tick_retry(struct worker *w)
 	/* One for a deadline comes once, so nothing else would come. */
 	if (RETRY_NS < rt.tick_ns || !load_relaxed(&w->ticking))
 		set_timer(w->timer, 0, RETRY_NS, then);
+}
+
+uint64_t tick_later_at(void)
+{
+	return now_ns() + LATER_NS;
+}
+
+void tick_later(struct worker *w)
+{
+	const bool own = rt.tick_source == UTHREAD_TICK_WORKER;
+
+	if (own && load_relaxed(&w->ticking))
+		return;
+	set_timer(w->timer, 0, LATER_NS, 0);
+	full_fence(); /* pairs: tick_arm() */
+	if (own && load_relaxed(&w->ticking))
+		start(w); /* armed just before */
 }
 
 /* ---- chain delivery ---- */

@@ -6,6 +6,15 @@
 #include "tls/tls.h"
 
 void (*cancel_exit)(struct uthread *me) __attribute__((noreturn));
+bool cancel_unwinds;
+
+/* Nobody says when it comes to a call of libc's own, or libc lets it be cancelled
+ * again. */
+bool cancel_needs_looks(const struct uthread *ut)
+{
+	return cancel_unwinds && load_relaxed(&ut->flags) & UT_ASK_CANCEL &&
+	       !(load_relaxed(&ut->cancel) & CANCEL_ACTS) && cancel_marks(ut);
+}
 
 bool cancel_heeded(const struct uthread *ut)
 {

@@ -35,6 +35,10 @@ bool cancel_heeded(const struct uthread *ut);
 void cancel_act(void) __attribute__((noreturn));
 /* Hook, set by thread/. */
 extern void (*cancel_exit)(struct uthread *me) __attribute__((noreturn));
+/* The same: frames of libc's are cleaned up. */
+extern bool cancel_unwinds;
+/* May a request be seen to at a moment that only a tick finds? */
+bool cancel_needs_looks(const struct uthread *ut);
 
 /* A cancellation point, where nothing has begun. Not in a region. */
 static inline void cancel_point(void)

@@ -21,6 +21,7 @@ static __attribute__((noreturn)) void end_canceled(struct uthread *me)
 __attribute__((constructor)) static void set_hook(void)
 {
 	cancel_exit = end_canceled;
+	cancel_unwinds = exit_unwinds();
 }
 
 /* What was asked of it before it let that happen anywhere. */

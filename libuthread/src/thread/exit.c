@@ -13,7 +13,7 @@
  *  - The exception lies in uthread_main()'s frame, which outlives all others.
  *  - From thread_end()'s region on nothing of the program runs any more.
  *  - A program without an unwinder (weak symbols) ends without destructors of
- *    frames; handlers run all the same.
+ *    frames; handlers run all the same. There nobody is cancelled in libc's functions.
  *
  * Rejected: longjmp() to the first frame (destructors would not run); the
  * exception in uthread_exit()'s frame (gone when the first destructor runs).
@@ -156,23 +156,39 @@ void exit_not_rethrown(_Unwind_Reason_Code reason,
 
 /* ---- uthread_exit() ---- */
 
+bool exit_unwinds(void)
+{
+	return _Unwind_ForcedUnwind;
+}
+
+/* One that is in [low, end), or else `end`. */
+static uintptr_t within(const void *handler, uintptr_t low, uintptr_t end)
+{
+	const uintptr_t at = (uintptr_t)handler;
+
+	return at && at >= low && at < end ? at : end;
+}
+
 /*
- * The handlers of frames in [low, end), the deepest first: ours are functions, and
- * those of libc's list are jumped to and come back by exit_goes_on().
+ * The handlers of frames in [low, end), the deepest first: ours are functions, as
+ * those of libc's own functions are, and those of libc's list are jumped to and
+ * come back by exit_goes_on().
  */
 static void run_handlers(struct uthread *me, uintptr_t low, uintptr_t end)
 {
-	uintptr_t handler;
-	bool next;
+	uintptr_t handler, inner;
 
 	for (;;) {
-		handler = (uintptr_t)cancel_handler(me);
-		next = handler && handler >= low && handler < end;
-		if (cleanup_run(me, low, next ? handler : end))
+		handler = within(cancel_handler(me), low, end);
+		inner = within(cancel_inner(me), low, handler);
+		if (cleanup_run(me, low, inner))
 			continue;
-		if (!next)
+		if (inner < handler)
+			cancel_run_inner(me);
+		else if (handler < end)
+			cancel_jump((void *)handler);
+		else
 			return;
-		cancel_jump((void *)handler);
 	}
 }
 
@@ -194,7 +210,7 @@ static _Unwind_Reason_Code unwind_stop(int version, _Unwind_Action actions,
 		run_handlers(me, 0, UINTPTR_MAX);
 		thread_end(me);
 	}
-	if (likely(!me->cleanups && !cancel_handler(me)))
+	if (likely(!me->cleanups && !cancel_handler(me) && !cancel_inner(me)))
 		return _URC_NO_REASON;
 	/* Those of this frame, and of frames beyond which it was left alone. In a
 	 * coroutine those of the others wait for the end. */
@@ -211,6 +227,7 @@ static __attribute__((noreturn)) void unwind(struct uthread *me)
 	store_relaxed(&me->call, NULL); /* libc's, that it may end in */
 	waiter_abandon(me);
 	me->sigwaits = false;
+	cancel_unmark(me);
 	if (_Unwind_ForcedUnwind)
 		_Unwind_ForcedUnwind(me->unwind, unwind_stop, me);
 	/* No unwinder, or a frame it cannot pass: end without destructors. */

@@ -20,6 +20,8 @@ void thread_end(struct uthread *me) __attribute__((noreturn));
 void exit_not_rethrown(_Unwind_Reason_Code reason,
 		       struct _Unwind_Exception *exc);
 
+/* Is there an unwinder? */
+bool exit_unwinds(void);
 /* In uthread_exit(): this handler (tls/cancel.c) has run. */
 void exit_goes_on(struct uthread *me, void *handler) __attribute__((noreturn));
 

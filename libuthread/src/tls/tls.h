@@ -159,11 +159,24 @@ void cancel_jump(void *handler) __attribute__((noreturn));
 /* Which says this: it has run. */
 void cancel_handled(void *handler);
 
+/* The innermost handler of libc's own functions that is still to be run, as that of
+ * stdio's locks; NULL: none. Its address is one in its function's frame. */
+struct _pthread_cleanup_buffer *cancel_inner(const struct uthread *me);
+/* Run it, on the uthread's own TLS. */
+void cancel_run_inner(struct uthread *me);
+/* Does libc say of threads that they are where they may be cancelled? */
+bool cancel_marks(const struct uthread *ut);
+/* Does it of this one? By itself, or by who interrupted it. */
+bool cancel_is_marked(const struct uthread *ut);
+/* It ends there: on its own TLS. */
+void cancel_unmark(const struct uthread *me);
+
 /* Where that is, from struct pthread's start. */
 extern struct cancel_at {
 	size_t state, type; /* bytes that are 0 in a new thread, if `sure` */
-	size_t handlers; /* 0: not found */
-	bool sure;
+	size_t handlers, inner; /* 0: not found */
+	char async; /* the bits of `type` */
+	bool sure, marks;
 } cancel_at __attribute__((visibility("hidden")));
 
 /* Must it be? */
@@ -171,7 +184,8 @@ static inline bool cancel_was_set(const char *pd)
 {
 	return !cancel_at.sure || pd[cancel_at.state] | pd[cancel_at.type] ||
 	       (cancel_at.handlers &&
-		*(void *const *)(pd + cancel_at.handlers));
+		*(void *const *)(pd + cancel_at.handlers)) ||
+	       (cancel_at.inner && *(void *const *)(pd + cancel_at.inner));
 }
 
 /* ---- pthread_keys.c ---- */
