@@ -80,14 +80,16 @@ static void take_pending(void)
 		region_posts();
 	if (region_wakes)
 		region_wakes();
+	me = uthread_current();
+	/* Before a handler, which may sleep. */
+	if (me &&
+	    unlikely(load_relaxed(&me->flags) & (UT_ASK_CANCEL | UT_CLOCK)))
+		see_to_it(me);
 	errno = saved;
 	if (preempt_signals)
 		preempt_signals(); /* a handler's errno is the program's */
-	me = uthread_current();
 	if (!me)
 		return;
-	if (unlikely(load_relaxed(&me->flags) & (UT_ASK_CANCEL | UT_CLOCK)))
-		see_to_it(me);
 	if (!tick && (likely(!(load_relaxed(&me->flags) & UT_ASK_MOVE)) ||
 		      me->preempt_off))
 		return;
