@@ -31,8 +31,7 @@ enum {
 	/* A cancellation ends the wait: ECANCELED, and the caller, when all is right
 	 * again, calls uthread_testcancel(). */
 	UTHREAD_FUTEX_CANCEL = 1,
-	/* A signal's handler without SA_RESTART, or any, ends a uthread's wait:
-	 * EINTR. */
+	/* A signal's handler without SA_RESTART, or any, ends the wait: EINTR. */
 	UTHREAD_FUTEX_EINTR = 2,
 	UTHREAD_FUTEX_EINTR_ANY = 4,
 };

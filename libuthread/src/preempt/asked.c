@@ -80,8 +80,9 @@ static enum asked see_to_signals(const struct found *f, struct uthread *me,
 		return ASKED_AGAIN;
 	}
 	how = preempt_sent(me, ksig_word(&uc->uc_sigmask), si);
-	if (how & SENT_INTERRUPTS && f->in_libc && call_restarts(uc, &nr))
-		call_end(uc);
+	if (how & SENT_INTERRUPTS && end_sleep(f, uc) && !me->call &&
+	    !(how & SENT_IS_IT))
+		return ASKED_LEAVES; /* what has ended so is not begun anew */
 	return how & SENT_IS_IT ? ASKED_IS_IT : ASKED_NOTHING;
 }
 

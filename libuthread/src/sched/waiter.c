@@ -277,10 +277,20 @@ int waitq_end(uint32_t *lock, struct waitq *q)
 	}
 }
 
+/* The kernel says EINTR after handlers that have no SA_RESTART, and, where there is a
+ * deadline, after any. */
+static bool ends_with(const struct waiter *w, int err, uint64_t deadline)
+{
+	return err == ETIMEDOUT ||
+	       (err == EINTR &&
+		(w->intr == INTR_ANY || (w->intr && deadline == NO_DEADLINE)));
+}
+
 static int sleep_pthread(struct waiter *w, uint64_t deadline)
 {
 	uint32_t state;
 	unsigned n = 0;
+	int err;
 
 	while ((state = load_acquire(&w->state)) == WAITER_WAITING ||
 	       state == WAITER_CHOSEN || state == WAITER_MOVED) {
@@ -288,10 +298,12 @@ static int sleep_pthread(struct waiter *w, uint64_t deadline)
 			spin_pause(&n);
 		else if (state == WAITER_MOVED)
 			futex_wait(&w->state, WAITER_MOVED, NO_DEADLINE);
-		else if (futex_wait(&w->state, WAITER_WAITING, deadline) ==
-				 ETIMEDOUT &&
-			 waiter_claim(w, WAITER_TIMEDOUT) != CLAIM_FAILED)
-			return ETIMEDOUT;
+		else {
+			err = futex_wait(&w->state, WAITER_WAITING, deadline);
+			if (ends_with(w, err, deadline) &&
+			    waiter_claim(w, WAITER_TIMEDOUT) != CLAIM_FAILED)
+				return err;
+		}
 	}
 	return 0;
 }
