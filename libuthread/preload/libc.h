@@ -60,6 +60,12 @@
 	F(prctl)                      \
 	F(tgkill)                     \
 	F(sched_yield)                \
+	F(sched_getaffinity)          \
+	F(sched_setaffinity)          \
+	F(sched_getscheduler)         \
+	F(sched_setscheduler)         \
+	F(sched_getparam)             \
+	F(sched_setparam)             \
 	F(pthread_mutex_init)         \
 	F(pthread_mutex_lock)         \
 	F(pthread_mutex_trylock)      \
@@ -165,9 +171,17 @@ static inline uint32_t add(uint32_t *word, uint32_t by)
 	return __atomic_fetch_add(word, by, __ATOMIC_SEQ_CST);
 }
 
+static inline bool time_is_valid(const struct timespec *t)
+{
+	return t->tv_nsec >= 0 && t->tv_nsec < 1000000000;
+}
+
+/* The runtime has a meaning for some deadlines that are malformed. */
 static inline int wait_on(uint32_t *word, uint32_t value, clockid_t clock,
 			  const struct timespec *deadline, int flags)
 {
+	if (deadline && unlikely(!time_is_valid(deadline)))
+		return deadline->tv_sec < 0 ? ETIMEDOUT : EINVAL;
 	return uthread_futex_wait(word, value, UTHREAD_FUTEX_ANY, clock,
 				  deadline, flags);
 }
@@ -180,11 +194,6 @@ static inline void wake(uint32_t *word, int count)
 static inline bool clock_is_known(clockid_t clock)
 {
 	return clock == CLOCK_REALTIME || clock == CLOCK_MONOTONIC;
-}
-
-static inline bool time_is_valid(const struct timespec *t)
-{
-	return t->tv_nsec >= 0 && t->tv_nsec < 1000000000;
 }
 
 static inline void pause_cpu(void)
@@ -224,14 +233,21 @@ struct told {
 	int policy, priority;
 	uint32_t has_cpus;
 	cpu_set_t cpus;
+	/* Bytes of its stack, and of its guard and one more, as asked for; 0: as
+	 * usual. */
+	size_t stack, guard;
 };
 
-/* `attr` may be NULL. 0, or EINVAL: of its CPUs there is none. */
+/* All but the sizes. 0, or EINVAL: of its CPUs there is none. */
 HIDDEN int told_by(const pthread_attr_t *attr, struct told *to);
 /* As one is that nobody has told anything. */
 HIDDEN bool told_nothing(const struct told *told);
 /* The caller is told that. */
 HIDDEN void told_now(const struct told *told);
+
+/* self.c: syscall() of SYS_sched_getattr or SYS_sched_setattr. False: by somebody whom
+ * the kernel knows, or of somebody else. */
+HIDDEN bool attr_of_self(long nr, const long args[4], long *result);
 
 /* mutex.c, for who waits for a condition. */
 HIDDEN int mutex_leave(pthread_mutex_t *mutex);

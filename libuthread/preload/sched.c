@@ -29,7 +29,7 @@ static cpu_set_t at_start;
 
 __attribute__((constructor)) static void look_at_start(void)
 {
-	sched_getaffinity(0, sizeof(at_start), &at_start);
+	LIBC(sched_getaffinity)(0, sizeof(at_start), &at_start);
 }
 
 /* Is there one that this process may use, or might when it began? */
@@ -37,7 +37,7 @@ static bool any_is_there(const cpu_set_t *set)
 {
 	cpu_set_t have, both;
 
-	if (sched_getaffinity(getpid(), sizeof(have), &have))
+	if (LIBC(sched_getaffinity)(getpid(), sizeof(have), &have))
 		CPU_ZERO(&have);
 	CPU_OR(&have, &have, &at_start);
 	CPU_AND(&both, &have, set);
@@ -48,7 +48,10 @@ static void creators(struct told *to)
 {
 	struct sched_param param;
 
-	*to = mine;
+	to->policy = mine.policy;
+	to->priority = mine.priority;
+	to->has_cpus = mine.has_cpus;
+	to->cpus = mine.cpus;
 	if (other_than_main(pthread_self()))
 		return;
 	/* As the kernel has it. */
@@ -63,8 +66,6 @@ int told_by(const pthread_attr_t *attr, struct told *to)
 	cpu_set_t set;
 
 	creators(to);
-	if (!attr)
-		return 0;
 	pthread_attr_getinheritsched(attr, &inherits);
 	if (inherits == PTHREAD_EXPLICIT_SCHED) /* else glibc makes it */
 		to->policy = to->priority = 0;
@@ -81,7 +82,8 @@ int told_by(const pthread_attr_t *attr, struct told *to)
 
 bool told_nothing(const struct told *told)
 {
-	return !told->policy && !told->priority && !told->has_cpus;
+	return !told->policy && !told->priority && !told->has_cpus &&
+	       !told->stack && !told->guard;
 }
 
 void told_now(const struct told *told)
@@ -100,12 +102,12 @@ EXPORT int pthread_getaffinity_np(pthread_t thread, size_t bytes,
 		return LIBC(pthread_getaffinity_np)(thread, bytes, set);
 	if (is_gone(ut))
 		return ESRCH;
-	if (sched_getaffinity(getpid(), bytes, set))
+	if (LIBC(sched_getaffinity)(getpid(), bytes, set))
 		return errno;
 	if (of(thread)->has_cpus) {
 		cpu_set_t have;
 
-		if (sched_getaffinity(getpid(), sizeof(have), &have))
+		if (LIBC(sched_getaffinity)(getpid(), sizeof(have), &have))
 			return errno;
 		CPU_OR(&have, &have, &at_start);
 		CPU_AND(&have, &have, &of(thread)->cpus);
@@ -197,4 +199,50 @@ EXPORT int pthread_setschedprio(pthread_t thread, int priority)
 	return priority == of(thread)->priority ?
 		       0 :
 		       check(of(thread)->policy, priority);
+}
+
+/* ---- all of it, as attributes ---- */
+
+HIDDEN int core_pthread_getattr_np(pthread_t thread, pthread_attr_t *attr);
+
+/* What was asked for, where there is as much; else what there is. */
+static void tell_sizes(const struct told *t, pthread_attr_t *attr)
+{
+	size_t bytes;
+	void *low;
+
+	if (t->guard)
+		pthread_attr_setguardsize(attr, t->guard - 1);
+	if (t->stack && !pthread_attr_getstack(attr, &low, &bytes) &&
+	    t->stack < bytes)
+		pthread_attr_setstack(attr, (char *)low + bytes - t->stack,
+				      t->stack);
+}
+
+/* The runtime knows where its stack is. */
+EXPORT int pthread_getattr_np(pthread_t thread, pthread_attr_t *attr)
+{
+	uthread_t ut = other_than_main(thread);
+	uthread_attr_t as;
+	cpu_set_t set;
+	int err, state;
+
+	if (ut && is_gone(ut))
+		return ESRCH;
+	err = core_pthread_getattr_np(thread, attr);
+	if (!ut || err)
+		return err;
+	tell_sizes(of(thread), attr);
+	if (!uthread_getattr(ut, &as) &&
+	    !uthread_attr_getdetachstate(&as, &state) &&
+	    state == UTHREAD_CREATE_DETACHED)
+		pthread_attr_setdetachstate(attr, PTHREAD_CREATE_DETACHED);
+	/* Not those of Linux's own, which attributes cannot have. */
+	pthread_attr_setschedpolicy(attr, of(thread)->policy);
+	if (!pthread_getaffinity_np(thread, sizeof(set), &set)) {
+		err = pthread_attr_setaffinity_np(attr, sizeof(set), &set);
+		if (err)
+			pthread_attr_destroy(attr);
+	}
+	return err;
 }

@@ -158,6 +158,8 @@ static long futex(uint32_t *word, int op, uint32_t value,
 		return -uthread_futex_wait(word, value, UTHREAD_FUTEX_ANY,
 					   clock, time, ends);
 	case FUTEX_WAIT_BITSET:
+		if (time && (!time_is_valid(time) || time->tv_sec < 0))
+			return -EINVAL;
 		return -uthread_futex_wait(word, value, value3, clock, time,
 					   ends);
 	case FUTEX_WAKE:
@@ -234,6 +236,9 @@ EXPORT long syscall(long nr, ...)
 	}
 	if (unlikely(nr == SYS_gettid))
 		return gettid();
+	if (unlikely(nr == SYS_sched_getattr || nr == SYS_sched_setattr) &&
+	    attr_of_self(nr, a, &got))
+		return got;
 	/* The kernel thread's is glibc's, by which it is joined. */
 	if (unlikely(nr == SYS_set_tid_address && uthread_self()))
 		return gettid();

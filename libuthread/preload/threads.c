@@ -21,8 +21,34 @@
 
 /* ---- what is asked for ---- */
 
-/* `attr` may be NULL. False: glibc has to make it. */
-static bool translate(const pthread_attr_t *attr, uthread_attr_t *to)
+/* What nobody has to remember. */
+static size_t usual_stack, usual_guard;
+
+__attribute__((constructor)) static void look_at_start(void)
+{
+	pthread_attr_t attr;
+
+	if (pthread_getattr_default_np(&attr))
+		return;
+	pthread_attr_getstacksize(&attr, &usual_stack);
+	pthread_attr_getguardsize(&attr, &usual_guard);
+	pthread_attr_destroy(&attr);
+}
+
+static void ask_sizes(const pthread_attr_t *attr, struct told *to)
+{
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	size_t stack, guard;
+
+	pthread_attr_getstacksize(attr, &stack);
+	pthread_attr_getguardsize(attr, &guard);
+	to->stack = stack == usual_stack ? 0 : stack & -page;
+	to->guard = guard == usual_guard ? 0 : ((guard + page - 1) & -page) + 1;
+}
+
+/* False: glibc has to make it. */
+static bool translate(const pthread_attr_t *attr, uthread_attr_t *to,
+		      struct told *told)
 {
 	struct sched_param param;
 	char name[UTHREAD_NAME_MAX];
@@ -55,20 +81,8 @@ static bool translate(const pthread_attr_t *attr, uthread_attr_t *to)
 	/* A new thread has its creator's name. */
 	if (!pthread_getname_np(pthread_self(), name, sizeof(name)))
 		uthread_attr_setname(to, name);
+	ask_sizes(attr, told);
 	return true;
-}
-
-/* Of NULL: by RLIMIT_STACK, or as pthread_setattr_default_np() said. */
-static bool translate_default(uthread_attr_t *to)
-{
-	pthread_attr_t attr;
-	bool good;
-
-	if (pthread_getattr_default_np(&attr))
-		return false;
-	good = translate(&attr, to);
-	pthread_attr_destroy(&attr);
-	return good;
 }
 
 /* One that was told something begins with that. */
@@ -95,7 +109,7 @@ static int create_masked(pthread_t *thread, const pthread_attr_t *attr,
 	sigset_t mask, old;
 	int err;
 
-	if (likely(!attr || pthread_attr_getsigmask_np(attr, &mask)))
+	if (likely(pthread_attr_getsigmask_np(attr, &mask)))
 		return uthread_create_pthread(thread, as, fn, arg);
 	pthread_sigmask(SIG_SETMASK, &mask, &old);
 	err = uthread_create_pthread(thread, as, fn, arg);
@@ -104,18 +118,18 @@ static int create_masked(pthread_t *thread, const pthread_attr_t *attr,
 }
 
 static int create(pthread_t *thread, const pthread_attr_t *attr,
-		  const uthread_attr_t *as, void *(*fn)(void *), void *arg)
+		  const uthread_attr_t *as, struct told *told,
+		  void *(*fn)(void *), void *arg)
 {
 	struct beginning *b;
-	struct told told;
-	int err = told_by(attr, &told);
+	int err = told_by(attr, told);
 
-	if (err || likely(told_nothing(&told)))
+	if (err || likely(told_nothing(told)))
 		return err ? err : create_masked(thread, attr, as, fn, arg);
 	b = malloc(sizeof(*b));
 	if (!b)
 		return EAGAIN;
-	*b = (struct beginning){ told, fn, arg };
+	*b = (struct beginning){ *told, fn, arg };
 	err = create_masked(thread, attr, as, begins, b);
 	if (err)
 		free(b);
@@ -132,23 +146,39 @@ static void no_uthreads(void)
 			uthread_tls_reason());
 }
 
-EXPORT int pthread_create(pthread_t *restrict thread,
-			  const pthread_attr_t *restrict attr,
-			  void *(*fn)(void *), void *restrict arg)
+static int create_as(pthread_t *thread, const pthread_attr_t *attr,
+		     void *(*fn)(void *), void *arg)
 {
 	static uint32_t off; /* atomic: there is no own TLS */
+	struct told told;
 	uthread_attr_t as;
 	int err;
 
-	if (unlikely(load_relaxed(&off)) ||
-	    !(attr ? translate(attr, &as) : translate_default(&as)))
+	if (unlikely(load_relaxed(&off)) || !translate(attr, &as, &told))
 		return core_pthread_create(thread, attr, fn, arg);
-	err = create(thread, attr, &as, fn, arg);
+	err = create(thread, attr, &as, &told, fn, arg);
 	if (unlikely(err == ENOTSUP)) {
 		__atomic_store_n(&off, 1, __ATOMIC_RELAXED);
 		no_uthreads();
 		return core_pthread_create(thread, attr, fn, arg);
 	}
+	return err;
+}
+
+EXPORT int pthread_create(pthread_t *restrict thread,
+			  const pthread_attr_t *restrict attr,
+			  void *(*fn)(void *), void *restrict arg)
+{
+	pthread_attr_t usual;
+	int err;
+
+	if (attr)
+		return create_as(thread, attr, fn, arg);
+	/* By RLIMIT_STACK, or as pthread_setattr_default_np() said. */
+	if (pthread_getattr_default_np(&usual))
+		return core_pthread_create(thread, NULL, fn, arg);
+	err = create_as(thread, &usual, fn, arg);
+	pthread_attr_destroy(&usual);
 	return err;
 }
 
@@ -182,6 +212,8 @@ EXPORT int pthread_clockjoin_np(pthread_t thread, void **value, clockid_t clock,
 		return EINVAL;
 	if (!deadline)
 		return uthread_join(ut, value);
+	if (!time_is_valid(deadline))
+		return EINVAL;
 	return uthread_clockjoin(ut, value, clock, deadline);
 }
 

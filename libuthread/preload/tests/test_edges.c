@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_edges.c - what others' conformance suites found. */
 #include <aio.h>
+#include <linux/futex.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
+#include <stdint.h>
+#include <sys/syscall.h>
 
 #include "check.h"
 
@@ -128,11 +132,222 @@ static void test_own_stack(void)
 	pthread_attr_destroy(&attr);
 }
 
+/* ---- deadlines ---- */
+
+static pthread_mutex_t held = PTHREAD_MUTEX_INITIALIZER;
+
+static void *deadlines(void *arg)
+{
+	struct timespec t = in_ms(CLOCK_REALTIME, -1000);
+	uint32_t word = 0;
+
+	t.tv_nsec %= 1000000000;
+	IS(pthread_mutex_timedlock(&held, &t), ETIMEDOUT);
+	for (t.tv_nsec = 999999999; t.tv_nsec < 2010000000;
+	     t.tv_nsec += 1000000) {
+		const int err = t.tv_nsec < 1000000000 ? ETIMEDOUT : EINVAL;
+
+		IS(pthread_mutex_timedlock(&held, &t), err);
+		IS(pthread_mutex_clocklock(&held, CLOCK_REALTIME, &t), err);
+		if (err == ETIMEDOUT) /* else glibc waits for ever */
+			IS(pthread_timedjoin_np(*(pthread_t *)arg, NULL, &t),
+			   err);
+		IS(syscall(SYS_futex, &word,
+			   FUTEX_WAIT_BITSET_PRIVATE | FUTEX_CLOCK_REALTIME, 0,
+			   &t, NULL, FUTEX_BITSET_MATCH_ANY),
+		   -1);
+		IS(errno, err);
+	}
+	t.tv_sec = -1;
+	IS(pthread_mutex_timedlock(&held, &t), ETIMEDOUT);
+	return NULL;
+}
+
+static void *takes(void *arg)
+{
+	IS(pthread_mutex_lock(&held), 0);
+	IS(pthread_mutex_unlock(&held), 0);
+	return arg;
+}
+
+static void test_deadlines(void)
+{
+	pthread_t stays;
+
+	IS(pthread_mutex_lock(&held), 0);
+	stays = start(takes, NULL);
+	IS(pthread_join(start(deadlines, &stays), NULL), 0);
+	IS(pthread_mutex_unlock(&held), 0);
+	IS(pthread_join(stays, NULL), 0);
+}
+
+/* ---- what a thread was made with ---- */
+
+struct made {
+	size_t stack, guard;
+	int state, has_stack;
+};
+
+static pthread_barrier_t both;
+
+static void *is_made(void *arg)
+{
+	const struct made *m = arg;
+	pthread_attr_t attr;
+	cpu_set_t set, now;
+	size_t bytes;
+	void *low;
+	int state;
+
+	pthread_barrier_wait(&both); /* its maker is done */
+	IS(pthread_getattr_np(pthread_self(), &attr), 0);
+	IS(pthread_attr_getstack(&attr, &low, &bytes), 0);
+	CHECK((char *)low < (char *)&bytes &&
+	      (char *)&bytes < (char *)low + bytes);
+	if (m->has_stack)
+		IS(bytes, m->stack);
+	IS(pthread_attr_getguardsize(&attr, &bytes), 0);
+	IS(bytes, m->guard);
+	IS(pthread_attr_getdetachstate(&attr, &state), 0);
+	IS(state, m->state);
+	IS(pthread_attr_getaffinity_np(&attr, sizeof(set), &set), 0);
+	IS(pthread_getaffinity_np(pthread_self(), sizeof(now), &now), 0);
+	CHECK(CPU_EQUAL(&set, &now));
+	IS(pthread_attr_destroy(&attr), 0);
+	pthread_barrier_wait(&both);
+	return NULL;
+}
+
+static void make(const pthread_attr_t *attr, struct made *m)
+{
+	pthread_t t;
+
+	IS(pthread_create(&t, attr, is_made, m), 0);
+	pthread_barrier_wait(&both);
+	pthread_barrier_wait(&both);
+	if (m->state == PTHREAD_CREATE_JOINABLE)
+		IS(pthread_join(t, NULL), 0);
+}
+
+static void *is_blocked(void *arg)
+{
+	sigset_t set;
+
+	IS(pthread_sigmask(SIG_BLOCK, NULL, &set), 0);
+	IS(sigismember(&set, SIGUSR2), 1);
+	return arg;
+}
+
+static void test_made(void)
+{
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	struct made m = { .state = PTHREAD_CREATE_JOINABLE };
+	pthread_attr_t attr, usual;
+	sigset_t set;
+
+	pthread_barrier_init(&both, NULL, 2);
+	pthread_attr_init(&attr);
+	pthread_attr_getguardsize(&attr, &m.guard);
+	make(NULL, &m);
+	make(&attr, &m);
+	m.has_stack = 1;
+	m.stack = (1 << 20) + 17 * page; /* of none that is in use */
+	pthread_attr_setstacksize(&attr, m.stack);
+	make(&attr, &m);
+	pthread_attr_setguardsize(&attr, m.guard = 0);
+	make(&attr, &m);
+	pthread_attr_setguardsize(&attr, (m.guard = 3 * page) - 1);
+	make(&attr, &m);
+	pthread_attr_setdetachstate(&attr, m.state = PTHREAD_CREATE_DETACHED);
+	make(&attr, &m);
+	pthread_attr_setdetachstate(&attr, m.state = PTHREAD_CREATE_JOINABLE);
+
+	/* What is usual may change, the signals too. */
+	IS(pthread_getattr_default_np(&usual), 0);
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR2);
+	IS(pthread_attr_setsigmask_np(&attr, &set), 0);
+	IS(pthread_setattr_default_np(&attr), 0);
+	make(NULL, &m);
+	IS(pthread_join(start(is_blocked, NULL), NULL), 0);
+	IS(pthread_setattr_default_np(&usual), 0);
+	pthread_attr_destroy(&usual);
+	pthread_attr_destroy(&attr);
+}
+
+/* ---- the kernel's functions, of the caller ---- */
+
+/* As the kernel's. */
+struct by_number {
+	uint32_t size, policy;
+	uint64_t flags;
+	int32_t nice;
+	uint32_t priority;
+	uint64_t of_deadlines[3];
+};
+
+static void by_number(pid_t pid)
+{
+	const struct sched_param none = { .sched_priority = 0 };
+	struct sched_param param = { .sched_priority = 7 };
+	struct by_number a;
+	cpu_set_t set, one;
+	int i;
+
+	IS(syscall(SYS_sched_getattr, pid, &a, sizeof(a), 0), 0);
+	IS(a.size, sizeof(a));
+	IS(a.policy, SCHED_OTHER);
+	IS(syscall(SYS_sched_setattr, pid, &a, 0), 0);
+	IS(syscall(SYS_sched_setattr, pid, &a, 1), -1);
+	IS(errno, EINVAL);
+	IS(syscall(SYS_sched_getattr, pid, &a, sizeof(a) - 1, 0), -1);
+	IS(errno, EINVAL);
+	IS(sched_setscheduler(pid, SCHED_BATCH, &none), 0);
+	IS(sched_getscheduler(pid), SCHED_BATCH);
+	IS(syscall(SYS_sched_getattr, pid, &a, sizeof(a), 0), 0);
+	IS(a.policy, SCHED_BATCH);
+	a.policy = SCHED_OTHER;
+	IS(syscall(SYS_sched_setattr, pid, &a, 0), 0);
+	IS(sched_getscheduler(pid), SCHED_OTHER);
+	IS(sched_getparam(pid, &param), 0);
+	IS(param.sched_priority, 0);
+	IS(sched_setparam(pid, &param), 0);
+	param.sched_priority = 1;
+	IS(sched_setparam(pid, &param), -1);
+	IS(errno, EINVAL);
+	IS(sched_getaffinity(pid, sizeof(set), &set), 0);
+	for (i = 0; !CPU_ISSET(i, &set); i++)
+		;
+	CPU_ZERO(&one);
+	CPU_SET(i, &one);
+	IS(sched_setaffinity(pid, sizeof(one), &one), 0);
+	IS(sched_getaffinity(pid, sizeof(one), &one), 0);
+	IS(CPU_COUNT(&one), 1);
+	IS(sched_setaffinity(pid, sizeof(set), &set), 0);
+	CPU_ZERO(&one);
+	IS(sched_setaffinity(pid, sizeof(one), &one), -1);
+	IS(errno, EINVAL);
+}
+
+static void *by_numbers(void *arg)
+{
+	by_number(0);
+	by_number(gettid());
+	by_number((pid_t)syscall(SYS_gettid));
+	IS(sched_getscheduler(-1), -1);
+	IS(errno, EINVAL);
+	return arg;
+}
+
 int main(void)
 {
 	test_alone();
 	test_interrupted(listens);
 	test_interrupted(reads);
 	test_own_stack();
+	test_deadlines();
+	test_made();
+	by_numbers(NULL);
+	IS(pthread_join(start(by_numbers, NULL), NULL), 0);
 	return 0;
 }

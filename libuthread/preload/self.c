@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * self.c - how and where the caller runs, by the kernel's functions, which know threads by
+ * number: 0, or gettid(). To the kernel the first is the worker, where it would stay
+ * with whoever runs there next, and the second nobody. So they are what sched.c is by
+ * pthread_t. Glib hands a thread's on by them to each thread of its pools.
+ */
+#include <sys/syscall.h>
+
+#include "libc.h"
+
+static bool is_me(pid_t pid)
+{
+	return other_than_main(pthread_self()) && (!pid || pid == gettid());
+}
+
+static int result(int err)
+{
+	if (!err)
+		return 0;
+	errno = err;
+	return -1;
+}
+
+EXPORT int sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t *set)
+{
+	return is_me(pid) ? result(pthread_getaffinity_np(pthread_self(), bytes,
+							  set)) :
+			    LIBC(sched_getaffinity)(pid, bytes, set);
+}
+
+EXPORT int sched_setaffinity(pid_t pid, size_t bytes, const cpu_set_t *set)
+{
+	return is_me(pid) ? result(pthread_setaffinity_np(pthread_self(), bytes,
+							  set)) :
+			    LIBC(sched_setaffinity)(pid, bytes, set);
+}
+
+EXPORT int sched_getscheduler(pid_t pid)
+{
+	struct sched_param param;
+	int policy;
+
+	if (!is_me(pid))
+		return LIBC(sched_getscheduler)(pid);
+	pthread_getschedparam(pthread_self(), &policy, &param);
+	return policy;
+}
+
+EXPORT int sched_getparam(pid_t pid, struct sched_param *param)
+{
+	int policy;
+
+	if (!is_me(pid) || !param)
+		return LIBC(sched_getparam)(pid, param);
+	return result(pthread_getschedparam(pthread_self(), &policy, param));
+}
+
+EXPORT int sched_setscheduler(pid_t pid, int policy,
+			      const struct sched_param *param)
+{
+	if (!is_me(pid) || !param)
+		return LIBC(sched_setscheduler)(pid, policy, param);
+	/* A child has it as any of ours has. */
+	policy &= ~SCHED_RESET_ON_FORK;
+	return result(pthread_setschedparam(pthread_self(), policy, param));
+}
+
+EXPORT int sched_setparam(pid_t pid, const struct sched_param *param)
+{
+	struct sched_param old;
+	int policy;
+
+	if (!is_me(pid) || !param)
+		return LIBC(sched_setparam)(pid, param);
+	pthread_getschedparam(pthread_self(), &policy, &old);
+	return result(pthread_setschedparam(pthread_self(), policy, param));
+}
+
+/* ---- syscall(SYS_sched_getattr), for which libc has no function ---- */
+
+/* The kernel's first struct sched_attr, which later ones only append to. */
+struct attr {
+	uint32_t size, policy;
+	uint64_t flags;
+	int32_t nice;
+	uint32_t priority;
+	uint64_t of_deadlines[3];
+};
+
+#define KEEP_POLICY 8u
+#define KEEP_PARAMS 16u
+
+static int set_attr(const struct attr *attr)
+{
+	struct sched_param param, now;
+	int policy;
+
+	if (attr->size && attr->size < sizeof(*attr))
+		return E2BIG;
+	pthread_getschedparam(pthread_self(), &policy, &now);
+	if (!(attr->flags & KEEP_POLICY))
+		policy = (int)attr->policy;
+	param.sched_priority = (int)attr->priority;
+	return pthread_setschedparam(pthread_self(), policy,
+				     attr->flags & KEEP_PARAMS ? &now : &param);
+}
+
+bool attr_of_self(long nr, const long args[4], long *got)
+{
+	struct attr *attr = (struct attr *)args[1];
+	struct sched_param param;
+	int policy;
+
+	if (!attr || !is_me((pid_t)args[0]))
+		return false;
+	if (nr == SYS_sched_setattr) {
+		*got = result(args[2] ? EINVAL : set_attr(attr));
+		return true;
+	}
+	/* What is not the thread's own is main's. */
+	*got = LIBC(syscall)(nr, (long)getpid(), attr, args[2], args[3]);
+	if (!*got) {
+		pthread_getschedparam(pthread_self(), &policy, &param);
+		attr->policy = (uint32_t)policy;
+		attr->priority = (uint32_t)param.sched_priority;
+	}
+	return true;
+}
