@@ -18,12 +18,23 @@
  * own barrier, spinning on schedule(), never ends with SCHED_FIFO.
  *
  * Counters: nvcsw and nivcsw are this thread's own and exact. sum_exec_runtime
- * lags by up to a tick while a thread runs, hence the schedule() between the
- * last switch count and the last look at the clock: it brings the figure up to
- * date, and if it does switch, nobody counts it. utime and stime are sampled
- * by the tick and as coarse as it.
+ * lags by up to a tick while a thread runs, hence the sleep between the last
+ * switch count and the last look at the clock: whoever leaves the CPU is
+ * accounted, in every class of every kernel, and nobody counts that switch.
+ * What is wrong with it then is what the thread had between being chosen and
+ * kperf_thread_begin(): the way back from schedule(). Rejected: schedule() by a
+ * runnable thread, which accounts a fair one, but on 6.12 and later does nothing
+ * for a SCHED_FIFO thread that is chosen again (a run shorter than a tick had 0
+ * then); task_sched_runtime(), which no module may call; a counter of perf's,
+ * which is started and stopped with every switch and so in the figures. utime
+ * and stime are sampled by the tick and as coarse as it.
+ *
+ * A CPU may be taken away under the threads that are bound to it: the kernel then
+ * lets them run anywhere, and says so in their mask for ever. Such a run has no
+ * result.
  */
 #include <linux/cpu.h>
+#include <linux/cpumask.h>
 #include <linux/kthread.h>
 #include <linux/ktime.h>
 #include <linux/mm.h>
@@ -47,6 +58,16 @@ void kperf_thread_begin(struct kperf_thread *t)
 	t->start_ns = ktime_get_ns();
 }
 
+/* Be accounted: sleep, and again if a timer that was early made it none. */
+static void leave_cpu(void)
+{
+	unsigned long before = current->nvcsw;
+	int i;
+
+	for (i = 0; i < 3 && current->nvcsw == before; i++)
+		schedule_timeout_idle(1);
+}
+
 /**
  * kperf_thread_end() - turn what kperf_thread_begin() noted into differences
  * @t:	current
@@ -57,7 +78,8 @@ void kperf_thread_end(struct kperf_thread *t)
 	t->nvcsw = current->nvcsw - t->nvcsw;
 	t->nivcsw = current->nivcsw - t->nivcsw;
 	t->cpu_end = raw_smp_processor_id();
-	schedule();
+	t->evicted = !cpumask_equal(current->cpus_ptr, cpumask_of(t->cpu));
+	leave_cpu();
 	t->utime_ns = current->utime - t->utime_ns;
 	t->stime_ns = current->stime - t->stime_ns;
 	t->cpu_ns = current->se.sum_exec_runtime - t->cpu_ns;
@@ -136,6 +158,17 @@ static void collect_members(struct kperf_run *run)
 	}
 }
 
+/* Of a run that was stopped as well: then this is the reason, and comes first. */
+static void check_cpus(struct kperf_run *run)
+{
+	unsigned int i;
+
+	for (i = 0; i < run->nr_threads; i++)
+		if (run->threads[i].evicted)
+			kperf_run_fail(run, ENODEV, "cpu",
+				       "a CPU went away while it was measured");
+}
+
 static void wake_members(struct kperf_run *run)
 {
 	unsigned int i;
@@ -195,5 +228,6 @@ int kperf_crew_perform(struct kperf_run *run,
 					HZ / 20);
 	}
 	collect_members(run);
+	check_cpus(run);
 	return 0;
 }

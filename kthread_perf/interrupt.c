@@ -114,7 +114,7 @@ static bool measure_base(struct interrupt *p, unsigned int cpu,
 		u64 begin = ktime_get_ns();
 
 		if (smp_call_function_single(cpu, handle_call, p, 1)) {
-			kperf_run_fail(p->run, ENXIO, "smp_call",
+			kperf_run_fail(p->run, ENODEV, "smp_call",
 				       "the CPU went away");
 			return false;
 		}

@@ -129,6 +129,7 @@ struct kperf_thread {
 	pid_t pid;
 
 	unsigned int cpu_end;
+	bool evicted; /* its CPU went away */
 	u64 start_ns;
 	u64 end_ns;
 	u64 nvcsw;

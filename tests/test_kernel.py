@@ -40,6 +40,7 @@ SCRIPTS = {
     "scenarios": (40, ""),
     "control": (200, ""),
     "overhead": (60, ""),
+    "realtime": (7, ""),
     "lifecycle": (30, "ROUNDS=5 CROWD=2"),
     "memory": (11, "ROUNDS=4"),
     "fuzz": (7, "WRITES=2000"),

@@ -102,6 +102,17 @@ last_error() {
 	sed -n 's/^error \([0-9]*\).*/\1/p' $PROC/control
 }
 
+# at_work: ends when the first thread of the run has measured for some ms.
+at_work() {
+	local comm had=0
+	while [ "${had:-0}" -lt 20000000 ]; do
+		for comm in /proc/[0-9]*/comm; do
+			[ "$(cat "$comm" 2>/dev/null)" = kperf/0 ] || continue
+			had=$(cut -d ' ' -f 1 "${comm%comm}schedstat" 2>/dev/null)
+		done
+	done
+}
+
 # The kernel's own complaints; those of the heap's watch begin "BUG kmalloc-64".
 log_is_clean() {
 	dmesg | grep -E '\bBUG\b|WARNING:|Oops|blocked for more than|detected stall|self-detected stall|possible (recursive|circular) locking|possible irq lock inversion|suspicious RCU|sleeping function called|soft lockup|Out of memory|page allocation failure|Call [Tt]race' >"$TMP/complaints"

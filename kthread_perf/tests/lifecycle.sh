@@ -44,6 +44,30 @@ unload_during interrupt "probe=interrupt-overhead n=49 steps_a=1000000"
 load
 control "probe=scenario $long start" # and at once, before a thread ran
 check unload_right_after_start rmmod kthread_perf
+# A CPU that goes away under a run: it has no result, and says why. Stopped afterwards, so
+# that it cannot have ended before.
+offline() {
+	name=cpu_goes_away_in_$1
+	shift
+	load
+	control "$* cpus=$last start"
+	at_work
+	same "${name}_was_running" running "$(state)"
+	echo 0 >$SYSTEM/cpu$last/online
+	control stop
+	same "${name}_is_an_error" 19 "$(last_error)"
+	check "${name}_says_so" grep -q '"kind":"error".*"errno":19.*went away' $PROC/samples
+	echo 1 >$SYSTEM/cpu$last/online
+	control "probe=scenario work_target=1000 cpus=$last start wait"
+	same "${name}_and_comes_back" 4000 "$(number counter)"
+}
+SYSTEM=/sys/devices/system/cpu
+if [ -w $SYSTEM/cpu$last/online ] && [ "$last" -gt 0 ]; then
+	offline normal "probe=scenario $long"
+	offline fifo "probe=scenario $long thread_count=1 policy=fifo"
+	offline pair "probe=pair-overhead n=99 steps_a=1000000 steps_b=1000000"
+	offline interrupt "probe=interrupt-overhead n=49 steps_a=1000000"
+fi
 # With somebody waiting for the run, and a file open.
 load
 control "probe=scenario $long start"
