@@ -20,6 +20,7 @@
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
+#include <linux/fs.h>
 #include <linux/printk.h>
 #include <linux/proc_fs.h>
 #include <linux/seq_file.h>
@@ -198,6 +199,8 @@ static int control_show(struct seq_file *m, void *unused)
 
 static int control_open(struct inode *inode, struct file *file)
 {
+	if ((file->f_mode & FMODE_WRITE) && !kperf_permitted())
+		return -EPERM;
 	return single_open(file, control_show, NULL);
 }
 

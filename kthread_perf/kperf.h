@@ -14,6 +14,7 @@
 
 #include <linux/atomic.h>
 #include <linux/cache.h>
+#include <linux/capability.h>
 #include <linux/completion.h>
 #include <linux/kref.h>
 #include <linux/mutex.h>
@@ -225,6 +226,12 @@ struct kperf_run {
 static inline bool kperf_stopping(const struct kperf_run *run)
 {
 	return READ_ONCE(run->stop);
+}
+
+/* Who may start real-time threads, on any CPU: not whoever happens to be uid 0. */
+static inline bool kperf_permitted(void)
+{
+	return capable(CAP_SYS_NICE) || capable(CAP_SYS_ADMIN);
 }
 
 /* A pthread's result that was written to stats: raw, checked JSON. */

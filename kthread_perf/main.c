@@ -13,6 +13,11 @@
  * what they showed is freed.
  *
  * Only root may read or write: the files start real-time threads and show PIDs.
+ * And who opens one to write needs CAP_SYS_NICE or CAP_SYS_ADMIN where the machine
+ * began: a real-time thread of the kernel's takes a CPU from everybody, whatever
+ * cgroup or container asked for it, so being uid 0 is not enough. It is asked at
+ * open(): what is open may be handed on, and what was opened without the right
+ * cannot be made to write by somebody else's.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 

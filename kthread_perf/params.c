@@ -19,6 +19,7 @@
 #include <linux/cpumask.h>
 #include <linux/jiffies.h>
 #include <linux/kernel.h>
+#include <linux/minmax.h>
 #include <linux/module.h>
 #include <linux/moduleparam.h>
 #include <linux/seq_file.h>
@@ -182,7 +183,8 @@ static int set_cpu_count(struct kperf_params *p, const char *value)
 
 	if (value[strspn(value, "0123456789")] || kstrtouint(value, 10, &v))
 		return -EINVAL;
-	if (v > num_online_cpus())
+	/* No more than there are threads for, or what is shown would not be used. */
+	if (v > min_t(unsigned int, num_online_cpus(), KPERF_THREADS_MAX))
 		return -EINVAL;
 	p->bind_cpu_count = v;
 	p->nr_cpus = 0;
@@ -340,6 +342,9 @@ int kperf_params_check(const struct kperf_params *p)
 		return -EINVAL;
 	if (p->experiment == KPERF_PAIR && !p->n)
 		return -EINVAL;
+	if (p->experiment == KPERF_SCENARIO && !p->nr_cpus &&
+	    p->bind_cpu_count > p->thread_count)
+		return -EINVAL;
 	return 0;
 }
 
@@ -440,7 +445,7 @@ MODULE_PARM_DESC(yield_interval, "increments between two of those, 0 for never (
 module_param_cb(yield_sleep_jiffies, &load_ops, NULL, 0444);
 MODULE_PARM_DESC(yield_sleep_jiffies, "ticks slept in mode yield, 0 to 1000 (1): more to keep the CPU idle longer");
 module_param_cb(bind_cpu_count, &load_ops, NULL, 0444);
-MODULE_PARM_DESC(bind_cpu_count, "CPUs used, 0 for all online (0): fewer to make threads share");
+MODULE_PARM_DESC(bind_cpu_count, "CPUs used, at most one a thread, 0 for all online (0): fewer to make threads share");
 module_param_cb(policy, &load_ops, NULL, 0444);
 MODULE_PARM_DESC(policy, "other, batch or fifo (other): batch and fifo keep a woken thread from preempting its waker");
 module_param_cb(loop, &load_ops, NULL, 0444);

@@ -10,6 +10,7 @@
  * Per-thread lines begin with "thread.", the pthread's with "pthread.", the
  * comparison's with "ratio.".
  */
+#include <linux/fs.h>
 #include <linux/math64.h>
 #include <linux/proc_fs.h>
 #include <linux/seq_file.h>
@@ -163,6 +164,8 @@ static int stats_show(struct seq_file *m, void *unused)
 
 static int stats_open(struct inode *inode, struct file *file)
 {
+	if ((file->f_mode & FMODE_WRITE) && !kperf_permitted())
+		return -EPERM;
 	return single_open(file, stats_show, NULL);
 }
 

@@ -30,6 +30,7 @@
  */
 #include <linux/kthread.h>
 #include <linux/pid.h>
+#include <linux/pid_namespace.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/task.h>
 
@@ -79,6 +80,8 @@ static int take_mms(struct kperf_run *run)
 	const struct kperf_params *p = &run->params;
 	unsigned int i;
 
+	if (p->mm && task_active_pid_ns(current) != &init_pid_ns)
+		return -EINVAL;
 	for (i = 0; p->mm && i < run->nr_threads; i++) {
 		struct pid *pid = find_get_pid(p->pids[i % p->nr_pids]);
 		struct task_struct *task = get_pid_task(pid, PIDTYPE_PID);

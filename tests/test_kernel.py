@@ -41,10 +41,13 @@ SCRIPTS = {
     "control": (200, ""),
     "overhead": (60, ""),
     "realtime": (7, ""),
+    "access": (16, ""),
     "lifecycle": (30, "ROUNDS=5 CROWD=2"),
     "memory": (11, "ROUNDS=4"),
     "fuzz": (7, "WRITES=2000"),
 }
+# What they need: root with few capabilities, and random bytes.
+PROGRAMS = ("caps", "fuzz")
 # Where nothing depends on the architecture, the short form runs on one.
 ONCE = ("control", "memory")
 
@@ -60,7 +63,8 @@ class Bench:
     def __init__(self, name: str, cpus: int, folder: Path) -> None:
         guest = guests.GUESTS[name]
         extra = {f"/swtch/tests/{script.name}": script for script in SOURCE.glob("*.sh")}
-        extra["/swtch/fuzz"] = compiled(guest.arch, folder)
+        for program in PROGRAMS:
+            extra[f"/swtch/{program}"] = compiled(guest.arch, folder, program)
         prepared = prepare.prepare(guest, extra=extra)
         assert prepared.has_module
         self._machine = qemu.Machine(
@@ -100,10 +104,10 @@ class Bench:
             self._session.kill()
 
 
-def compiled(arch: Arch, folder: Path) -> Path:
-    program = folder / "fuzz"
+def compiled(arch: Arch, folder: Path, name: str) -> Path:
+    program = folder / name
     command = [build.compiler(arch), "-O2", "-Wall", "-Wextra", "-Werror", "-static"]
-    subprocess.run([*command, "-o", str(program), str(SOURCE / "fuzz.c")], check=True)
+    subprocess.run([*command, "-o", str(program), str(SOURCE / f"{name}.c")], check=True)
     return program
 
 

@@ -63,6 +63,12 @@ before=$(cat $PROC/control)
 printf 'n=5\0n=6' >$PROC/control 2>/dev/null
 same zero_byte_is_refused "$before" "$(cat $PROC/control)"
 
+# As many CPUs as threads, or some of those that are shown would not be used.
+if [ "$cpus" -gt 1 ]; then
+	refused more_cpus_than_threads "probe=scenario thread_count=1 bind_cpu_count=2 start"
+	check as_many_cpus_as_threads [ -z "$(control "probe=scenario thread_count=2 bind_cpu_count=2 work_target=5 start wait")" ]
+fi
+
 # While a run is under way.
 control "probe=scenario thread_count=2 work_target=1000000000 cpus=0 policy=batch start"
 same run_is_running running "$(state)"
