@@ -137,7 +137,7 @@ static int apply(struct request *r, char *text, struct kperf_run **run)
 	r->params = kperf.params;
 	error = take_words(r, text);
 	if (!error && r->start)
-		error = kperf_run_start(&r->params);
+		error = kperf_run_start(&r->params, r->wait);
 	if (!error)
 		kperf.params = r->params;
 	if (!error && (r->stop || r->wait) && kperf.run) {

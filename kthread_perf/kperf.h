@@ -185,6 +185,7 @@ enum kperf_state { KPERF_IDLE, KPERF_RUNNING, KPERF_DONE };
  * @cpus:	immutable after kperf_run_start(); thread i is on cpus[i % nr_cpus]
  * @stop:	set once by anyone, read by every thread of the run
  * @state:	written under kperf.lock, read without (READ_ONCE)
+ * @waited:	who started it sleeps until it has ended, and looks at nothing
  * @error:	why there is no result; final when @state is KPERF_DONE
  * @wait:	where the supervisor waits for its crew
  * @absent:	crew members that did not reach the barrier yet
@@ -203,6 +204,7 @@ struct kperf_run {
 	pid_t pid;
 
 	bool stop;
+	bool waited;
 	enum kperf_state state;
 	int error;
 	const char *where;
@@ -309,7 +311,7 @@ extern const struct kperf_experiment_ops kperf_pair;
 extern const struct kperf_experiment_ops kperf_interrupt;
 
 /* supervisor.c */
-int kperf_run_start(const struct kperf_params *params);
+int kperf_run_start(const struct kperf_params *params, bool waited);
 void kperf_run_stop(struct kperf_run *run);
 void kperf_run_shutdown(void);
 

@@ -218,6 +218,17 @@ static void show_interrupt(struct seq_file *m, const struct kperf_run *run)
 		   task_name(p->task_a), o->digest[0]);
 }
 
+/* SCHED_FIFO threads that do not yield: an involuntary switch is somebody else. */
+static bool preempted(const struct kperf_run *run)
+{
+	unsigned int i;
+
+	for (i = 0; i < run->nr_threads; i++)
+		if (run->threads[i].nivcsw)
+			return true;
+	return false;
+}
+
 static void show_overhead(struct seq_file *m, const struct kperf_run *run)
 {
 	const struct kperf_overhead *o = run->overhead;
@@ -231,6 +242,9 @@ static void show_overhead(struct seq_file *m, const struct kperf_run *run)
 		   run->params.mm ? "true" : "false",
 		   run->params.cold ? "true" : "false",
 		   o->correct ? "true" : "false");
+	seq_printf(m, ",\"preempted\":%s,\"waited\":%s",
+		   preempted(run) ? "true" : "false",
+		   run->waited ? "true" : "false");
 	/* [total, in A, in B, in switches] of each repetition */
 	show_passes(m, "r", o->r, o->repeats);
 	show_passes(m, "rn", o->rn, o->repeats);

@@ -97,6 +97,7 @@ static void show_result(struct seq_file *m, const struct kperf_run *run)
 	} else if (run->overhead) {
 		seq_printf(m, "results_correct %s\n",
 			   run->overhead->correct ? "yes" : "no");
+		seq_printf(m, "preempted %s\n", nivcsw ? "yes" : "no");
 	}
 	show_threads(m, run);
 }

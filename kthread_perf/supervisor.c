@@ -74,7 +74,11 @@ static int supervise(void *data)
 	return 0;
 }
 
-/* Give each thread the address space of its process. */
+/*
+ * Give each thread the address space of its process. The PIDs are those of the
+ * namespace that the threads' own are printed in, the first; who is in another is
+ * refused, because a number would be another process there.
+ */
 static int take_mms(struct kperf_run *run)
 {
 	const struct kperf_params *p = &run->params;
@@ -151,6 +155,7 @@ static void collect(struct kperf_run *run)
 /**
  * kperf_run_start() - start a run
  * @params:	what it shall do; copied
+ * @waited:	whether the caller will wait for its end
  *
  * Called with kperf.lock held.
  *
@@ -158,7 +163,7 @@ static void collect(struct kperf_run *run)
  * not go together or name a CPU or process that is not there; -ESHUTDOWN when
  * the module is going; -ENOMEM.
  */
-int kperf_run_start(const struct kperf_params *params)
+int kperf_run_start(const struct kperf_params *params, bool waited)
 {
 	struct task_struct *task;
 	struct kperf_run *run;
@@ -182,6 +187,7 @@ int kperf_run_start(const struct kperf_params *params)
 		return PTR_ERR(task);
 	}
 	get_task_struct(task);
+	run->waited = waited;
 	run->supervisor = task;
 	run->pid = task_pid_nr(task);
 	collect(kperf.run);

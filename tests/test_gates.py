@@ -135,9 +135,38 @@ def waited(trial: Trial, share: float) -> Sample:
     return change(made, values={delay: round(made.values[wall] * share)})
 
 
+def real_time(model: Model, engine: Engine, experiment: str = "pair-overhead") -> Trial:
+    """Study 002's tasks by SCHED_FIFO threads; the module's are no others."""
+    where = {"n": 49, "task": "aes"} if experiment == "interrupt-overhead" else {"n": 99}
+    if experiment == "pair-overhead":
+        space = {"process": "own", "kthread": "none"}.get(model, "shared")
+        where |= {"pair": "aes+crc", "space": space}
+    one = made_002.trial(experiment, model, engine=engine, **where)
+    return msgspec.structs.replace(one, probe={**one.probe, "policy": "fifo"})
+
+
+def ran_alone(trial: Trial, nivcsw: int = 0) -> Sample:
+    """Two tasks with 100 hand-overs, or one without; so many times somebody else ran."""
+    pair = trial.probe["probe"] == "pair-overhead"
+    threads = synthetic.threads(2 if pair else 1, nvcsw=50 if pair else 0, nivcsw=0)
+    first = msgspec.structs.replace(threads[0], nivcsw=nivcsw)
+    values = {"wall_ns": 10**7, **({"handovers": 100} if pair else {})}
+    made = synthetic.sample(trial, values=values, detail={"correct": True})
+    return change(made, threads=(first, *threads[1:]))
+
+
+def lost_its_cpu(trial: Trial) -> Sample:
+    return ran_alone(trial, 1)
+
+
+def subject(case: str, model: Model, engine: Engine = "native") -> Trial:
+    return real_time(model, engine) if case == "fifo" else scenario(case, model, engine=engine)
+
+
 DOUBTFUL: dict[str, tuple[str, Callable[[Trial], Sample]]] = {
     "counter": ("A", lost),
     "switches": ("B2", did_not_switch),
+    "preempted": ("fifo", lost_its_cpu),
     "migrated": ("A", moved),
     "faults": ("A", read_a_page),
     "steal": ("A", was_stolen_from),
@@ -156,7 +185,7 @@ def test_every_gate_has_a_sample_here() -> None:
 @pytest.mark.parametrize("name", DOUBTFUL)
 def test_a_gate_fires_and_only_it(name: str, engine: Engine) -> None:
     case, make = DOUBTFUL[name]
-    trial = scenario(case, "pthread", engine=engine)
+    trial = subject(case, "pthread", engine)
     assert gates.check(trial, make(trial)) == (name,)
 
 
@@ -175,6 +204,24 @@ def test_several_gates_fire_in_their_order() -> None:
 
 
 # ---- where each begins ----
+
+
+@pytest.mark.parametrize("model", ["kthread", "pthread", "process"])
+@pytest.mark.parametrize("experiment", ["pair-overhead", "interrupt-overhead"])
+def test_one_preemption_marks_a_real_time_task(experiment: str, model: Model) -> None:
+    trial = real_time(model, "native", experiment)
+    assert gates.check(trial, ran_alone(trial)) == ()
+    assert gates.check(trial, ran_alone(trial, 1)) == ("preempted",)
+
+
+def test_whoever_is_no_real_time_task_of_study_002_may_be_preempted() -> None:
+    """A yield of a runnable thread is involuntary; and SCHED_BATCH shares its CPU."""
+    shared = real_time("pthread", "native")
+    shared = msgspec.structs.replace(shared, probe={**shared.probe, "policy": "batch"})
+    yields = scenario("B2", "kthread")
+    yields = msgspec.structs.replace(yields, probe={**yields.probe, "policy": "fifo"})
+    assert gates.check(shared, ran_alone(shared, 9)) == ()
+    assert gates.check(yields, counts(yields, 0, 400)) == ()
 
 
 @pytest.mark.parametrize(("share", "fires"), [(0.0, False), (0.049, False), (0.051, True)])

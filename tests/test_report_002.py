@@ -5,11 +5,12 @@ what was not measured leaves a gap and no error."""
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+import synthetic
 from made_002 import interrupted, switched, trial
 from rich.console import Console
 from synthetic import Scene, failed
@@ -163,3 +164,73 @@ def test_the_terminal_has_room(tmp_path: Path) -> None:
         console.print(made)
     text = console.export_text()
     assert "kthread-mm" in text and "…" not in text
+
+
+# ---- how undisturbed the tasks were ----
+
+CACHES = [{"level": 1, "type": "Data", "size": "32K"}, {"level": 3, "size": "12288K"}]
+
+
+def told_of(samples: Sequence[Mapping[str, Any]], tmp_path: Path, **given: Any) -> list[str]:
+    """The sentences about a pair's samples with these details; `preempted` so often."""
+    scene = Scene()
+    one = trial("pair-overhead", "kthread", pair="aes+crc", n=MOST, space="own", **given)
+    made = []
+    for detail in samples:
+        threads = synthetic.threads(2, nvcsw=50, nivcsw=detail.get("preempted", 0))
+        made.append(
+            synthetic.sample(one, values={"wall_ns": 10**7}, detail=dict(detail), threads=threads)
+        )
+    scene.add(one, made)
+    run_dir = scene.write(tmp_path / "run", environment={"cpu": {"caches": CACHES}})
+    return PAIR.sentences(tell(run_dir))  # type: ignore[attr-defined,no-any-return]
+
+
+QUIET = {"order": ["r rn", "rn r", "r rn"], "waited": True}
+
+
+def test_what_held_is_said(tmp_path: Path) -> None:
+    (said,) = told_of([QUIET, QUIET], tmp_path)
+    assert said == (
+        "How undisturbed the tasks were, native: caches evicted of code and, with 16 MiB, of data"
+        " (more than the last one has, 12 MiB), R and R' in turn, each first every other time,"
+        " nobody looked while kernel threads were measured, real-time tasks preempted in 0 of 2"
+        " samples."
+    )
+
+
+@pytest.mark.parametrize(
+    ("spoilt", "says"),
+    [
+        ({"order": ["r rn", "r rn", "r rn"]}, "in turn, not each first every other time"),
+        ({"waited": False}, "somebody may have looked in 1 of 2 while"),
+        ({"preempted": 3}, "preempted in 1 of 2 samples"),
+    ],
+)
+def test_what_did_not_hold_is_said(spoilt: dict[str, Any], says: str, tmp_path: Path) -> None:
+    (said,) = told_of([QUIET, {**QUIET, **spoilt}], tmp_path)
+    assert says in said
+
+
+def test_an_eviction_that_is_too_small_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(CACHES[1], "size", "32768K")
+    (said,) = told_of([QUIET], tmp_path)
+    assert "with 16 MiB, of data (no more than the last one has, 32 MiB)" in said
+
+
+def test_an_emulated_place_has_no_caches_to_evict(tmp_path: Path) -> None:
+    (said,) = told_of([QUIET], tmp_path, **PLACES["vm"])
+    assert "an emulated processor has no caches to evict" in said and "MiB" not in said
+
+
+def test_older_samples_say_no_more_than_they_have(tmp_path: Path) -> None:
+    (said,) = told_of([{}], tmp_path)
+    assert "in turn" not in said and "looked" not in said
+
+
+def test_interrupts_are_told_of_as_well(tmp_path: Path) -> None:
+    scene = interrupted(Scene(), "aes", 49, 15.0, model="kthread")
+    (said,) = INTERRUPT.sentences(story(scene, tmp_path))  # type: ignore[attr-defined]
+    assert "how large the last one is nobody said" in said

@@ -27,6 +27,8 @@ pair() {
 	# CPU that has to wait for a real one has them behind each other.
 	seconds=$(($(number wall_ns) / 1000000000))
 	between "${name}_is_hardly_preempted" 0 $((2 + seconds)) "$(total nivcsw)"
+	if [ "$(total nivcsw)" -eq 0 ]; then marked=false; else marked=true; fi
+	check "${name}_says_whether_it_was" grep -q "\"preempted\":$marked" $PROC/samples
 }
 
 pair sort deflate 99 0

@@ -19,6 +19,7 @@ SWITCH_SHARE = 0.10
 INTERRUPTS_PER_MS = 10.0
 DELAY_SHARE = 0.05
 STARVED = "starved"
+_PAIRED = ("pair-overhead", "interrupt-overhead")
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,13 @@ def _switches(trial: Trial, sample: Sample) -> bool:
     return wanted > 0 and counted_switches(sample) < wanted * (1 - SWITCH_SHARE)
 
 
+def _preempted(trial: Trial, sample: Sample) -> bool:
+    """Only of study 002's real-time tasks, which never yield: one that lost its CPU while it
+    could run lost it to somebody of a higher class, or to the limit on real-time time."""
+    fifo = trial.probe.get("probe") in _PAIRED and trial.probe.get("policy") == "fifo"
+    return fifo and (total(sample, "nivcsw") or 0) > 0
+
+
 def _migrated(_: Trial, sample: Sample) -> bool:
     return any(t.cpu_end is not None and t.cpu_end != t.cpu for t in sample.threads)
 
@@ -120,6 +128,7 @@ GATES = (
         f"more than {SWITCH_SHARE:.0%} of the yields, sleeps or hand-overs did not switch",
         _switches,
     ),
+    Gate("preempted", "a real-time task lost its CPU to somebody else", _preempted),
     Gate("migrated", "a thread ended on another CPU than it was bound to", _migrated),
     Gate("faults", "a page had to be read from disk meanwhile", _faults),
     Gate("steal", f"the hypervisor took more than {STEAL_SHARE:.0%} of the time", _steal),

@@ -4,7 +4,7 @@
 A chapter has three functions, all of a ``Story``: ``figures`` and ``tables``
 for the files, ``terminal`` for `swtch show`. One may have ``sentences``: what was
 found, in sentences with their intervals, for experiments that no study's claims
-are about. What was measured at two places
+are about, or how undisturbed what was measured was. What was measured at two places
 (engine, guest) stands in two figures and two tables, never in one. An
 experiment without a chapter gets ``plain``: every metric of every trial.
 """

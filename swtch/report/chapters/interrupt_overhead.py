@@ -15,6 +15,7 @@ from swtch.experiments.interrupt_overhead import EXPERIMENT, MOST, NAME
 from swtch.experiments.pair_overhead import unit_of
 from swtch.records import Finding, Interval
 from swtch.report import shapes
+from swtch.report.chapters import _study_002 as study_002
 from swtch.report.chapters.pair_overhead import CAPTION, caveat, of_place, panels, published_figure
 from swtch.report.charts import Figure, figure, place_suffix
 from swtch.report.story import Story, number, spread
@@ -181,3 +182,7 @@ def _published() -> Table:
 
 def terminal(story: Story) -> list[RenderableType]:
     return shapes.terminal([_results(story, place, True) for place in story.places_of(NAME)])
+
+
+def sentences(story: Story) -> list[str]:
+    return study_002.sentences(story, NAME)

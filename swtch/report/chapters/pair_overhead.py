@@ -15,6 +15,7 @@ from swtch.claims.study_002 import PAIR_SUBJECTS, losses_of, typical
 from swtch.experiments.pair_overhead import EXPERIMENT, MOST, NAME, STEPS, kind_of, unit_of
 from swtch.records import Finding, Published
 from swtch.report import shapes
+from swtch.report.chapters import _study_002 as study_002
 from swtch.report.charts import COLOURS, INK, Figure, figure, place_suffix
 from swtch.report.story import Story, number, spread
 from swtch.report.tables import Row, Table, count, gate_marks
@@ -314,3 +315,7 @@ def _published() -> Table:
 
 def terminal(story: Story) -> list[RenderableType]:
     return shapes.terminal([_brief(story, place) for place in story.places_of(NAME)])
+
+
+def sentences(story: Story) -> list[str]:
+    return study_002.sentences(story, NAME)
