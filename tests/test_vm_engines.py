@@ -5,6 +5,10 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
+import sys
+import threading
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +16,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from swtch.engines import PEERS, Outcome, choice, native_kthread
+from swtch.engines import PEERS, Outcome, choice, native_kthread, realtime
 from swtch.engines.control import control_text
 from swtch.engines.native import NativeEngine
 from swtch.engines.native_kthread import NativeKthreadEngine
@@ -410,6 +414,96 @@ def fake_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     return Machine(root)
 
 
+LIMITS = ["950000", "50000000", "60000000"]
+
+
+def real_time_limits(root: Path) -> list[Path]:
+    """What a kernel with two CPUs and servers of the fair class keeps back."""
+    servers = root / "sys/kernel/debug/sched/fair_server"
+    files = [root / "proc/sys/kernel/sched_rt_runtime_us"]
+    files += [servers / f"cpu{cpu}/runtime" for cpu in (0, 1)]
+    for file, value in zip(files, LIMITS, strict=True):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"{value}\n")
+    return files
+
+
+def until(seen: Callable[[], bool]) -> None:
+    """Ends when it is so, and else never."""
+    while not seen():
+        time.sleep(0.01)
+
+
+class TestRealTime:
+    def test_given_back_as_it_was(self, tmp_path: Path) -> None:
+        files = real_time_limits(tmp_path)
+        control = tmp_path / "control"
+        control.write_text("untouched")
+        with realtime.lifted(tmp_path, (0, 1, 7), control):
+            assert [file.read_text().strip() for file in files] == ["-1", "0", "0"]
+        assert [file.read_text().strip() for file in files] == LIMITS
+        assert control.read_text() == "untouched"
+
+    def test_a_kernel_without_servers(self, tmp_path: Path) -> None:
+        (limit, *servers) = real_time_limits(tmp_path)
+        for file in servers:
+            file.unlink()
+        with realtime.lifted(tmp_path, (0, 1), tmp_path / "control"):
+            assert limit.read_text().strip() == "-1"
+        assert limit.read_text().strip() == LIMITS[0]
+        assert not any(file.exists() for file in servers)
+
+    def test_what_is_killed_ends_its_run_and_gives_back(self, tmp_path: Path) -> None:
+        files = real_time_limits(tmp_path)
+        control = tmp_path / "control"
+        control.touch()
+        program = (
+            "import pathlib, sys, time; from swtch.engines import realtime\n"
+            "root = pathlib.Path(sys.argv[1])\n"
+            "with realtime.lifted(root, (0, 1), root / 'control'):\n"
+            "    print('lifted', flush=True); time.sleep(3600)\n"
+        )
+        with subprocess.Popen(
+            [sys.executable, "-c", program, str(tmp_path)], stdout=subprocess.PIPE
+        ) as lab:
+            assert lab.stdout is not None
+            assert lab.stdout.readline() == b"lifted\n"
+            assert [file.read_text().strip() for file in files] == ["-1", "0", "0"]
+            lab.kill()
+        until(lambda: [file.read_text().strip() for file in files] == LIMITS)
+        assert control.read_text() == "stop\n"
+
+    @pytest.mark.parametrize(
+        ("probe", "real_time"),
+        [
+            ({"probe": "scenario", "policy": "batch"}, False),
+            ({"probe": "scenario"}, False),
+            ({"probe": "scenario", "policy": "fifo"}, True),
+            ({"probe": "pair-overhead", "policy": "fifo"}, True),
+            ({"probe": "interrupt-overhead"}, True),
+        ],
+    )
+    def test_only_for_real_time_threads(self, probe: dict[str, Any], real_time: bool) -> None:
+        assert realtime.wanted(probe) == real_time
+
+
+class Endless:
+    """A module whose run ends when it is told to."""
+
+    def __init__(self) -> None:
+        self.written: list[str] = []
+        self.started = threading.Event()
+        self._stopped = threading.Event()
+
+    def write(self, _: Path, text: bytes) -> None:
+        self.written.append(text.decode())
+        if text.endswith(b"start wait\n"):
+            self.started.set()
+            self._stopped.wait()
+        else:
+            self._stopped.set()
+
+
 class TestNativeKthread:
     def test_everything_there(self, fake_machine: Machine) -> None:
         assert fake_machine.check() == fake_machine.headers
@@ -453,10 +547,16 @@ class TestNativeKthread:
         probe = {**trial.probe, "model": "kthread"}
         return msgspec.structs.replace(trial, model="kthread", probe=probe, **changes)
 
-    def engine(self, fake_machine: Machine, probe_dir: Path) -> NativeKthreadEngine:
+    def engine(
+        self,
+        fake_machine: Machine,
+        probe_dir: Path,
+        writer: Callable[[Path, bytes], None] = native_kthread.write,
+    ) -> NativeKthreadEngine:
         return NativeKthreadEngine(
             asked=True,
             runner=fake_machine.run,
+            writer=writer,
             root=fake_machine.root,
             uid=0,
             release="6.1.0",
@@ -490,7 +590,7 @@ class TestNativeKthread:
             written = control.read_text()
         assert [outcome.sample.status for outcome in outcomes] == ["ok", "ok"]
         assert outcomes[0].sample.values["counter"] == 4
-        assert "seed=77" in written and written.endswith("start\n")
+        assert "seed=77" in written and written.endswith("start wait\n")
         spaces = re.search(r" mm=1 mm_pids=(\d+),(\d+) start", written)
         assert bool(spaces) == mm
         # Whose address spaces were lent are gone again.
@@ -500,13 +600,50 @@ class TestNativeKthread:
 
     def test_run_without_an_end_is_stopped(self, fake_machine: Machine, probe_dir: Path) -> None:
         trial = self.trial()
-        with self.engine(fake_machine, probe_dir) as engine:
+        module = Endless()
+        with self.engine(fake_machine, probe_dir, module.write) as engine:
             invocation = Invocation(seq=0, block=0, trial_id=trial.id, seed=1)
             sample = engine.perform(trial, invocation).sample
-            written = (fake_machine.root / "proc/kthread_perf/control").read_text()
         assert "ran longer than 0.3 s" in sample.error
-        assert written.startswith("stop\n")
+        assert [text.split()[-1] for text in module.written] == ["wait", "stop"]
         assert Path(fake_machine.commands[-1][0]).name == "rmmod"
+
+    def test_who_waits_for_a_run_hears_that_it_shall_end(
+        self, fake_machine: Machine, probe_dir: Path
+    ) -> None:
+        trial = self.trial(timeout_s=3600.0)
+        module = Endless()
+        with self.engine(fake_machine, probe_dir, module.write) as engine:
+            invocation = Invocation(seq=0, block=0, trial_id=trial.id, seed=1)
+
+            def stop() -> None:
+                module.started.wait()
+                engine.stop()
+
+            threading.Thread(target=stop).start()
+            sample = engine.perform(trial, invocation).sample
+        assert sample.error == "kthread_perf interrupted"
+        assert [text.split()[-1] for text in module.written] == ["wait", "stop"]
+
+    def test_a_refused_trial_says_so_and_gives_back(
+        self, fake_machine: Machine, probe_dir: Path
+    ) -> None:
+        files = real_time_limits(fake_machine.root)
+        seen = []
+
+        def refuse(_: Path, text: bytes) -> None:
+            seen.append([file.read_text().strip() for file in files])
+            raise OSError(22, "Invalid argument")
+
+        trial = self.trial()
+        trial = msgspec.structs.replace(trial, probe={**trial.probe, "policy": "fifo"})
+        with self.engine(fake_machine, probe_dir, refuse) as engine:
+            invocation = Invocation(seq=0, block=0, trial_id=trial.id, seed=1)
+            sample = engine.perform(trial, invocation).sample
+        assert "refused the trial: " in sample.error
+        # Lifted where it is measured, on CPU 0, and nowhere else.
+        assert seen == [["-1", "0", "60000000"]]
+        assert [file.read_text().strip() for file in files] == LIMITS
 
     def test_insmod_that_fails_is_a_failed_sample(
         self, fake_machine: Machine, probe_dir: Path
@@ -532,4 +669,4 @@ class TestNativeKthread:
 
 def test_control_text_says_the_trial() -> None:
     probe = {"schema": 1, "model": "kthread", "cold": True, "cpus": [0, 1], "probe": "scenario"}
-    assert control_text(probe) == "probe=scenario cold=1 cpus=0,1 start\n"
+    assert control_text(probe) == "probe=scenario cold=1 cpus=0,1 start wait\n"

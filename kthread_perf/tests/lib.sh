@@ -113,6 +113,36 @@ at_work() {
 	done
 }
 
+LIMIT=/proc/sys/kernel/sched_rt_runtime_us
+SERVERS=/sys/kernel/debug/sched/fair_server
+
+# limits: what the kernel keeps back from real-time threads, a line each; before 6.12
+# it is one limit, since then a server on each CPU.
+limits() {
+	local file
+	for file in $LIMIT $SERVERS/cpu*/runtime; do
+		[ ! -e "$file" ] || echo "$file $(cat "$file")"
+	done
+}
+
+# lifted [CPU]: what limits says when nothing is kept back, on this CPU or on any.
+lifted() {
+	limits | sed "s,^\($LIMIT\) .*,\1 -1,; s,^\(.*/cpu${1:-[0-9]*}/runtime\) .*,\1 0,"
+}
+
+# set_limits: from standard input, as limits or lifted say it; a server's on its own CPU,
+# and when given back before the limit (probes/guest/limits.c says why).
+set_limits() {
+	local file value cpu
+	while read -r file value; do
+		cpu=${file#"$SERVERS/cpu"}
+		case $cpu in
+		/*) echo "$value" >"$file" ;;
+		*) taskset -c "${cpu%/runtime}" sh -c 'echo "$1" >"$2"' sh "$value" "$file" ;;
+		esac
+	done
+}
+
 # The kernel's own complaints; those of the heap's watch begin "BUG kmalloc-64".
 log_is_clean() {
 	dmesg | grep -E '\bBUG\b|WARNING:|Oops|blocked for more than|detected stall|self-detected stall|possible (recursive|circular) locking|possible irq lock inversion|suspicious RCU|sleeping function called|soft lockup|Out of memory|page allocation failure|Call [Tt]race' >"$TMP/complaints"

@@ -6,9 +6,9 @@
 . "${0%/*}/lib.sh"
 # Runs of more than 0.95 s would be throttled, and count a switch for it. Put
 # back at the end: a real-time thread would never let go of an only CPU.
-limit=/proc/sys/kernel/sched_rt_runtime_us
-old=$(cat $limit)
-echo -1 >$limit
+old=$(limits)
+lifted | set_limits
+same limits_are_lifted "$(lifted)" "$(limits)"
 load
 small="stream_bytes=65536 evict_bytes=262144 repeat=2 rounds=20"
 
@@ -63,5 +63,6 @@ done
 between interrupt_costs_more_than_a_call 1 1000000000 "$(number d_net_ns)"
 
 refused pair_without_a_handover probe=pair-overhead n=0 start
-echo "$old" >$limit
+echo "$old" | tac | set_limits
+same limits_are_given_back "$old" "$(limits)"
 finish overhead

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=busybox
 #
-# realtime.sh - what threads are accounted, real-time ones as well.
+# realtime.sh - what SCHED_FIFO threads are accounted, what somebody who wants their CPU
+# gets of it, and that what was lifted for them is given back whatever happens.
 
 . "${0%/*}/lib.sh"
+AGENT=${AGENT:-/swtch/swtch-guest}
 last=$(($(grep -c ^processor /proc/cpuinfo) - 1))
 load
 
@@ -26,4 +28,63 @@ for policy in fifo batch; do
 	between "cpu_ns_${policy}_is_no_tick_old" -100 1000000 "$(alone $policy 500000)"
 	between "cpu_ns_${policy}_of_less_than_a_tick" -100 1000000 "$(alone $policy 5000)"
 done
+[ "$last" -gt 0 ] || finish realtime # the hog and this script share it
+
+taskset -c "$last" sh -c 'while :; do :; done' &
+hog=$!
+# ns that the hog has had.
+had() {
+	cut -d ' ' -f 1 /proc/$hog/schedstat
+}
+until_same() {
+	while [ "$("$1")" != "$2" ]; do usleep 20000; done
+}
+# A yield for each increment, and nobody to yield to.
+endless="probe=scenario thread_count=1 work_target=1000000000 work_mode=sched_yield yield_interval=1 policy=fifo cpus=$last start"
+
+# As the kernel is, the hog gets some; else the next test would say nothing.
+control "$endless"
+for _ in 1 2 3; do
+	now=$(had)
+	while [ "$(had)" = "$now" ]; do usleep 20000; done
+done
+same hog_is_let_in_by_the_kernel running "$(state)"
+control stop
+
+limits=$(limits)
+echo "$endless" >"$TMP/endless"
+"$AGENT" kthread <"$TMP/endless" >/dev/null &
+agent=$!
+until_same state running
+until_same limits "$(lifted "$last")"
+# Ends only if there are three seconds in which the hog gets nothing at all.
+while :; do
+	first=$(had)
+	sleep 3
+	[ "$(had)" != "$first" ] || break
+done
+same hog_gets_nothing_of_a_trial running "$(state)"
+kill -9 $agent
+wait $agent 2>/dev/null
+until_same state done
+ok killed_trial_is_ended
+until_same limits "$limits"
+ok killed_trial_gives_back
+same killed_trial_was_stopped 125 "$(last_error)"
+
+echo "probe=pair-overhead n=0 start wait" | "$AGENT" kthread >"$TMP/said"
+check refused_trial_says_so grep -q '"kind":"error".*"errno":22' "$TMP/said"
+same refused_trial_gives_back "$limits" "$(limits)"
+small="stream_bytes=65536 evict_bytes=262144 repeat=2 rounds=20 steps_a=120 steps_b=120"
+echo "probe=pair-overhead n=9 cpus=$last $small start wait" | "$AGENT" kthread >"$TMP/said"
+check trial_beside_a_hog_ends grep -q '^{"kind":"end"' "$TMP/said"
+same trial_beside_a_hog_gives_back "$limits" "$(limits)"
+if [ "$(total nivcsw)" -eq 0 ]; then marked=false; else marked=true; fi
+check trial_beside_a_hog_says_whether_it_was_preempted \
+	grep -q "\"preempted\":$marked" "$TMP/said"
+# A text that does not wait by itself is waited for.
+echo "probe=scenario work_target=100000 start" | "$AGENT" kthread >"$TMP/said"
+check trial_without_wait_is_waited_for grep -q '^{"kind":"end"' "$TMP/said"
+kill $hog
+wait $hog 2>/dev/null
 finish realtime

@@ -4,36 +4,41 @@
  *
  * The module cannot be a process, so this program stands for it: it writes
  * standard input to /proc/kthread_perf/control in one write, which starts the
- * run, and copies /proc/kthread_perf/samples to standard output once it is
- * whole, that is once a line of it is of the kind "end" or "error". In between
- * it looks every 20 ms; the module's threads are bound before they start and
- * this program is not on their CPUs' fast path.
+ * run and (its last word is `wait`) returns when it has ended, and copies
+ * /proc/kthread_perf/samples to standard output. In between it sleeps in the
+ * kernel: looking would take time from the CPUs that are measured.
  *
  * With mm=1 the threads are to run in address spaces of processes: two are made
  * for it, which do nothing else and end with the trial.
  *
- * The kernel takes 5 % of each second from real-time threads that want it all;
- * study 002's want it all and are measured, so this is lifted for a trial. The
- * host ends what never ends.
+ * What the kernel keeps back from real-time threads (limits.c) is lifted for a trial
+ * that has such. Whoever lifted it may be killed, so giving it back is the
+ * business of a process of its own, the keeper, which sleeps until there is nobody
+ * at the other end of a pipe; then the run is nobody's either, and it ends that first.
+ * Rejected: handlers (SIGKILL has none); a note in a file for the next one to
+ * find (until then the machine has no limit). The host ends what never ends, and
+ * the guest's first process, which kills the keeper with everybody else, gives back
+ * what was in force at boot.
  *
  * A refused control text becomes an "error" record with the kernel's errno.
  */
 #include "kthread.h"
+#include "limits.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <time.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define CONTROL "/proc/kthread_perf/control"
 #define SAMPLES "/proc/kthread_perf/samples"
 #define SAMPLES_MAX (1 << 20)
-#define LOOK_NS 20000000
 
 int kthread_load(const char *path)
 {
@@ -84,16 +89,66 @@ static ssize_t slurp(const char *path, char *text, size_t size)
 	return got < 0 ? -1 : (ssize_t)used;
 }
 
-static void limit_real_time(const char *us)
-{
-	int fd = open("/proc/sys/kernel/sched_rt_runtime_us",
-		      O_WRONLY | O_CLOEXEC);
+struct keeper {
+	pid_t pid;
+	int pipe; /* a byte: well; its end without one: whoever lifted it is gone */
+};
 
-	if (fd < 0)
+static bool is_real_time(const char *text)
+{
+	return !strstr(text, "probe=scenario") || strstr(text, "policy=fifo");
+}
+
+static void keep(int pipe, const struct limits *limits)
+{
+	char byte;
+	int fd;
+
+	setsid();
+	for (fd = 0; fd < 3; fd++)
+		close(fd);
+	signal(SIGINT, SIG_IGN);
+	signal(SIGTERM, SIG_IGN);
+	signal(SIGHUP, SIG_IGN);
+	if (read(pipe, &byte, 1) != 1)
+		kthread_stop_run();
+	limits_give_back(limits);
+	_exit(0);
+}
+
+/* Nothing is lifted if there is nobody to give it back. */
+static void lift(struct keeper *k, const char *text)
+{
+	const char *cpus = strstr(text, " cpus=");
+	struct limits limits;
+	int ends[2];
+
+	k->pid = -1;
+	if (!is_real_time(text) || pipe2(ends, O_CLOEXEC))
 		return;
-	if (write(fd, us, strlen(us)) < 0)
-		errno = 0; /* a kernel without the limit */
-	close(fd);
+	limits_read(&limits, cpus ? cpus + 6 : NULL);
+	k->pid = fork();
+	if (!k->pid) {
+		close(ends[1]);
+		keep(ends[0], &limits);
+	}
+	close(ends[0]);
+	if (k->pid < 0) {
+		close(ends[1]);
+		return;
+	}
+	k->pipe = ends[1];
+	limits_lift(&limits);
+}
+
+static void give_back(const struct keeper *k)
+{
+	if (k->pid < 0)
+		return;
+	if (write(k->pipe, "", 1) < 0)
+		errno = 0; /* it was killed; the first process does it */
+	close(k->pipe);
+	waitpid(k->pid, NULL, 0);
 }
 
 #define SPACES 2
@@ -145,15 +200,33 @@ static void take_back(const pid_t *pids)
 			kill(pids[i], SIGKILL);
 }
 
+/* Start and wait; 0 or an error number. */
+static int perform(const char *text, const char **what)
+{
+	int fd = open(CONTROL, O_WRONLY | O_CLOEXEC);
+	size_t size = strlen(text);
+	int error = 0;
+
+	*what = "the module kthread_perf is not loaded";
+	if (fd < 0)
+		return errno;
+	*what = "kthread_perf refused the trial";
+	/* For a text that does not say `wait` itself, once more. */
+	if (write(fd, text, size) != (ssize_t)size || write(fd, "wait", 4) < 0)
+		error = errno;
+	close(fd);
+	return error;
+}
+
 int kthread_probe(void)
 {
 	static char text[SAMPLES_MAX];
-	struct timespec look = { 0, LOOK_NS };
 	pid_t pids[SPACES] = { 0 };
+	struct keeper keeper;
+	const char *what;
 	size_t used = 0;
 	ssize_t got;
 	int error;
-	int fd;
 
 	while (used < sizeof(text) - 1 &&
 	       (got = read(0, text + used, sizeof(text) - 1 - used)) > 0)
@@ -162,27 +235,16 @@ int kthread_probe(void)
 	error = name_spaces(text, sizeof(text), pids);
 	if (error)
 		return fail(error, "mm", "no address spaces for the threads");
-	used = strlen(text);
-	limit_real_time("-1");
-	fd = open(CONTROL, O_WRONLY | O_CLOEXEC);
-	if (fd < 0)
-		return fail(errno, "control",
-			    "the module kthread_perf is not loaded");
-	if (write(fd, text, used) != (ssize_t)used)
-		return fail(errno, "control", "kthread_perf refused the trial");
-	close(fd);
-	/* The run has taken hold of them. */
+	signal(SIGPIPE, SIG_IGN); /* a keeper that was killed */
+	/* Behind the processes above: they must not hold the pipe open. */
+	lift(&keeper, text);
+	error = perform(text, &what);
+	give_back(&keeper);
 	take_back(pids);
-	for (;;) {
-		if (slurp(SAMPLES, text, sizeof(text)) < 0)
-			return fail(errno, "samples",
-				    "kthread_perf gave no samples");
-		if (strstr(text, "\"kind\":\"end\"") ||
-		    strstr(text, "\"kind\":\"error\""))
-			break;
-		nanosleep(&look, NULL);
-	}
-	limit_real_time("950000");
+	if (error)
+		return fail(error, "control", what);
+	if (slurp(SAMPLES, text, sizeof(text)) < 0)
+		return fail(errno, "samples", "kthread_perf gave no samples");
 	fputs(text, stdout);
 	return strstr(text, "\"kind\":\"error\"") ? 2 : 0;
 }

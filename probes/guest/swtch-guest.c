@@ -15,7 +15,8 @@
  *
  * - Every request may come twice, because its answer may have been lost: a run
  *   that is known is answered from memory and never started again.
- * - One program at a time, under a time limit of its own.
+ * - One program at a time, under a time limit of its own; the next one finds the
+ *   kernel's limits as they were at boot, whatever became of it.
  * - With swtch.once on the kernel's command line nothing is ever read from the
  *   line: the request is the file /swtch/request, and when it is done the
  *   guest powers off. Input at a moment that the host chooses would spoil the
@@ -26,6 +27,7 @@
  */
 #include "frame.h"
 #include "kthread.h"
+#include "limits.h"
 #include "run.h"
 
 #include <errno.h>
@@ -51,6 +53,8 @@
 
 static char cmdline[4096];
 static char module_state[128] = "absent";
+/* As the kernel booted: no program can take that with it. */
+static struct limits limits;
 
 static void mount_all(void)
 {
@@ -219,8 +223,9 @@ static int patience(const struct run *run, bool greeted)
 static void check_end(struct run *run, int line)
 {
 	if (run_reap(run)) {
-		if (run->timed_out)
+		if (run->timed_out || run->signal)
 			kthread_stop_run();
+		limits_give_back(&limits);
 		run_report(run, line);
 	} else if (run->pid && !run->timed_out &&
 		   run_now_ns() >= run->deadline_ns) {
@@ -319,6 +324,7 @@ int main(int argc, char **argv)
 	}
 	mount_all();
 	read_cmdline();
+	limits_read(&limits, NULL);
 	setenv("PATH", "/bin", 1);
 	setenv("HOME", "/tmp", 1);
 	load_module();

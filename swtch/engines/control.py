@@ -13,14 +13,15 @@ _UNSAID = ("schema", "probe", "model")
 
 
 def control_text(probe: dict[str, Any]) -> str:
-    """``probe=NAME key=value ... start``.
+    """``probe=NAME key=value ... start wait``.
 
     ``probe`` comes first because it sets everything back to how the module was
-    loaded; lists have commas, truths are 0 and 1.
+    loaded; lists have commas, truths are 0 and 1. ``wait``: the write returns when the run
+    has ended, so that nobody has to look while it is measured.
     """
     words = [f"probe={probe['probe']}"] if "probe" in probe else []
     words += [f"{key}={_word(value)}" for key, value in probe.items() if key not in _UNSAID]
-    return " ".join([*words, "start"]) + "\n"
+    return " ".join([*words, "start", "wait"]) + "\n"
 
 
 def _word(value: object) -> str:

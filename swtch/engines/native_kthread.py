@@ -12,6 +12,10 @@ Invariants:
   also after a trial that failed or was interrupted.
 - A module that was already there is not ours: it is refused, not reused.
 - A trial that runs longer than allowed is stopped through ``control``.
+- Nobody looks while the module measures: one write starts the run and sleeps until it has
+  ended, on a thread of its own, because ``stop`` and the limit of time have to be heard.
+- What the kernel keeps back from real-time threads is lifted for a trial with such
+  (``engines.realtime``), and given back whatever becomes of it.
 
 Rejected: modprobe (would need installing the module), sudo inside (the user
 decides about root, before).
@@ -21,15 +25,18 @@ from __future__ import annotations
 
 import datetime
 import os
+import select
 import shutil
+import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from swtch.engines import Outcome, disturbance
+from swtch.engines import Outcome, disturbance, realtime
 from swtch.engines.control import control_text
 from swtch.engines.native import NativeEngine
 from swtch.engines.protocol import ProbeError, Result, read_result
@@ -40,11 +47,12 @@ from swtch.records import Invocation, Model, Trial
 
 MODULE = "kthread_perf"
 FLAG = "--native-kthread"
-_LOOK_S = 0.05
 _COMMAND_S = 300
 
 # Runs a command; raises CannotError when it fails.
 Run = Callable[[Sequence[str]], None]
+# Writes a text to a file, whole or not at all.
+Write = Callable[[Path, bytes], None]
 
 
 def check(
@@ -125,6 +133,15 @@ def build(headers: Path, runner: Run) -> Path:
     return cache.entry("module", key, make) / f"{MODULE}.ko"
 
 
+def write(file: Path, text: bytes) -> None:
+    """One write: to the module, a transaction."""
+    descriptor = os.open(file, os.O_WRONLY)
+    try:
+        os.write(descriptor, text)
+    finally:
+        os.close(descriptor)
+
+
 class NativeKthreadEngine:
     """NativeEngine, and kthreads by a module that this engine loads and unloads."""
 
@@ -137,6 +154,7 @@ class NativeKthreadEngine:
         asked: bool,
         native: NativeEngine | None = None,
         runner: Run = run,
+        writer: Write = write,
         root: Path = Path("/"),
         uid: int | None = None,
         release: str = "",
@@ -144,10 +162,14 @@ class NativeKthreadEngine:
         headers = check(asked=asked, root=root, uid=uid, release=release)
         self._native = native or NativeEngine()
         self._runner = runner
+        self._writer = writer
+        self._root = root
         self._folder = root / "proc" / MODULE
         self._module = build(headers, runner)
         self._loaded = False
         self._stopped = False
+        # Counted up when a run has ended, or shall.
+        self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
 
     @property
     def peers(self) -> frozenset[Model]:
@@ -164,8 +186,9 @@ class NativeKthreadEngine:
         }
 
     def stop(self) -> None:
-        """Ends what runs. Signal-handler safe: the loop that waits sees the flag."""
+        """Ends what runs. Signal-handler safe: who waits is woken, and sees the flag."""
         self._stopped = True
+        os.eventfd_write(self._wake, 1)
         self._native.stop()
 
     def close(self) -> None:
@@ -216,35 +239,59 @@ class NativeKthreadEngine:
         probe = dict(trial.probe)
         if "seed" in probe:
             probe["seed"] = invocation.seed
-        with _address_spaces(bool(probe.get("mm"))) as pids:
+        cpus = tuple(map(int, probe.get("cpus", ())))
+        control = self._folder / "control"
+        real_time = realtime.wanted(probe)
+        with (
+            _address_spaces(bool(probe.get("mm"))) as pids,
+            realtime.lifted(self._root, cpus, control) if real_time else nullcontext(),
+        ):
             if pids:
                 probe["mm_pids"] = pids
-            self._control(control_text(probe))
-        deadline = time.monotonic() + trial.timeout_s
-        while True:
+            self._run(control_text(probe), trial.timeout_s)
+        try:
+            return (self._folder / "samples").read_bytes()
+        except OSError as error:
+            raise ProbeError(f"{MODULE} gave no samples: {os_error_text(error)}") from None
+
+    def _run(self, text: str, limit_s: float) -> None:
+        """Starts a run and waits for its end, or ends it."""
+        faults: list[ProbeError | None] = []
+
+        def wait() -> None:
+            # A signal would interrupt the write, and Python would start a second run.
+            signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
             try:
-                text = (self._folder / "samples").read_bytes()
-            except OSError as error:
-                raise ProbeError(f"{MODULE} gave no samples: {os_error_text(error)}") from None
-            if b'"kind":"end"' in text or b'"kind":"error"' in text:
-                return text
-            if self._stopped or time.monotonic() > deadline:
-                self._control("stop\n")
-                why = "interrupted" if self._stopped else f"ran longer than {trial.timeout_s:g} s"
-                raise ProbeError(f"{MODULE} {why}")
-            time.sleep(_LOOK_S)
+                self._control(text)
+                faults.append(None)
+            except ProbeError as fault:
+                faults.append(fault)
+            os.eventfd_write(self._wake, 1)
+
+        waiting = threading.Thread(target=wait, daemon=True)
+        waiting.start()
+        deadline = time.monotonic() + limit_s
+        while not faults and not self._stopped and time.monotonic() < deadline:
+            left = max(0.0, deadline - time.monotonic())
+            if select.select([self._wake], [], [], left)[0]:
+                os.eventfd_read(self._wake)
+        ended = bool(faults)
+        if not ended:
+            self._control("stop\n")
+        waiting.join()
+        if faults[0] is not None:
+            raise faults[0]
+        if not ended:
+            why = "interrupted" if self._stopped else f"ran longer than {limit_s:g} s"
+            raise ProbeError(f"{MODULE} {why}")
 
     def _control(self, text: str) -> None:
         try:
-            file = os.open(self._folder / "control", os.O_WRONLY)
-        except OSError as error:
+            self._writer(self._folder / "control", text.encode())
+        except FileNotFoundError as error:
             raise ProbeError(f"{MODULE} cannot be reached: {os_error_text(error)}") from None
-        try:
-            os.write(file, text.encode())
         except OSError as error:
             raise ProbeError(f"{MODULE} refused the trial: {os_error_text(error)}") from None
-        finally:
-            os.close(file)
 
 
 @contextmanager
