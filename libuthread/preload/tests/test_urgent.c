@@ -2,17 +2,20 @@
 /*
  * test_urgent.c - a program that handles SIGURG, and SIGWINCH after it: from before its
  * first thread on or, with an argument, from after it. Threads that compute have turns
- * all the same, and each signal comes to its handler, and to whom it was sent.
+ * all the same, and each signal comes to its handler, and to whom it was sent; none is
+ * lost, whichever kernel thread it comes to.
  */
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 
 #include "check.h"
 
 #define THREADS 6
+#define ROUNDS 500
 
 static int begun, ended, urgent, resized;
 static __thread int mine;
@@ -84,6 +87,45 @@ static void out_of_band(void)
 	close(l);
 }
 
+/* A child asks, and is answered: so each is alone, and none may be lost. */
+static void by_another_process(void)
+{
+	const pid_t me = getpid();
+	int i, asks[2], status;
+	pid_t child;
+	char c;
+
+	IS(pipe(asks), 0);
+	urgent = 0;
+	child = fork();
+	if (!child) {
+		for (i = 0; i < ROUNDS; i++) {
+			if (kill(me, SIGURG) || read(asks[0], &c, 1) != 1)
+				_exit(1);
+		}
+		_exit(0);
+	}
+	for (i = 1; i <= ROUNDS; i++) {
+		while (seen(&urgent) < i)
+			;
+		IS(write(asks[1], "", 1), 1);
+	}
+	IS(waitpid(child, &status, 0), child);
+	IS(status, 0);
+	IS(urgent, ROUNDS);
+	close(asks[0]);
+	close(asks[1]);
+}
+
+static int done;
+
+static void *goes_on(void *arg)
+{
+	while (!seen(&done))
+		;
+	return arg;
+}
+
 int main(int argc, char **argv)
 {
 	pthread_t t[THREADS];
@@ -103,5 +145,11 @@ int main(int argc, char **argv)
 	IS(urgent, THREADS / 2);
 	IS(resized, THREADS / 2);
 	out_of_band();
+	for (i = 0; i < THREADS; i++)
+		t[i] = start(goes_on, NULL);
+	by_another_process();
+	__atomic_store_n(&done, 1, __ATOMIC_SEQ_CST);
+	for (i = 0; i < THREADS; i++)
+		IS(pthread_join(t[i], NULL), 0);
 	return 0;
 }

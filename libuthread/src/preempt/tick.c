@@ -412,7 +412,9 @@ void tick_pass_on(struct worker *w, const siginfo_t *si)
 	if (si->si_code == SI_TIMER && w->index != 0)
 		return;
 	for (i = w->index + 1; i < load_acquire(&rt.existing); i++) {
-		if (load_relaxed(&rt.workers[i]->ticking)) {
+		/* Not one that blocks it: nobody would come after that. */
+		if (load_relaxed(&rt.workers[i]->ticking) &&
+		    !worker_is(rt.workers[i], WORKER_PARKED)) {
 			tick_send(rt.workers[i]);
 			return;
 		}

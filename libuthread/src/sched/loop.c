@@ -194,6 +194,8 @@ void sched_loop(struct worker *w)
 	 * finds a region (uthread_main()). */
 	store_relaxed(&w->tls->off, 1);
 	barrier(); /* pairs: the handler, same CPU */
+	if (worker_is(w, WORKER_PARKED) && sched_hooks.base_mask)
+		sched_hooks.base_mask(w, true);
 	if (w->kind == WORKER_PROPER)
 		sched_rest_first(w); /* made while the others run */
 	else if (!sched_hooks.spare_begin(w))

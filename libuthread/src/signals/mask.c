@@ -20,8 +20,10 @@
  * would pay a system call at each switch for ever. setcontext() is not seen;
  * the next tick mends it.
  *
- * The tick's signal is never blocked in a worker. A program that blocks it is
- * told that it did.
+ * The tick's signal is never blocked in a worker that is not parked. A program that
+ * blocks it is told that it did. In one that is parked it is: the program may handle a
+ * signal of that number, too, and one to the process that came there would be kept
+ * until the worker is needed.
  *
  * The base context keeps the mask of who ran last, so that going there costs
  * nothing; before it sleeps, that of who started the runtime, so that a signal
@@ -121,13 +123,15 @@ void mask_in(struct here *h)
 
 void mask_base(struct worker *w, bool parks)
 {
+	const uint64_t tick = rt.tick_ns ? KSIG_BIT(rt.tick_signal) : 0;
+
 	if (!parks) {
 		if (!w->deferred)
 			mask_install(w, rt.mask);
 		return;
 	}
 	for (;;) {
-		mask_install(w, mask_usable(~KSIG_FAULTS));
+		mask_install(w, mask_usable(~KSIG_FAULTS) | tick);
 		if (!w->poison)
 			return;
 		sched_hooks.base_signals(w);
