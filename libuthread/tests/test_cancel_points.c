@@ -232,6 +232,53 @@ TEST(who_does_not_let_it_happen)
 	unlink(fifo);
 }
 
+static void opens(int sig)
+{
+	(void)sig;
+	open(fifo, O_RDONLY);
+}
+
+static uthread_mutex_t turn = UTHREAD_MUTEX_INITIALIZER;
+
+static void next_one(void *unused)
+{
+	(void)unused;
+	note((void *)21);
+	CHECK_EQ(uthread_mutex_unlock(&turn), 0);
+}
+
+static void *raises(void *arg)
+{
+	CHECK_EQ(uthread_mutex_lock(&turn), 0); /* no cancellation point */
+	uthread_cleanup_push(next_one, NULL);
+	order = 0;
+	raise(SIGUSR1);
+	uthread_cleanup_pop(0);
+	return arg;
+}
+
+/* In a handler that waited for the end of a region, as the look at who is asked may. */
+TEST(who_sleeps_in_a_handler)
+{
+	const struct sigaction sa = { .sa_handler = opens };
+	uthread_t t[24];
+
+	need_points();
+	a_fifo();
+	CHECK(!sigaction(SIGUSR1, &sa, NULL));
+	for (int i = 0; i < 6; i++) {
+		for (int j = 0; j < 24; j++)
+			t[j] = spawn(raises, NULL);
+		uthread_sleep((unsigned)i * 3 * MS);
+		for (int j = 0; j < 24; j++)
+			CHECK_EQ(uthread_cancel(t[j]), 0);
+		for (int j = 0; j < 24; j++)
+			CHECK(joined(t[j]) == UTHREAD_CANCELED);
+		CHECK_EQ(order, 21);
+	}
+	unlink(fifo);
+}
+
 /* ---- streams ---- */
 
 static FILE *in, *out;
