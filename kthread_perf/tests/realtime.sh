@@ -23,7 +23,10 @@ alone() {
 		n=$((n + 1))
 	done | sort -n | sed -n 3p
 }
-for policy in fifo batch; do
+# On PREEMPT_RT timers have threads, and those come before who is not real-time at each tick.
+policies="fifo batch"
+[ ! -e /sys/kernel/realtime ] || policies=fifo
+for policy in $policies; do
 	between "cpu_ns_${policy}_is_the_clock_s" -100 100 "$(alone $policy 10000000)"
 	between "cpu_ns_${policy}_is_no_tick_old" -100 1000000 "$(alone $policy 500000)"
 	between "cpu_ns_${policy}_of_less_than_a_tick" -100 1000000 "$(alone $policy 5000)"
