@@ -164,7 +164,8 @@ static bool backlog(void)
 	const struct worker *w;
 	int i;
 
-	if (load_relaxed(&rt.nidle) || load_relaxed(&rt.nspinning))
+	if (load_relaxed(&rt.nidle) || load_relaxed(&rt.nspinning) ||
+	    load_acquire(&preempt_hold))
 		return false;
 	if (load_relaxed(&rt.global_count))
 		return true;

@@ -405,6 +405,16 @@ static void disarm(struct worker *w, enum asked asked, uint64_t until)
 		tick_later(w);
 }
 
+void preempt_got_up(struct worker *w)
+{
+	void (*held_by)(struct worker *w, const ucontext_t *uc);
+
+	full_fence(); /* after its state; pairs: who holds */
+	held_by = load_acquire(&preempt_hold);
+	if (unlikely(held_by))
+		held_by(w, NULL);
+}
+
 HANDLER void preempt_on_tick(int sig, siginfo_t *si, void *ucp)
 {
 	struct worker *w = tick_of(si);

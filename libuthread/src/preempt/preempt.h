@@ -195,9 +195,11 @@ extern void (*preempt_signals)(void);
 
 int preempt_setup(const struct config *c);
 /* Hook, NULL: none; atomic. What each tick's handler does first: thread/trace.c holds
- * the worker there. */
+ * the worker there. `uc` NULL: not by a tick, on nobody's stack. */
 extern void (*preempt_hold)(struct worker *w, const ucontext_t *uc);
 void preempt_on_tick(int sig, siginfo_t *si, void *uc);
+/* The caller was parked, where no tick comes, and lets them in again. */
+void preempt_got_up(struct worker *w);
 
 /* ---- ranges.c ---- */
 

@@ -95,6 +95,13 @@ static void hand_over(void)
 	}
 }
 
+/* It is not parked, or not any more: ticks come again. */
+static void got_up(struct worker *w)
+{
+	if (sched_hooks.base_mask)
+		sched_hooks.base_mask(w, false);
+}
+
 /* One that is not needed any more: what it has is everybody's, but for uthreads
  * that are bound here, and those with shared TLS that were stopped here; these
  * it brings to an end of their stint first. False: its kernel thread shall end. */
@@ -106,9 +113,11 @@ static bool retire(struct worker *w)
 	hand_over();
 	if (sched_hooks.base_mask)
 		sched_hooks.base_mask(w, true);
-	if (w->kind != WORKER_PROPER)
-		return sched_hooks.spare_park(w);
-	sched_rest(w);
+	if (w->kind == WORKER_PROPER)
+		sched_rest(w);
+	else if (!sched_hooks.spare_park(w))
+		return false;
+	got_up(w);
 	return true;
 }
 
@@ -194,12 +203,13 @@ void sched_loop(struct worker *w)
 	 * finds a region (uthread_main()). */
 	store_relaxed(&w->tls->off, 1);
 	barrier(); /* pairs: the handler, same CPU */
-	if (worker_is(w, WORKER_PARKED) && sched_hooks.base_mask)
+	if (sched_hooks.base_mask)
 		sched_hooks.base_mask(w, true);
 	if (w->kind == WORKER_PROPER)
 		sched_rest_first(w); /* made while the others run */
 	else if (!sched_hooks.spare_begin(w))
 		return;
+	got_up(w);
 	for (;;) {
 		if (unlikely(load_relaxed(&w->poison)))
 			let_signals_in(w);

@@ -34,7 +34,7 @@ struct sched_hooks {
 	void (*mask_in)(struct here *h);
 	/* the base context is where signals may be let in, */
 	void (*base_signals)(struct worker *w);
-	/* and has nothing to run; or parks, and lets none in. */
+	/* and has nothing to run; or parks, and lets none in, until it gets up. */
 	void (*base_mask)(struct worker *w, bool parks);
 	/* preempt/: something was asked of a uthread that seems to run. */
 	void (*nudge)(const struct uthread *ut);

@@ -42,6 +42,7 @@
 #include "base/interpose.h"
 #include "base/san.h"
 #include "preempt/mechanism.h"
+#include "preempt/preempt.h"
 #include "sched/sched.h"
 #include "signals/signals.h"
 
@@ -124,10 +125,13 @@ void mask_in(struct here *h)
 void mask_base(struct worker *w, bool parks)
 {
 	const uint64_t tick = rt.tick_ns ? KSIG_BIT(rt.tick_signal) : 0;
+	const bool parked = w->mask & tick;
 
 	if (!parks) {
 		if (!w->deferred)
 			mask_install(w, rt.mask);
+		if (parked)
+			preempt_got_up(w);
 		return;
 	}
 	for (;;) {

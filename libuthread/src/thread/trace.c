@@ -96,7 +96,7 @@ static void hold(struct worker *w, const ucontext_t *uc)
 	if (!(round & 1) || (pid_t)syscall(SYS_gettid) != w->tid)
 		return;
 	h->uc = uc;
-	h->ut = whose((uintptr_t)UC_SP(uc));
+	h->ut = uc ? whose((uintptr_t)UC_SP(uc)) : NULL;
 	store_release(&h->round, round); /* pairs: answered() */
 	__atomic_fetch_add(&answers, 1, __ATOMIC_SEQ_CST);
 	futex_wake(&answers, 1);
@@ -112,9 +112,12 @@ struct taking {
 	uint32_t ended;
 };
 
+/* One that is parked is on nobody's stack, lets no tick in, and is held when it gets
+ * up. */
 static bool answered(const struct worker *w, uint32_t round)
 {
-	return load_acquire(&held[w->index].round) == round;
+	return load_acquire(&held[w->index].round) == round ||
+	       worker_is(w, WORKER_PARKED);
 }
 
 /* How many of the first `existing` have not. */
@@ -176,6 +179,7 @@ static void stop(struct taking *k)
 	int n;
 
 	store_release(&preempt_hold, hold);
+	full_fence(); /* pairs: preempt_got_up() */
 	do {
 		seen = load_acquire(&answers);
 		k->ended = load_acquire(&rt.ended);
