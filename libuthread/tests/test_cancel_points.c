@@ -7,6 +7,7 @@
 
 #include <gnu/libc-version.h>
 #include <stdio_ext.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 
 static char fifo[64];
@@ -315,6 +316,41 @@ TEST(who_reads_a_stream)
 	in_uthread(has_its_lock, in);
 	CHECK_EQ(write(fds[1], "x\n", 2), 2);
 	CHECK(in_uthread(in_fgets, &order) == &order);
+}
+
+static void *in_fgets_for_a_time(void *arg)
+{
+	char line[8];
+
+	CHECK_EQ(uthread_setcancelstate(UTHREAD_CANCEL_DISABLE, NULL), 0);
+	store(&begun, 1);
+	while (load(&begun) == 1)
+		uthread_yield(); /* until it is asked */
+	CHECK(!fgets(line, sizeof(line), in)); /* the time is up */
+	store(&begun, 3);
+	CHECK_EQ(uthread_setcancelstate(UTHREAD_CANCEL_ENABLE, NULL), 0);
+	uthread_testcancel();
+	return arg;
+}
+
+/* The kernel never begins that read() anew, so it has its whole time again. */
+TEST(who_waits_for_a_time_and_does_not_let_it_happen)
+{
+	const struct timeval time = { .tv_usec = 300000 };
+	uthread_t t;
+
+	need_points();
+	CHECK(!socketpair(AF_UNIX, SOCK_STREAM, 0, fds));
+	CHECK(!setsockopt(fds[0], SOL_SOCKET, SO_RCVTIMEO, &time,
+			  sizeof(time)));
+	in = fdopen(fds[0], "r");
+	t = spawn(in_fgets_for_a_time, NULL);
+	while (!load(&begun))
+		uthread_yield();
+	CHECK_EQ(uthread_cancel(t), 0);
+	store(&begun, 2);
+	CHECK(joined(t) == UTHREAD_CANCELED);
+	CHECK_EQ(begun, 3);
 }
 
 static void *in_fprintf(void *arg)

@@ -122,6 +122,7 @@ struct uthread {
 	uint8_t intr; /* enum intr: what ends its waits for descriptors; its own */
 	bool sigwaits; /* it waits for a signal, and takes them itself */
 	bool deep; /* its stack, when it ended: a guess (stack/pool.c) */
+	uint8_t looks; /* in a row that broke a call in vain (asked.c); its tick's */
 	uintptr_t handler_sp; /* where its outermost handler interrupted it */
 
 	/* For policies other than first in, first out. */

@@ -26,7 +26,9 @@
  * is about to sleep is missed: it sleeps by the next tick. For the calls that libc
  * marks there are looks from time to time as long as the uthread runs and is asked:
  * nobody says when it comes to one, or when libc is done with a part in which it does
- * not let it be cancelled.
+ * not let it be cancelled. Where a look breaks a call that is begun anew with its
+ * whole time-out (eintr.h), as that of who lets nothing happen, the next comes after
+ * twice the time: a wait is twice as long at most, and does end.
  * Rejected: libc's own bit that a thread is to be cancelled. It acts on that at the
  * beginning of the call, but by an unwinder that knows neither our handlers nor the
  * end of our threads.
@@ -127,6 +129,20 @@ static bool may_end_here(const struct found *f, const struct uthread *me,
 	       !in_runtime((uintptr_t)UC_PC(uc));
 }
 
+#define LOOKS_MAX 16 /* from one to the next: eleven minutes */
+
+/* Nothing to see to yet. */
+static enum asked look_later(struct uthread *me, const ucontext_t *uc)
+{
+	if (!cancel_needs_looks(me))
+		return ASKED_NOTHING;
+	if (!call_has_ended(uc))
+		me->looks = 0;
+	else if (me->looks < LOOKS_MAX)
+		me->looks++;
+	return ASKED_LATER;
+}
+
 /* In a call of libc's that nobody stands before, and that has done nothing. */
 static bool sleeps_at_point(const struct found *f, const struct uthread *me,
 			    const ucontext_t *uc)
@@ -146,7 +162,7 @@ static enum asked see_to_cancel(const struct found *f, struct uthread *me,
 	const struct call *c = load_relaxed(&me->call);
 
 	if (!cancel_wanted(me))
-		return cancel_needs_looks(me) ? ASKED_LATER : ASKED_NOTHING;
+		return look_later(me, uc);
 	if (c)
 		return c->point && end_sleep(f, uc) ? ASKED_LEAVES :
 						      ASKED_AGAIN;
@@ -157,8 +173,7 @@ static enum asked see_to_cancel(const struct found *f, struct uthread *me,
 		return ASKED_AGAIN;
 	if (!sleeps_at_point(f, me, uc)) {
 		if (!(load_relaxed(&me->cancel) & CANCEL_ASYNC))
-			return cancel_needs_looks(me) ? ASKED_LATER :
-							ASKED_NOTHING;
+			return look_later(me, uc);
 		if (!may_end_here(f, me, uc))
 			return ASKED_AGAIN;
 	}

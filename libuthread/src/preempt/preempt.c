@@ -390,7 +390,8 @@ static inline void asked_meanwhile(struct worker *w, const struct here *h,
 }
 
 /* Nobody waits for this worker before `until`. */
-static void disarm(struct worker *w, enum asked asked, uint64_t until)
+static void disarm(struct worker *w, const struct here *h, enum asked asked,
+		   uint64_t until)
 {
 	uint64_t later;
 
@@ -398,11 +399,11 @@ static void disarm(struct worker *w, enum asked asked, uint64_t until)
 		tick_disarm(w, until);
 		return;
 	}
-	later = tick_later_at();
+	later = now_ns() + tick_later_ns(h->self->looks);
 	tick_disarm(w, later < until ? later : until);
 	/* Somebody does after all, and others make the ticks. */
 	if (load_relaxed(&w->ticking))
-		tick_later(w);
+		tick_later(w, h->self->looks);
 }
 
 void preempt_got_up(struct worker *w)
@@ -463,7 +464,7 @@ HANDLER void preempt_on_tick(int sig, siginfo_t *si, void *ucp)
 		if (unlikely(asked == ASKED_AGAIN))
 			tick_retry(w);
 		else
-			disarm(w, asked, until);
+			disarm(w, h, asked, until);
 		asked_meanwhile(w, h, seen);
 		goto out;
 	}
@@ -487,7 +488,7 @@ HANDLER void preempt_on_tick(int sig, siginfo_t *si, void *ucp)
 		else
 			tick_stop(w);
 		if (unlikely(asked == ASKED_LATER))
-			tick_later(w);
+			tick_later(w, h->self->looks);
 		asked_meanwhile(w, h, seen);
 		sched_pass_deadline(w);
 		goto out;
@@ -508,7 +509,7 @@ HANDLER void preempt_on_tick(int sig, siginfo_t *si, void *ucp)
 	if (unlikely(asked == ASKED_AGAIN && why != DECIDE_TAKE))
 		tick_retry(w);
 	else if (unlikely(asked == ASKED_LATER && why != DECIDE_TAKE))
-		tick_later(w);
+		tick_later(w, h->self->looks);
 out:
 	errno = saved;
 }

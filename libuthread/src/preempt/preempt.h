@@ -33,10 +33,11 @@ void tick_stop(struct worker *w);
 bool tick_only_looks(struct worker *w);
 /* From its handler: again soon, then in the usual rhythm. */
 void tick_retry(struct worker *w);
-/* From its handler: once more after a while, unless its own timer ticks. */
-void tick_later(struct worker *w);
-/* From when on that is. */
-uint64_t tick_later_at(void);
+/* From its handler: once more after a while, unless its own timer ticks. `looks`: how
+ * often in vain so far. */
+void tick_later(struct worker *w, unsigned looks);
+/* How long that is. */
+uint64_t tick_later_ns(unsigned looks);
 /* From the handler, chain delivery: the next worker's turn. */
 void tick_pass_on(struct worker *w, const siginfo_t *si);
 /* A tick for this worker, now. */

@@ -363,18 +363,18 @@ void tick_retry(struct worker *w)
 		set_timer(w->timer, 0, RETRY_NS, then);
 }
 
-uint64_t tick_later_at(void)
+uint64_t tick_later_ns(unsigned looks)
 {
-	return now_ns() + LATER_NS;
+	return (uint64_t)LATER_NS << looks;
 }
 
-void tick_later(struct worker *w)
+void tick_later(struct worker *w, unsigned looks)
 {
 	const bool own = rt.tick_source == UTHREAD_TICK_WORKER;
 
 	if (own && load_relaxed(&w->ticking))
 		return;
-	set_timer(w->timer, 0, LATER_NS, 0);
+	set_timer(w->timer, 0, tick_later_ns(looks), 0);
 	full_fence(); /* pairs: tick_arm() */
 	if (own && load_relaxed(&w->ticking))
 		start(w); /* armed just before */
