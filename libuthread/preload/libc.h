@@ -176,12 +176,20 @@ static inline bool time_is_valid(const struct timespec *t)
 	return t->tv_nsec >= 0 && t->tv_nsec < 1000000000;
 }
 
+/* threads.c: the caller may be cancelled wherever it is, so while it waits, too. */
+extern HIDDEN __thread bool asynchronous
+	__attribute__((tls_model("initial-exec")));
+HIDDEN int wait_asynchronous(uint32_t *word, uint32_t value, clockid_t clock,
+			     const struct timespec *deadline, int flags);
+
 /* The runtime has a meaning for some deadlines that are malformed. */
 static inline int wait_on(uint32_t *word, uint32_t value, clockid_t clock,
 			  const struct timespec *deadline, int flags)
 {
 	if (deadline && unlikely(!time_is_valid(deadline)))
 		return deadline->tv_sec < 0 ? ETIMEDOUT : EINVAL;
+	if (unlikely(asynchronous))
+		return wait_asynchronous(word, value, clock, deadline, flags);
 	return uthread_futex_wait(word, value, UTHREAD_FUTEX_ANY, clock,
 				  deadline, flags);
 }

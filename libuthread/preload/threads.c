@@ -246,8 +246,28 @@ EXPORT int pthread_setcancelstate(int state, int *old)
 
 EXPORT int pthread_setcanceltype(int type, int *old)
 {
-	return uthread_self() ? uthread_setcanceltype(type, old) :
-				LIBC(pthread_setcanceltype)(type, old);
+	const int err = uthread_self() ? uthread_setcanceltype(type, old) :
+					 LIBC(pthread_setcanceltype)(type, old);
+
+	if (!err)
+		asynchronous = type == PTHREAD_CANCEL_ASYNCHRONOUS;
+	return err;
+}
+
+__thread bool asynchronous __attribute__((tls_model("initial-exec")));
+
+/* The object stays as glibc leaves it then: POSIX has no function of it that may be
+ * called so. */
+int wait_asynchronous(uint32_t *word, uint32_t value, clockid_t clock,
+		      const struct timespec *deadline, int flags)
+{
+	const int err = uthread_futex_wait(word, value, UTHREAD_FUTEX_ANY,
+					   clock, deadline,
+					   flags | UTHREAD_FUTEX_CANCEL);
+
+	if (err == ECANCELED && !(flags & UTHREAD_FUTEX_CANCEL))
+		uthread_testcancel();
+	return err;
 }
 
 EXPORT int sched_yield(void)

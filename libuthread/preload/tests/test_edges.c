@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdint.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 
 #include "check.h"
 
@@ -82,20 +83,17 @@ static void test_interrupted(void *(*fn)(void *))
 
 static sem_t never;
 
-static void on_alarm(int sig)
-{
-	(void)sig;
-	alarm(1); /* before it sleeps, maybe */
-}
-
 static void test_alone(void)
 {
-	struct sigaction sa = { .sa_handler = on_alarm };
+	/* One may come before it sleeps. */
+	const struct itimerval often = { { 0, 20000 }, { 0, 20000 } },
+			       off = { 0 };
+	struct sigaction sa = { .sa_handler = on_signal };
 	struct timespec later = in_ms(CLOCK_REALTIME, 1000 * 1000 * 1000);
 
 	IS(sem_init(&never, 0, 0), 0);
 	sigaction(SIGALRM, &sa, NULL);
-	alarm(1);
+	setitimer(ITIMER_REAL, &often, NULL);
 	IS(sem_wait(&never), -1);
 	IS(errno, EINTR);
 	IS(sem_timedwait(&never, &later), -1);
@@ -104,7 +102,7 @@ static void test_alone(void)
 	sigaction(SIGALRM, &sa, NULL);
 	IS(sem_timedwait(&never, &later), -1);
 	IS(errno, EINTR);
-	alarm(0);
+	setitimer(ITIMER_REAL, &off, NULL);
 }
 
 static void *semaphore(void *arg)
@@ -339,12 +337,50 @@ static void *by_numbers(void *arg)
 	return arg;
 }
 
+/* ---- asynchronously cancelled while it waits for a mutex ---- */
+
+static sem_t came;
+
+static void *cancelled(void *arg)
+{
+	int old;
+
+	IS(pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &old), 0);
+	IS(old, PTHREAD_CANCEL_DEFERRED);
+	sem_post(&came);
+	pthread_mutex_lock(&held);
+	CHECK(0);
+	return arg;
+}
+
+static void test_cancelled(void)
+{
+	void *value;
+	pthread_t t;
+	int i;
+
+	sem_init(&came, 0, 0);
+	IS(pthread_mutex_lock(&held), 0);
+	for (i = 0; i < 50; i++) {
+		t = start(cancelled, NULL);
+		while (sem_wait(&came))
+			;
+		if (i % 2)
+			usleep(1000);
+		IS(pthread_cancel(t), 0);
+		IS(pthread_join(t, &value), 0);
+		CHECK(value == PTHREAD_CANCELED);
+	}
+	IS(pthread_mutex_unlock(&held), 0);
+}
+
 int main(void)
 {
 	test_alone();
 	test_interrupted(listens);
 	test_interrupted(reads);
 	test_own_stack();
+	test_cancelled();
 	test_deadlines();
 	test_made();
 	by_numbers(NULL);
