@@ -10,7 +10,7 @@ MINUTES = 10
 
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
-.PHONY: help run test test-kernel soak soak-io fresh bench bench-programs lint fmt install uninstall lock clean distclean
+.PHONY: help run test test-kernel test-conformance soak soak-io fresh bench bench-programs lint fmt install uninstall lock clean distclean
 
 help: ## show this list
 	@echo "usage: make TARGET"
@@ -24,6 +24,9 @@ test: ## set up, then every test: native, sanitizers, arm64, Python
 
 test-kernel: ## test the module in every guest, libuthread in arm64's (an hour)
 	@tools/test-kernel.sh $(ARGS)
+
+test-conformance: ## others' tests of threads by uthread-run (an hour); ARGS="[glibc] [gnulib] [glib]"
+	@tools/conformance.sh $(ARGS)
 
 soak: ## storms of uthreads under fast ticks (10 minutes); ARGS="[SECONDS] [STORM...]"
 	@tools/soak.sh $(ARGS)
@@ -56,7 +59,7 @@ lock: ## pin the Python packages anew; ARGS=--upgrade takes newer ones
 	@tools/lock.sh $(ARGS)
 
 clean: ## remove what was built
-	@rm -rf build build-test build-asan build-arm64 build-bench build-programs build-install build-wheel
+	@rm -rf build build-test build-asan build-arm64 build-bench build-programs build-conformance build-install build-wheel
 	@rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	@find swtch tests -name __pycache__ -prune -exec rm -rf {} +
 
