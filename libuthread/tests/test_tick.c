@@ -488,6 +488,51 @@ TEST(who_makes_calls_looks_for_the_events_of_others)
 	in_uthread(makes_calls, fds);
 }
 
+static void *calls_in_vfork(void *arg)
+{
+	const uint64_t ticks = KSIG_BIT(rt.tick_signal);
+	const int *fds = arg;
+	int i, null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	uint64_t polls;
+	uthread_t t;
+	pid_t pid;
+
+	CHECK(null >= 0);
+	t = spawn(answers, arg);
+	while (!load(&rt.io_sources) || load(&t->state) != UT_WAITING)
+		uthread_yield();
+	ksig_mask(SIG_BLOCK, &ticks, NULL);
+	polls = stats().io_polls;
+	pid = vfork();
+	if (!pid) {
+		for (i = 0; i < 20000; i++)
+			if (write(null, "x", 1) != 1)
+				_exit(1);
+		_exit(3);
+	}
+	CHECK_EQ(stats().io_polls, polls);
+	ksig_mask(SIG_UNBLOCK, &ticks, NULL);
+	ended_with(pid, 3);
+	CHECK_EQ(uthread_close(fds[2]), 0);
+	joined(t);
+	return arg;
+}
+
+/* It has its parent's memory, but neither its timers nor its threads. */
+TEST(a_child_of_vfork_looks_for_nobody)
+{
+	int there[2], back[2], fds[4];
+
+	skip_where_calls_are_libcs();
+	start_long(UTHREAD_TICK_MAX);
+	CHECK(!pipe(there) && !pipe(back));
+	fds[0] = there[0];
+	fds[1] = back[1];
+	fds[2] = there[1];
+	fds[3] = back[0];
+	in_uthread(calls_in_vfork, fds);
+}
+
 static void *calls_all_the_time(void *arg)
 {
 	int null = open("/dev/null", O_WRONLY | O_CLOEXEC);

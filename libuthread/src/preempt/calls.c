@@ -79,7 +79,9 @@ void call_looks(struct uthread *me)
 		return;
 	store_relaxed(&me->looked, now);
 	region_enter();
-	if (io_lost())
+	/* Not a child of vfork(), which is in its parent's memory: who is woken there may
+	 * need a tick, and the timers are the parent's. */
+	if (io_lost() && (pid_t)syscall(SYS_gettid) == worker_current()->tid)
 		sched_io.poll();
 	region_leave();
 	errno = saved;
