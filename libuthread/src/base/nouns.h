@@ -90,7 +90,22 @@ struct uthread {
 	uint32_t state; /* enum uthread_state */
 	uint64_t mask; /* its signal mask, as the kernel has it (signals/) */
 
-	/* Zone 2: life and death. */
+	/* Zone 2, the next line: what a wait touches beside. */
+	struct waiter *waits; /* what it waits with, for sched/ask.c; atomic */
+	char *stack_low; /* lowest usable address; immutable, */
+	char *stack_top; /* as is this: end of the usable stack */
+	uint32_t handled; /* handlers of the program's that it ran, */
+	uint32_t interrupts; /* of these, without SA_RESTART */
+	struct call *call; /* of libc's, that it is in (preempt/calls.c) */
+	uint32_t calls; /* such that it has begun (preempt/calls.h); its own */
+	uint32_t cancel; /* CANCEL_* (sched/cancel.h); private to it */
+	uint8_t io_call; /* IO_CALL_* (io/count.h), of the call it is in; the same */
+	uint8_t intr; /* enum intr: what ends its waits for descriptors; its own */
+	bool sigwaits; /* it waits for a signal, and takes them itself */
+	const void *away; /* the frame that handlers in it have begun from */
+
+	/* Zone 3: life and death. */
+	struct uthread_cleanup *cleanups; /* the latest; private to it */
 	void *san_fake; /* ASan's fake stack while parked */
 	void *(*fn)(void *);
 	void *arg;
@@ -104,9 +119,6 @@ struct uthread {
 	} onces[ONCES_MAX];
 	struct _Unwind_Exception *unwind; /* uthread_exit()'s, on its stack */
 	void *coroutine; /* the coroutine it is inside of; private to it */
-	struct call *call; /* of libc's, that it is in (preempt/calls.c) */
-	uint32_t handled; /* handlers of the program's that it ran, */
-	uint32_t interrupts; /* of these, without SA_RESTART */
 	bool taking; /* a tick: from its handler to sched_preempt() */
 	bool in_libc; /* that tick came while it was there */
 	const void *on_low; /* the stack it is on: its own, or that of a */
@@ -119,8 +131,6 @@ struct uthread {
 	struct raised *sent; /* by others (signals/sent.c); atomic, the last */
 	uint64_t sent_bits; /* first, and those that found no place */
 	uint64_t sigwants; /* signals that it waits for (io/sigwait.c); its own */
-	uint8_t intr; /* enum intr: what ends its waits for descriptors; its own */
-	bool sigwaits; /* it waits for a signal, and takes them itself */
 	bool deep; /* its stack, when it ended: a guess (stack/pool.c) */
 	uint8_t looks; /* in a row that broke a call in vain (asked.c); its tick's */
 	uintptr_t handler_sp; /* where its outermost handler interrupted it */
@@ -146,19 +156,9 @@ struct uthread {
 	uint64_t cpu_since, cpu_ran; /* ns */
 
 	uint64_t looked; /* when it last looked for events (call_looks()) */
-	uint32_t calls; /* of libc's that it has begun (preempt/calls.h); its own */
 
-	/* In the line of what follows, which every wait reads. */
-	struct waiter *waits; /* what it waits with, for sched/ask.c; atomic */
-	const void *away; /* the frame that handlers in it have begun from */
-	uint32_t cancel; /* CANCEL_* (sched/cancel.h); private to it */
-	uint8_t io_call; /* IO_CALL_* (io/count.h), of the call it is in; the same */
-	struct uthread_cleanup *cleanups; /* the latest; private to it */
-
-	/* Zone 3: immutable while it lives. */
+	/* Zone 4: immutable while it lives. */
 	char *slot; /* lowest address; the guard is here */
-	char *stack_low; /* lowest usable address */
-	char *stack_top; /* end of the usable stack */
 	uintptr_t tcb; /* its TLS block's thread pointer, 0: none */
 	uint32_t id; /* unique; outside the kernel's thread ids */
 	uint32_t cached; /* by malloc, since it ended; 0: little, or it has not */
@@ -166,6 +166,11 @@ struct uthread {
 	uint8_t colour;
 	char name[UTHREAD_NAME_MAX];
 };
+
+_Static_assert(offsetof(struct uthread, waits) == CACHE_LINE &&
+		       offsetof(struct uthread, away) + sizeof(void *) ==
+			       2 * CACHE_LINE,
+	       "zones 1 and 2 are a line each");
 
 /* Values of uthread.join that are not a waiter. */
 #define JOIN_NONE ((uintptr_t)0)

@@ -119,10 +119,11 @@ static void unlock_setup(void)
 
 int io_start(void)
 {
-	int err = 0, saved = errno;
+	int err = 0, saved;
 
 	if (likely(load_acquire(&io_backend)))
 		return 0;
+	saved = errno; /* not before: it is in a line that may be far away */
 	lock_setup();
 	if (!io_backend)
 		err = make_wanted();

@@ -32,8 +32,8 @@
 #define SWEEP_ONLY (-1) /* no event, but time to sweep */
 #define POLL_EVENTS 64 /* on a uthread's stack */
 /* So many events ahead their lines are asked for. */
-#define FETCH_ENTRY 4
-#define FETCH_WATCH 2
+#define FETCH_ENTRY 8
+#define FETCH_WATCH 4
 #define NS_PER_S 1000000000u
 #define STEP_DIV 256 /* of the time that is left: the last step */
 #define STEP_MIN 100000

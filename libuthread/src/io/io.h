@@ -36,8 +36,9 @@ enum io_kind {
 	IO_FILE, /* always ready, and slow */
 };
 
+/* The first one's `prev` is the last. */
 struct io_list {
-	struct io_watch *head, *tail;
+	struct io_watch *head;
 };
 
 /* Somebody who waits for a descriptor: on a uthread's stack. */
@@ -53,7 +54,11 @@ struct io_watch {
 	int result; /* 0: try again; EBADF: it was closed */
 };
 
-/* One descriptor. Never freed: its number comes again. */
+/*
+ * One descriptor. Never freed: its number comes again. What a request touches fits in
+ * the first line: a thousand descriptors whose turn comes one after another have none
+ * of theirs in the cache.
+ */
 struct io_fd {
 	uint32_t lock; /* object_lock(); guards what is not atomic, and writes */
 	uint32_t seq[IO_WAYS]; /* atomic: edges so far */
@@ -67,13 +72,18 @@ struct io_fd {
 	uint8_t waited; /* atomic: for this file; may try again at any time */
 	uint32_t since; /* the sweep at which the last one began to wait */
 	uint32_t closing; /* closes in progress */
+	struct io_list waits[IO_WAYS], lookers; /* first in, first out */
+
 	uint32_t asked[IO_LISTS]; /* uring.c: under what stamp; 0: not now */
 	uint32_t stamp; /* uring.c: the last one */
 	uint64_t owed[IO_LISTS]; /* uring.c: a request to be cancelled; 0: none */
 	struct io_fd *owes; /* uring.c: the next that has such */
-	struct io_list waits[IO_WAYS], lookers; /* first in, first out */
 	uthread_mutex_t turn; /* of who looks first and then calls */
 } __attribute__((aligned(CACHE_LINE)));
+
+_Static_assert(offsetof(struct io_fd, lookers) + sizeof(struct io_list) <=
+		       CACHE_LINE,
+	       "one line");
 
 /* NULL: its number is negative or too large, or no memory. */
 struct io_fd *io_fd_get(int fd);

@@ -156,14 +156,18 @@ void io_forked(void)
 
 static void push(struct io_list *l, struct io_watch *x)
 {
+	struct io_watch *first = l->head;
+
 	x->list = l;
 	x->next = NULL;
-	x->prev = l->tail;
-	if (l->tail)
-		l->tail->next = x;
-	else
-		store_relaxed(&l->head, x);
-	l->tail = x;
+	if (unlikely(first)) {
+		x->prev = first->prev;
+		first->prev->next = x;
+		first->prev = x;
+		return;
+	}
+	x->prev = x;
+	store_relaxed(&l->head, x);
 }
 
 static void take_out(struct io_watch *x)
@@ -172,15 +176,15 @@ static void take_out(struct io_watch *x)
 
 	if (!l)
 		return;
-	if (x->prev)
-		x->prev->next = x->next;
-	else
-		store_relaxed(&l->head, x->next);
-	if (x->next)
-		x->next->prev = x->prev;
-	else
-		l->tail = x->prev;
 	x->list = NULL;
+	if (l->head != x) {
+		x->prev->next = x->next;
+		(x->next ? x->next : l->head)->prev = x->prev;
+		return;
+	}
+	if (unlikely(x->next))
+		x->next->prev = x->prev;
+	store_relaxed(&l->head, x->next);
 }
 
 /* Its uthread goes to `ready`; false: its deadline has won, or another event. */
@@ -225,8 +229,7 @@ void io_fetch_entry(int fd)
 
 	if (!e)
 		return;
-	__builtin_prefetch(&e->lock, 1);
-	__builtin_prefetch(&e->waits, 1);
+	__builtin_prefetch(e, 1);
 }
 
 void io_fetch_watch(int fd)

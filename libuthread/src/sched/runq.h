@@ -13,7 +13,7 @@
 #include "sched/sched.h"
 #include "tls/tls.h"
 
-#define FETCH_LINES 10 /* of a stack, from where it was left */
+#define FETCH_LINES 15 /* of a stack, from where it was left */
 
 #pragma GCC visibility push(hidden)
 
@@ -91,16 +91,20 @@ static inline void tick_want_here(struct worker *w)
  */
 static inline void rq_fetch(const struct uthread *ut)
 {
-	const char *sp;
+	uintptr_t next, tp, sp;
 	int i;
 
 	if (!ut)
 		return;
-	sp = load_relaxed(&ut->ctx.sp);
-	__builtin_prefetch((const void *)ut->ctx.tp, 1);
+	next = (uintptr_t)ut->next;
+	__builtin_prefetch((void *)next, 1);
+	__builtin_prefetch((void *)(next + CACHE_LINE), 1);
+	tp = ut->ctx.tp;
+	__builtin_prefetch((void *)tp, 1);
+	__builtin_prefetch((void *)(tp + (uintptr_t)tls_layout.self_off), 1);
+	sp = (uintptr_t)load_relaxed(&ut->ctx.sp);
 	for (i = 0; i < FETCH_LINES; i++)
-		__builtin_prefetch(sp + i * CACHE_LINE, 1);
-	__builtin_prefetch(ut->next, 1);
+		__builtin_prefetch((void *)(sp + i * CACHE_LINE), 1);
 }
 
 /* For who leaves to wait: it has time for that. */
