@@ -79,7 +79,7 @@ TREES = (
             ("io", "running", "switching", "waiting"),
             ("main",),
         ),
-        apart=("guest", "plain", "tests"),
+        apart=("guest", "paths", "plain", "tests"),
     ),
     Tree(
         "kthread_perf",

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How many instructions the hot paths take: `swtch-paths`, counted one by one.
+
+The bounds are of one compiler and processor. Instructions repeat where time does not, so a
+path that grows by some is seen on the busiest machine; one that is to grow gets a new bound
+here, with the reason in the commit.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from swtch.engines.native import find_probe
+
+# (path, TLS): instructions of one operation, by gcc 12 -O3 on x86-64.
+BOUNDS = {
+    ("empty", "own"): 2.1,
+    ("yield", "own"): 154.1,
+    ("yield", "shared"): 157.1,
+    ("create", "own"): 1338.8,
+    ("create", "shared"): 1054.8,
+    ("mutex", "own"): 27.1,
+    ("sem", "own"): 1027.6,
+    ("sem", "shared"): 1035.6,
+    ("chan", "own"): 1341.6,
+    ("chan", "shared"): 1349.6,
+    ("chan-room", "own"): 227.1,
+    ("tick", "own"): 661.0,
+    ("tick", "shared"): 663.0,
+}
+SLACK = 1.01
+# A tick that comes while the one before is stepped through is a part of the same round.
+TICK_SLACK = 4.0
+SKIPPED = 77
+
+
+def program() -> Path:
+    return find_probe().with_name("swtch-paths")
+
+
+def run(*paths: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([program(), *paths], capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="module")
+def counted() -> dict[tuple[str, str], dict[str, Any]]:
+    done = run()
+    if done.returncode == SKIPPED:
+        pytest.skip(done.stderr.strip())
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    return {(line["path"], line["tls"]): line for line in lines}
+
+
+def test_each_path_is_counted_in_both_modes(
+    counted: dict[tuple[str, str], dict[str, Any]],
+) -> None:
+    assert set(counted) == set(BOUNDS)
+    for (path, _), line in counted.items():
+        assert 0 < line["instructions"] <= line["most"], path
+
+
+def test_no_path_has_grown(counted: dict[tuple[str, str], dict[str, Any]]) -> None:
+    compiler = next(iter(counted.values()))["compiler"]
+    if platform.machine() != "x86_64" or not compiler.startswith("12."):
+        pytest.skip(f"the bounds are of gcc 12 on x86-64, this is {compiler}")
+    grown = {
+        key: (line["instructions"], BOUNDS[key])
+        for key, line in counted.items()
+        if line["instructions"] > BOUNDS[key] * (TICK_SLACK if key[0] == "tick" else SLACK)
+    }
+    assert not grown
+
+
+def test_a_count_repeats(counted: dict[tuple[str, str], dict[str, Any]]) -> None:
+    again = json.loads(run("mutex").stdout)
+    assert again["instructions"] == counted["mutex", "own"]["instructions"]
+
+
+def test_a_path_that_is_none_is_refused() -> None:
+    done = run("yeild")
+    assert done.returncode == 2
+    assert "'yeild' is no path; there are empty, yield, create" in done.stderr
