@@ -3,8 +3,9 @@
  * io.c - calls that wait for a descriptor: the uthread parks, not its worker.
  *
  * Each is tried first in a way that does not wait (RWF_NOWAIT, MSG_DONTWAIT), which
- * mostly is all, and costs what the call itself costs. If there is nothing, and
- * O_NONBLOCK is not set, the runtime's call waits: until the time-out of the socket
+ * mostly is all, and costs what the call itself costs; but for reading what is known to
+ * be empty, as a server's connection is whose last request was read. If there is
+ * nothing, and O_NONBLOCK is not set, the runtime's call waits: until the time-out of the socket
  * (SO_RCVTIMEO, SO_SNDTIMEO), or the handler of a signal without SA_RESTART. The
  * flags of the descriptor are the program's and stay as they are.
  *
@@ -109,20 +110,36 @@ static inline bool unknown_way(int error)
 
 /* ---- read, write ---- */
 
-static ssize_t in(int fd, const struct iovec *to, int n)
+/* Without waiting. False: nothing is there, or it cannot be tried so. */
+static bool read_now(int fd, const struct iovec *to, int n, ssize_t *got)
 {
 	const int saved = errno;
+
+	if (uthread_io_is_empty(fd)) {
+		if (may_wait(fd))
+			return false;
+	} else {
+		*got = preadv2(fd, to, n, -1, RWF_NOWAIT);
+		if (likely(*got >= 0) ||
+		    (!would_wait(errno) && !unknown_way(errno)))
+			return true;
+		if (!unknown_way(errno) && may_wait(fd)) {
+			errno = saved;
+			return false;
+		}
+	}
+	errno = saved;
+	*got = core_readv(fd, to, n);
+	return true;
+}
+
+static ssize_t in(int fd, const struct iovec *to, int n)
+{
 	ssize_t got;
 
 	uthread_testcancel();
-	got = preadv2(fd, to, n, -1, RWF_NOWAIT);
-	if (likely(got >= 0) || (!would_wait(errno) && !unknown_way(errno)))
+	if (read_now(fd, to, n, &got))
 		return got;
-	if (unknown_way(errno) || !may_wait(fd)) {
-		errno = saved;
-		return core_readv(fd, to, n);
-	}
-	errno = saved;
 	WAIT(w, fd, SO_RCVTIMEO);
 	return result(&w, uthread_readv_timed(fd, to, n, w.deadline), EAGAIN);
 }
@@ -286,20 +303,21 @@ EXPORT ssize_t recvfrom(int fd, void *to, size_t bytes, int flags,
 {
 	const int saved = errno;
 	ssize_t got = -1;
+	bool tries;
 
 	if (!uthread_self() || flags & NOW)
 		return core_recvfrom(fd, to, bytes, flags, from, room);
 	uthread_testcancel();
-	if (!(flags & MSG_WAITALL)) {
+	tries = !(flags & MSG_WAITALL) && !uthread_io_is_empty(fd);
+	if (tries) {
 		got = core_recvfrom(fd, to, bytes, flags | MSG_DONTWAIT, from,
 				    room);
 		if (likely(got >= 0) || !would_wait(errno))
 			return got;
 	}
 	if (!may_wait(fd))
-		return flags & MSG_WAITALL ?
-			       core_recvfrom(fd, to, bytes, flags, from, room) :
-			       got;
+		return tries ? got :
+			       core_recvfrom(fd, to, bytes, flags, from, room);
 	errno = saved;
 	WAIT(w, fd, SO_RCVTIMEO);
 	return result(&w,
@@ -317,17 +335,19 @@ EXPORT ssize_t recvmsg(int fd, struct msghdr *m, int flags)
 {
 	const int saved = errno;
 	ssize_t got = -1;
+	bool tries;
 
 	if (!uthread_self() || flags & NOW)
 		return core_recvmsg(fd, m, flags);
 	uthread_testcancel();
-	if (!(flags & MSG_WAITALL)) {
+	tries = !(flags & MSG_WAITALL) && !uthread_io_is_empty(fd);
+	if (tries) {
 		got = core_recvmsg(fd, m, flags | MSG_DONTWAIT);
 		if (likely(got >= 0) || !would_wait(errno))
 			return got;
 	}
 	if (!may_wait(fd))
-		return flags & MSG_WAITALL ? core_recvmsg(fd, m, flags) : got;
+		return tries ? got : core_recvmsg(fd, m, flags);
 	errno = saved;
 	WAIT(w, fd, SO_RCVTIMEO);
 	return result(&w, uthread_recvmsg_timed(fd, m, flags, w.deadline),

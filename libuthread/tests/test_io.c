@@ -7,6 +7,7 @@
 #include <termios.h>
 
 #include "io_util.h"
+#include "uthread/pthread.h"
 
 /* ---- who waits leaves its worker to others ---- */
 
@@ -491,6 +492,38 @@ TEST(another_worker_polls_while_the_poller_computes)
 	CHECK_EQ(write(b[1], "x", 1), 1);
 	joined(t);
 	joined(u);
+}
+
+/* ---- what is known to be empty ---- */
+
+static void *emptied(void *arg)
+{
+	struct timespec soon;
+	char c[4];
+	int sv[2];
+
+	tcp_pair(sv);
+	CHECK(!uthread_io_is_empty(sv[0])); /* nobody has looked */
+	CHECK(!uthread_io_is_empty(-1) && !uthread_io_is_empty(1 << 20));
+	soon = test_in(MS);
+	CHECK_EQ(uthread_recv_timed(sv[0], c, sizeof(c), 0, &soon), -1);
+	CHECK_EQ(test_errno(), ETIMEDOUT);
+	CHECK(uthread_io_is_empty(sv[0]));
+	CHECK_EQ(uthread_send(sv[1], "abcde", 5, 0), 5);
+	CHECK_EQ(uthread_recv(sv[0], c, 4, 0), 4);
+	CHECK(!uthread_io_is_empty(sv[0])); /* there may be more */
+	CHECK_EQ(uthread_recv(sv[0], c, 4, 0), 1);
+	CHECK(uthread_io_is_empty(sv[0]));
+	uthread_close(sv[0]);
+	CHECK(!uthread_io_is_empty(sv[0]));
+	uthread_close(sv[1]);
+	return arg;
+}
+
+TEST(what_was_emptied_is_known)
+{
+	start_workers(1);
+	in_uthread(emptied, NULL);
 }
 
 TEST_MAIN()

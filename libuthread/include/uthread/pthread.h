@@ -34,6 +34,10 @@ int uthread_interruptible(int how);
  * the process may reach it nowhere else: it is main, which the kernel prefers, or it
  * lets in what main blocks. So should a pthread. 0: it may as well park. */
 int uthread_stays_for_signals(void);
+/* 1: who reads there now would find nothing, as far as is known: the last one emptied
+ * it, and it is watched since. So uthread_read() and the like wait at once, and who asks
+ * the kernel first need not. 0: it is to be tried. */
+int uthread_io_is_empty(int fd);
 
 /* wait4() and waitid(), as uthread_waitpid(). Of P_PIDFD, and with options that are
  * Linux's alone (__WALL), they are the calls themselves, in the kernel. */

@@ -55,6 +55,7 @@
 #include "io/backend.h"
 #include "io/count.h"
 #include "io/pool.h"
+#include "uthread/pthread.h"
 
 #define CHUNK 256
 #define CHUNKS 16384
@@ -217,6 +218,14 @@ static void pick_lookers(struct io_fd *e, uint32_t events,
 		if (x->events & events)
 			pick(x, 0, ready);
 	}
+}
+
+int uthread_io_is_empty(int fd)
+{
+	const struct io_fd *e = io_fd_find(fd);
+
+	return e && (load_relaxed(&e->registered) || io_levels()) &&
+	       io_is_empty(e, IO_IN, io_edges(e, IO_IN));
 }
 
 /* ---- edges ---- */
