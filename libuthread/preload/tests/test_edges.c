@@ -6,6 +6,7 @@
 #include <semaphore.h>
 #include <signal.h>
 #include <stdint.h>
+#include <sys/msg.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 
@@ -337,6 +338,75 @@ static void *by_numbers(void *arg)
 	return arg;
 }
 
+/* ---- who gets EINTR has run a handler ---- */
+
+static __thread volatile int own;
+static sem_t last;
+static int queue;
+
+static void on_one(int sig)
+{
+	(void)sig;
+	own++;
+}
+
+/* It sleeps in the kernel, which may choose this thread for what main is to handle. */
+static void *receives(void *arg)
+{
+	struct {
+		long type;
+		char text;
+	} message;
+	ssize_t got;
+
+	do {
+		own = 0;
+		got = msgrcv(queue, &message, 1, 0, 0);
+		CHECK(got == 1 || (got == -1 && errno == EINTR && own));
+	} while (got < 0);
+	return arg;
+}
+
+static void *kills(void *arg)
+{
+	struct {
+		long type;
+		char text;
+	} message = { .type = 1 };
+	sigset_t set;
+	int i;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	IS(pthread_sigmask(SIG_BLOCK, &set, NULL), 0);
+	for (i = 0; i < 500; i++) {
+		IS(kill(getpid(), SIGUSR1), 0);
+		usleep(100);
+	}
+	IS(msgsnd(queue, &message, 1, 0), 0);
+	sem_post(&last);
+	return arg;
+}
+
+static void test_own_handler(void)
+{
+	struct sigaction sa = { .sa_handler = on_one };
+	pthread_t t, other;
+
+	queue = msgget(IPC_PRIVATE, 0600);
+	if (queue < 0)
+		return; /* a kernel without */
+	sem_init(&last, 0, 0);
+	sigaction(SIGUSR1, &sa, NULL);
+	t = start(receives, NULL);
+	other = start(kills, NULL);
+	for (own = 0; sem_wait(&last); own = 0)
+		CHECK(errno == EINTR && own);
+	IS(pthread_join(t, NULL), 0);
+	IS(pthread_join(other, NULL), 0);
+	IS(msgctl(queue, IPC_RMID, NULL), 0);
+}
+
 /* ---- asynchronously cancelled while it waits for a mutex ---- */
 
 static sem_t came;
@@ -377,6 +447,7 @@ static void test_cancelled(void)
 int main(void)
 {
 	test_alone();
+	test_own_handler();
 	test_interrupted(listens);
 	test_interrupted(reads);
 	test_own_stack();

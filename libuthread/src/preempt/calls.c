@@ -19,6 +19,12 @@
  *	wrapper		EINTR, a tick was there, and no handler of the
  *			program's: again
  *
+ * Without a tick, too, where the kernel says EINTR as soon as a signal to the process may
+ * be for who sleeps, though another kernel thread is quicker and takes it (`for_any`): one
+ * that idles, maybe, which will give it to the very uthread (signals/for_main.c). That
+ * hears of it when it has run the handler. Not for all calls: a file may say EINTR for a
+ * reason of its own, any number of times.
+ *
  * A uthread that is to be cancelled and sleeps there has the same EINTR (asked.c),
  * and ends in the wrapper; before that nothing of the call is done.
  *
@@ -145,6 +151,15 @@ out:
 	return false;
 }
 
+/* For its EINTR. */
+static bool has_reason(const struct call *c)
+{
+	if (load_relaxed(&c->ticked) && c->looks)
+		return interrupted(c);
+	return load_relaxed(&c->me->handled) != c->handled ||
+	       !(load_relaxed(&c->ticked) || c->for_any);
+}
+
 bool call_was_ticked(struct call *c, int error)
 {
 	struct uthread *me = c->me;
@@ -153,9 +168,7 @@ bool call_was_ticked(struct call *c, int error)
 		call_cancelled(c);
 		return false; /* a part is done, or it is a handler's */
 	}
-	if (error != EINTR || !me || !load_relaxed(&c->ticked) ||
-	    (c->looks ? interrupted(c) :
-			load_relaxed(&me->handled) != c->handled))
+	if (error != EINTR || !me || has_reason(c))
 		return false;
 	store_relaxed(&c->ticked, false);
 	errno = c->saved;

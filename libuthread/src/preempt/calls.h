@@ -120,7 +120,7 @@ static inline void call_enter(struct call *c, long nr, bool point)
 		call_looks(me);
 	c->nr = nr;
 	c->saved = errno;
-	c->ticked = c->late = c->looks = false;
+	c->ticked = c->late = c->looks = c->for_any = false;
 	c->handled = load_relaxed(&me->handled);
 	c->interrupts = load_relaxed(&me->interrupts);
 	c->outer = me->call;
@@ -173,8 +173,8 @@ static inline bool call_may_wait_for(const struct call *c, int fd, short events)
 	return !call_is_in_the_way(c) || call_waits_for(c, fd, events);
 }
 
-/* It failed with `error`. Because of a tick alone? Then it is as if it had not
- * been called. */
+/* It failed with `error`. Because of a tick, or a signal that is another's, alone? Then
+ * it is as if it had not been called. */
 bool call_was_ticked(struct call *c, int error);
 
 static inline bool again(struct call *c)

@@ -85,6 +85,7 @@ static bool socket_wait(struct call *c, int fd, short events, uint64_t until)
 	if (!c.me)                                                       \
 		return LIBC(name)(fd, __VA_ARGS__);                      \
 	began = socket_begin();                                          \
+	c.for_any = began; /* with a time-out */                         \
 	c.looks = !began && !((flags) & AT_ONCE);                        \
 	if (c.looks && !call_may_wait_for(&c, fd, events))               \
 		return -1;                                               \

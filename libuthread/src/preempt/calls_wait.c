@@ -180,6 +180,7 @@ WEAK int epoll_wait(int fd, struct epoll_event *events, int n, int ms)
 	const uint64_t until = c.me ? ms_end(ms) : 0;
 	int got;
 
+	c.for_any = true;
 	if (ms && call_is_in_the_way(&c)) {
 		got = LIBC(epoll_wait)(fd, events, n, 0);
 		if (got)
@@ -200,6 +201,7 @@ WEAK int epoll_pwait(int fd, struct epoll_event *events, int n, int ms,
 	sigset_t copy;
 	int got;
 
+	c.for_any = true;
 	mask = usable(mask, &copy);
 	while ((got = masked_begin(&c, mask) ?
 			      -1 :
@@ -221,6 +223,7 @@ WEAK int epoll_pwait2(int fd, struct epoll_event *events, int n,
 	sigset_t copy;
 	int got;
 
+	c.for_any = true;
 	if (!LIBC(epoll_pwait2)) {
 		errno = ENOSYS;
 		return -1;
@@ -339,6 +342,7 @@ WEAK int semop(int id, struct sembuf *ops, size_t n)
 	CALL_NO_POINT(c, SYS_semtimedop);
 	int got;
 
+	c.for_any = true;
 	while ((got = LIBC(semop)(id, ops, n)) == -1 && again(&c))
 		;
 	return got;
@@ -353,6 +357,7 @@ WEAK int semtimedop(int id, struct sembuf *ops, size_t n,
 	struct timespec t;
 	int got;
 
+	c.for_any = true;
 	while ((got = LIBC(semtimedop)(id, ops, n, timeout)) == -1 && again(&c))
 		timeout = time_left(said, began, &t);
 	return got;

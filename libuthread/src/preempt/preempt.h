@@ -152,6 +152,7 @@ struct call {
 	uint32_t handled; /* me->handled at the start, */
 	uint32_t interrupts; /* and me->interrupts */
 	bool point; /* of cancellation */
+	bool for_any; /* it may end for a signal that another takes */
 	bool looks; /* it looks at its descriptor before it sleeps again */
 	/* The handler's: */
 	bool ticked; /* a tick ended it */

@@ -73,12 +73,13 @@ static uint64_t mask_in_handler(const struct action *a, int sig, uint64_t mask)
 	return mask | a->mask | (a->flags & SA_NODEFER ? 0 : KSIG_BIT(sig));
 }
 
-/* What it calls now. */
-static struct action take_action(int sig, const siginfo_t *si)
+/* What it calls now. False: that only passes it on, to who is to handle it. */
+static bool take_action(int sig, const siginfo_t *si, struct action *a)
 {
-	struct action a;
-
-	return for_main(sig, si, &a) ? a : action_take(sig);
+	if (for_main(sig, si, a))
+		return false;
+	*a = action_take(sig);
+	return true;
 }
 
 /* It was a handler's when the signal came, and is not any more. */
@@ -114,6 +115,18 @@ static void note_handler(struct uthread *me, uintptr_t sp)
 		me->handler_sp = sp;
 }
 
+/* A call that it ends has EINTR for the handler's sake, or goes on (calls.c). */
+static void note_handled(struct uthread *me, const struct action *a,
+			 bool handles, struct call *call)
+{
+	if (handles) {
+		me->handled++;
+		me->interrupts += !(a->flags & SA_RESTART);
+	} else if (call) {
+		call->for_any = true;
+	}
+}
+
 /* What waited for the mask that comes back comes here, as it would on the way; what
  * the kernel does not take goes on waiting. */
 static void let_in(ucontext_t *uc)
@@ -134,9 +147,10 @@ static __attribute__((noreturn)) void run(int sig, siginfo_t *si,
 	const bool sure = !(load_relaxed(&me->flags) & UT_MASK_UNSURE);
 	const bool taking = me->taking, in_libc = me->in_libc;
 	const bool sigwaits = me->sigwaits;
-	const struct action a = take_action(sig, si);
 	struct call *const call = me->call;
 	const stack_t alt = me->alt;
+	struct action a;
+	const bool handles = take_action(sig, si, &a);
 	uint64_t mask;
 
 	if (!is_gone(&a, sig)) {
@@ -145,8 +159,7 @@ static __attribute__((noreturn)) void run(int sig, siginfo_t *si,
 		/* It may be left by a jump. */
 		me->taking = me->in_libc = me->sigwaits = false;
 		store_relaxed(&me->call, NULL);
-		me->handled++;
-		me->interrupts += !(a.flags & SA_RESTART);
+		note_handled(me, &a, handles, call);
 		if (alt.ss_flags & (int)SS_AUTODISARM &&
 		    within(&mask, alt.ss_sp, alt.ss_size))
 			me->alt.ss_size = 0;
@@ -272,9 +285,10 @@ static __attribute__((noinline)) void run_kept(struct uthread *me, int sig,
 	const bool sure = !(load_relaxed(&me->flags) & UT_MASK_UNSURE),
 		   in_libc = me->in_libc;
 	const bool sigwaits = me->sigwaits;
-	const struct action a = take_action(sig, si);
 	struct call *const call = me->call;
 	struct worker *w = worker_current();
+	struct action a;
+	const bool handles = take_action(sig, si, &a);
 	int saved = errno;
 	ucontext_t uc;
 
@@ -291,8 +305,7 @@ static __attribute__((noinline)) void run_kept(struct uthread *me, int sig,
 		ut_flags_set(me, UT_MASK_UNSURE);
 		me->in_libc = me->sigwaits = false;
 		store_relaxed(&me->call, NULL);
-		me->handled++;
-		me->interrupts += !(a.flags & SA_RESTART);
+		note_handled(me, &a, handles, call);
 	}
 	mask_install(w, me->mask);
 	barrier();
@@ -383,7 +396,7 @@ static void in_base(struct worker *w)
 		sig = take_kept(w, w->deferred, &si);
 		if (KSIG_BIT(sig) & rt.mask && send_back(sig, &si))
 			continue;
-		a = take_action(sig, &si);
+		take_action(sig, &si, &a);
 		if (a.handler == (void *)SIG_IGN)
 			continue;
 		mask_install(w, mask_usable(rt.mask | w->deferred) &
