@@ -338,10 +338,105 @@ static void *by_numbers(void *arg)
 	return arg;
 }
 
+/* ---- signals to the process, for who waits for an object ---- */
+
+#define THREADS 4
+#define ROUNDS 100
+
+static __thread volatile int mine = -1;
+static sem_t came, last;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
+static pthread_barrier_t end;
+static int ended;
+
+/* Each is let in by one. */
+static void on_own(int sig)
+{
+	if (mine != sig - SIGRTMIN) {
+		static const char text[] = "a handler runs where it must not\n";
+
+		_exit(write(2, text, sizeof(text) - 1) ? 1 : 2);
+	}
+	sem_post(&came);
+}
+
+static void *lets_in_one(void *arg)
+{
+	sigset_t set;
+
+	mine = (int)(long)arg;
+	sigfillset(&set);
+	sigdelset(&set, SIGRTMIN + mine);
+	IS(pthread_sigmask(SIG_SETMASK, &set, NULL), 0);
+	sem_post(&came);
+	switch (mine) {
+	case 0:
+		IS(pthread_mutex_lock(&held), 0);
+		IS(pthread_mutex_unlock(&held), 0);
+		break;
+	case 1:
+		IS(sem_wait(&last), 0);
+		break;
+	case 2:
+		IS(pthread_mutex_lock(&lock), 0);
+		while (!ended)
+			IS(pthread_cond_wait(&cond, &lock), 0);
+		IS(pthread_mutex_unlock(&lock), 0);
+		break;
+	default:
+		pthread_barrier_wait(&end);
+		break;
+	}
+	return NULL;
+}
+
+static void test_to_process(int block_first)
+{
+	struct sigaction sa = { .sa_handler = on_own, .sa_flags = SA_RESTART };
+	pthread_t t[THREADS];
+	sigset_t set, old;
+	int i;
+
+	sem_init(&came, 0, 0);
+	sem_init(&last, 0, 0);
+	pthread_barrier_init(&end, NULL, 2);
+	ended = 0;
+	IS(pthread_mutex_lock(&held), 0);
+	sigemptyset(&set);
+	for (i = 0; i < THREADS; i++) {
+		sigaction(SIGRTMIN + i, &sa, NULL);
+		sigaddset(&set, SIGRTMIN + i);
+	}
+	if (block_first)
+		IS(pthread_sigmask(SIG_BLOCK, &set, &old), 0);
+	for (i = 0; i < THREADS; i++)
+		t[i] = start(lets_in_one, (void *)(long)i);
+	if (!block_first)
+		IS(pthread_sigmask(SIG_BLOCK, &set, &old), 0);
+	for (i = 0; i < THREADS; i++)
+		while (sem_wait(&came))
+			;
+	for (i = 0; i < THREADS * ROUNDS; i++) {
+		IS(kill(getpid(), SIGRTMIN + i % THREADS), 0);
+		while (sem_wait(&came))
+			;
+	}
+	IS(pthread_mutex_unlock(&held), 0);
+	sem_post(&last);
+	IS(pthread_mutex_lock(&lock), 0);
+	ended = 1;
+	IS(pthread_cond_broadcast(&cond), 0);
+	IS(pthread_mutex_unlock(&lock), 0);
+	pthread_barrier_wait(&end);
+	for (i = 0; i < THREADS; i++)
+		IS(pthread_join(t[i], NULL), 0);
+	IS(pthread_sigmask(SIG_SETMASK, &old, NULL), 0);
+}
+
 /* ---- who gets EINTR has run a handler ---- */
 
 static __thread volatile int own;
-static sem_t last;
 static int queue;
 
 static void on_one(int sig)
@@ -409,8 +504,6 @@ static void test_own_handler(void)
 
 /* ---- asynchronously cancelled while it waits for a mutex ---- */
 
-static sem_t came;
-
 static void *cancelled(void *arg)
 {
 	int old;
@@ -447,6 +540,8 @@ static void test_cancelled(void)
 int main(void)
 {
 	test_alone();
+	test_to_process(1); /* the first threads there are */
+	test_to_process(0);
 	test_own_handler();
 	test_interrupted(listens);
 	test_interrupted(reads);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * for_main.c - signals to the process that main is to handle.
+ * for_main.c - signals to the process that main, or a parked uthread, is to handle.
  *
  * The kernel gives a signal to the process to its first thread, if that lets it in.
  * Programs count on it: main waits by sem_wait(), read() or sigtimedwait(), a timer or
@@ -12,6 +12,16 @@
  * end. Then it is put into the list of what others send to main (sent.c), with all that
  * the kernel said of it, and main takes it as it takes uthread_kill(). All else is
  * handled where it comes to, as any thread may.
+ *
+ * But in the base context there is no thread: pthread_self(), thread-local variables and
+ * the mask are nobody's. What comes to a worker with nothing to run is given in the same
+ * way to one that lets it in, main first, then who is parked, whatever for, then any.
+ * Only where all block it the base context handles it, if who started the runtime let
+ * it in. One that ends meanwhile hands it back to the process (raised.c).
+ *
+ * What a uthread lets in workers with nothing to run let in from then on, too, though
+ * who started the runtime blocked it: that one may park. When such a signal comes, and
+ * by then all block it, it goes back to the process and they block it again.
  *
  * Of no concern to main: faults; what was sent to that kernel thread (SI_TKILL); SIGPIPE
  * and SIGXFSZ, which are for who writes; the tick's signal.
@@ -25,6 +35,7 @@
 #include "preempt/preempt.h"
 #include "sched/ask.h"
 #include "signals/signals.h"
+#include "stack/stack.h"
 
 #if !UTHREAD_SAN
 
@@ -79,6 +90,116 @@ bool for_main(int sig, const siginfo_t *si, struct action *a)
 	/* In a child of _Fork() or vfork() it is not there. */
 	if (handler == (void *)SIG_DFL || handler == (void *)SIG_IGN ||
 	    actions_of_guest() || !main_waits())
+		return false;
+	*a = (struct action){ .handler = *(void *const *)&fn,
+			      .flags = SA_RESTART | (int)SA_SIGINFO };
+	return true;
+}
+
+/* ---- in the base context ---- */
+
+struct search {
+	uint64_t bit;
+	struct uthread *parked, *other;
+};
+
+/* What a handler blocks it lets in again soon. The flag is there as long as the mask is
+ * a handler's, and longer; so of two looks at the mask around one at the flag, if they
+ * say the same, none was in a handler that the flag says nothing of. */
+static uint64_t mask_of(const struct uthread *ut)
+{
+	uint64_t mask;
+	uint32_t flags;
+
+	do {
+		mask = load_acquire(&ut->mask);
+		flags = load_acquire(&ut->flags);
+		if (flags & UT_MASK_UNSURE)
+			return load_relaxed(&ut->mask_behind);
+	} while (mask != load_relaxed(&ut->mask));
+	return mask;
+}
+
+static void look_at(struct uthread *ut, void *arg)
+{
+	struct search *s = arg;
+
+	if (s->parked || mask_of(ut) & s->bit)
+		return;
+	switch (load_acquire(&ut->state)) {
+	case UT_WAITING:
+		s->parked = ut;
+		break;
+	case UT_READY:
+	case UT_RUNNING:
+		s->other = ut;
+		break;
+	default:
+		break;
+	}
+}
+
+static struct uthread *who_lets_in(int sig)
+{
+	struct search s = { .bit = KSIG_BIT(sig) };
+
+	if (load_relaxed(&main_uthread.flags) & UT_MAIN)
+		look_at(&main_uthread, &s);
+	stack_each(look_at, &s);
+	return s.parked ? s.parked : s.other;
+}
+
+static void give_to_another(int sig, siginfo_t *si, void *uc)
+{
+	struct uthread *ut = who_lets_in(sig);
+	struct action a;
+
+	if (ut && sent_pass_on(ut, si))
+		return;
+	a = action_take(sig);
+	if (a.handler != (void *)SIG_DFL && a.handler != (void *)SIG_IGN)
+		(*(void (**)(int, siginfo_t *, void *))&a.handler)(sig, si, uc);
+}
+
+static uint64_t begun; /* rt.mask, when the runtime began */
+
+void for_another_setup(void)
+{
+	begun = rt.mask;
+}
+
+void for_another_lets_in(uint64_t mask)
+{
+	if (likely(!(begun & ~mask)))
+		return;
+	full_fence(); /* pairs: for_nobody() */
+	if (load_relaxed(&rt.mask) & ~mask)
+		__atomic_fetch_and(&rt.mask, mask, __ATOMIC_RELAXED);
+}
+
+bool for_nobody(int sig, const siginfo_t *si)
+{
+	if (!(begun & KSIG_BIT(sig)) || !is_to_process(sig, si) ||
+	    who_lets_in(sig))
+		return false;
+	__atomic_fetch_or(&rt.mask, KSIG_BIT(sig), __ATOMIC_RELAXED);
+	full_fence(); /* pairs: who lets it in just now sees that, or we see it */
+	if (!who_lets_in(sig))
+		return handler_send_back(si);
+	__atomic_fetch_and(&rt.mask, ~KSIG_BIT(sig), __ATOMIC_RELAXED);
+	return false;
+}
+
+bool for_another(int sig, const siginfo_t *si, struct action *a)
+{
+	void (*const fn)(int, siginfo_t *, void *) = give_to_another;
+	void *handler;
+
+	if (uthread_current() || !is_to_process(sig, si))
+		return false;
+	handler = action_get(sig).handler;
+	if (handler == (void *)SIG_DFL || handler == (void *)SIG_IGN ||
+	    actions_of_guest() || !who_lets_in(sig))
 		return false;
 	*a = (struct action){ .handler = *(void *const *)&fn,
 			      .flags = SA_RESTART | (int)SA_SIGINFO };

@@ -76,7 +76,7 @@ static uint64_t mask_in_handler(const struct action *a, int sig, uint64_t mask)
 /* What it calls now. False: that only passes it on, to who is to handle it. */
 static bool take_action(int sig, const siginfo_t *si, struct action *a)
 {
-	if (for_main(sig, si, a))
+	if (for_main(sig, si, a) || for_another(sig, si, a))
 		return false;
 	*a = action_take(sig);
 	return true;
@@ -109,10 +109,12 @@ static void in_place(int sig, siginfo_t *si, ucontext_t *uc)
 }
 
 /* The outermost counts, but not one that was left by a jump. */
-static void note_handler(struct uthread *me, uintptr_t sp)
+static void note_handler(struct uthread *me, uintptr_t sp, uint64_t mask)
 {
-	if (!(load_relaxed(&me->flags) & UT_MASK_UNSURE) || sp > me->handler_sp)
-		me->handler_sp = sp;
+	if (load_relaxed(&me->flags) & UT_MASK_UNSURE && sp <= me->handler_sp)
+		return;
+	me->handler_sp = sp;
+	me->mask_behind = mask;
 }
 
 /* A call that it ends has EINTR for the handler's sake, or goes on (calls.c). */
@@ -154,7 +156,8 @@ static __attribute__((noreturn)) void run(int sig, siginfo_t *si,
 	uint64_t mask;
 
 	if (!is_gone(&a, sig)) {
-		note_handler(me, (uintptr_t)UC_SP(uc));
+		note_handler(me, (uintptr_t)UC_SP(uc),
+			     ksig_word(&uc->uc_sigmask));
 		ut_flags_set(me, UT_MASK_UNSURE);
 		/* It may be left by a jump. */
 		me->taking = me->in_libc = me->sigwaits = false;
@@ -180,8 +183,10 @@ static __attribute__((noreturn)) void run(int sig, siginfo_t *si,
 	mask = mask_usable(ksig_word(&uc->uc_sigmask));
 	ksig_set(&uc->uc_sigmask, mask);
 	mechanism_rewind(uc);
-	if (sure)
+	if (sure) {
+		store_relaxed(&me->mask, mask); /* before it (for_main.c) */
 		ut_flags_clear(me, UT_MASK_UNSURE);
+	}
 	signal_return(uc, ~mask, let_in);
 }
 
@@ -226,7 +231,7 @@ static void unpoison(struct worker *w)
 
 /* To the process. The kernel lets no thread but the first say that a signal was
  * sent by kill() or by itself, so such a code travels in disguise. */
-static bool send_back(int sig, const siginfo_t *si)
+bool handler_send_back(const siginfo_t *si)
 {
 	const int saved = errno;
 	siginfo_t sent = *si;
@@ -234,7 +239,7 @@ static bool send_back(int sig, const siginfo_t *si)
 
 	if (si->si_code >= 0 || si->si_code == SI_TKILL)
 		sent.si_code = SENT_BACK - si->si_code;
-	done = !syscall(SYS_rt_sigqueueinfo, getpid(), sig, &sent);
+	done = !syscall(SYS_rt_sigqueueinfo, getpid(), si->si_signo, &sent);
 	errno = saved;
 	return done;
 }
@@ -251,7 +256,7 @@ static void keep(struct worker *w, struct here *h, int sig, const siginfo_t *si,
 		load_relaxed(&w->deferred) ? mask & w->mask_kept : mask);
 	/* One of them has its place; none with a real-time number is lost. */
 	if (load_relaxed(&w->deferred) & KSIG_BIT(sig) && sig >= SIGRTMIN)
-		send_back(sig, si);
+		handler_send_back(si);
 	else
 		w->deferred_info[sig - 1] = *si;
 	__atomic_fetch_or(&w->deferred, KSIG_BIT(sig), __ATOMIC_RELAXED);
@@ -298,11 +303,13 @@ static __attribute__((noinline)) void run_kept(struct uthread *me, int sig,
 	ksig_set(&uc.uc_sigmask, me->mask);
 	uc.uc_stack = me->alt;
 	if (a.handler != (void *)SIG_DFL) {
-		/* The others wait for their turn. */
-		me->mask = mask_usable(
-			mask_in_handler(&a, sig, me->mask | w->deferred));
-		note_handler(me, (uintptr_t)(&uc + 1));
+		note_handler(me, (uintptr_t)(&uc + 1),
+			     ksig_word(&uc.uc_sigmask));
 		ut_flags_set(me, UT_MASK_UNSURE);
+		/* After that (for_main.c). The others wait for their turn. */
+		store_release(&me->mask,
+			      mask_usable(mask_in_handler(
+				      &a, sig, me->mask | w->deferred)));
 		me->in_libc = me->sigwaits = false;
 		store_relaxed(&me->call, NULL);
 		note_handled(me, &a, handles, call);
@@ -394,7 +401,8 @@ static void in_base(struct worker *w)
 		region_posts();
 	while (w->deferred) {
 		sig = take_kept(w, w->deferred, &si);
-		if (KSIG_BIT(sig) & rt.mask && send_back(sig, &si))
+		if ((KSIG_BIT(sig) & rt.mask && handler_send_back(&si)) ||
+		    for_nobody(sig, &si))
 			continue;
 		take_action(sig, &si, &a);
 		if (a.handler == (void *)SIG_IGN)
@@ -483,6 +491,7 @@ WEAK int sigaltstack(const stack_t *ss, stack_t *old)
 void signals_setup(void)
 {
 	rt.mask = mask_usable(mask_now());
+	for_another_setup();
 	preempt_signals = kept;
 	sent_setup();
 	preempt_raised = mask_let_raised_in;

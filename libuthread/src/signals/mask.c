@@ -342,6 +342,7 @@ static int change(struct uthread *me, int how, const sigset_t *set,
 	if (sure && mask == me->mask)
 		return 0;
 	mask_set(me, mask);
+	for_another_lets_in(mask);
 	mask_send_raised(me, mask);
 	return 0;
 }
@@ -454,6 +455,8 @@ static void bring_mask(const struct __jmp_buf_tag *env)
 	if (!here_now()->off && !actions_of_guest()) {
 		mask = mask_usable(ksig_word(&env->__saved_mask));
 		mask_set(me, mask);
+		me->mask_behind = mask;
+		for_another_lets_in(mask);
 		mask_send_raised(me, mask);
 	}
 	if (load_relaxed(&me->flags) & UT_MASK_UNSURE)

@@ -23,6 +23,7 @@
 struct raised {
 	struct raised *next;
 	siginfo_t si;
+	bool to_process;
 };
 
 static struct raised places[RAISED_MAX];
@@ -53,12 +54,14 @@ static void place_put(struct raised *r)
 	__atomic_fetch_and(&taken[i / 64], ~(1ull << i % 64), __ATOMIC_RELEASE);
 }
 
-struct raised *raised_place_of(const siginfo_t *si)
+struct raised *raised_place_of(const siginfo_t *si, bool to_process)
 {
 	struct raised *r = place_find();
 
-	if (r)
+	if (r) {
 		r->si = *si;
+		r->to_process = to_process;
+	}
 	return r;
 }
 
@@ -77,7 +80,7 @@ struct raised *raised_place(int sig, int code, union sigval value)
 	siginfo_t si;
 
 	say(&si, sig, code, value);
-	return raised_place_of(&si);
+	return raised_place_of(&si, false);
 }
 
 void raised_push(struct raised **first, struct raised *r)
@@ -114,6 +117,14 @@ void raised_take_over(struct uthread *me, struct raised **first)
 	}
 }
 
+/* Its thread ends. What was for the process is for another one then. */
+static void drop(struct raised *r)
+{
+	if (r->to_process)
+		handler_send_back(&r->si);
+	place_put(r);
+}
+
 void raised_drop(struct raised **first)
 {
 	struct raised *r = __atomic_exchange_n(first, NULL, __ATOMIC_ACQUIRE);
@@ -121,7 +132,7 @@ void raised_drop(struct raised **first)
 
 	for (; r; r = next) {
 		next = r->next;
-		place_put(r);
+		drop(r);
 	}
 }
 
@@ -197,7 +208,7 @@ void raised_forget(struct uthread *me)
 	me->raised = 0;
 	while ((r = me->raised_first)) {
 		me->raised_first = r->next;
-		place_put(r);
+		drop(r);
 	}
 }
 

@@ -74,7 +74,7 @@ static int send(struct uthread *ut, int sig, int code, union sigval value)
 
 bool sent_pass_on(struct uthread *ut, const siginfo_t *si)
 {
-	if (add(ut, si->si_signo, raised_place_of(si)))
+	if (add(ut, si->si_signo, raised_place_of(si, true)))
 		return false;
 	ask(ut, UT_ASK_SIGNAL);
 	return true;

@@ -64,12 +64,12 @@ int raised_add(struct uthread *me, int sig, int code, union sigval value);
 int raised_take(struct uthread *me, uint64_t set, siginfo_t *si);
 /* The same with a place for what others send; NULL: there is none. */
 struct raised *raised_place(int sig, int code, union sigval value);
-struct raised *raised_place_of(const siginfo_t *si);
+struct raised *raised_place_of(const siginfo_t *si, bool to_process);
 /* Into a list that anybody adds to, the last first. */
 void raised_push(struct raised **first, struct raised *r);
 /* All that is in it is `me`'s now. In a region, or a handler that came in none. */
 void raised_take_over(struct uthread *me, struct raised **first);
-/* The places of all that is in it. */
+/* At its thread's end: the places of all that is in it. */
 void raised_drop(struct raised **first);
 /* At its end, nothing coming any more. */
 void raised_forget(struct uthread *me);
@@ -91,11 +91,24 @@ static inline bool sent_any(const struct uthread *ut)
 	return load_relaxed(&ut->sent) || load_relaxed(&ut->sent_bits);
 }
 
+/* ---- handler.c ---- */
+
+/* To the process, for who lets it in. False: the kernel's queue is full. */
+bool handler_send_back(const siginfo_t *si);
+
 /* ---- for_main.c ---- */
 
 /* Is this what main, which is parked, waits to be interrupted by? With what it is
  * given to main by, in place of the program's handler, then. */
 bool for_main(int sig, const siginfo_t *si, struct action *a);
+/* In the base context: does another let it in? As above. */
+bool for_another(int sig, const siginfo_t *si, struct action *a);
+/* True: nobody lets it in that workers let in for others alone. It waits for one at the
+ * process. */
+bool for_nobody(int sig, const siginfo_t *si);
+void for_another_setup(void);
+/* The caller, a uthread, has this mask now. */
+void for_another_lets_in(uint64_t mask);
 
 /* ---- mask.c ---- */
 

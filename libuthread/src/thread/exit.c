@@ -99,6 +99,10 @@ void thread_end(struct uthread *me)
 	store_relaxed(&me->call, NULL);
 	me->sigwaits = false;
 	me->deep = stack_was_deep(me);
+	/* While it has all that handlers may use: it may be alone in letting that in. */
+	if (unlikely(load_relaxed(&me->flags) & UT_ASK_SIGNAL) &&
+	    sched_hooks.answer)
+		sched_hooks.answer(me);
 	if (unlikely(load_relaxed(&last_alone) ||
 		     load_relaxed(&me->flags) & UT_MAIN))
 		last_begins(me);
