@@ -24,6 +24,7 @@ static void plain_end(const int *was)
 
 EXPORT pid_t wait4(pid_t pid, int *status, int options, struct rusage *usage)
 {
+	uthread_testcancel(); /* for who does not wait, too */
 	if (options & WNOHANG || uthread_stays_for_signals())
 		return LIBC(wait4)(pid, status, options, usage);
 	PLAIN_HANDLERS;
@@ -51,6 +52,7 @@ SAME(__wait, wait);
 
 EXPORT int waitid(idtype_t type, id_t id, siginfo_t *info, int options)
 {
+	uthread_testcancel();
 	if (options & WNOHANG || uthread_stays_for_signals())
 		return LIBC(waitid)(type, id, info, options);
 	PLAIN_HANDLERS;

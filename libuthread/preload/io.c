@@ -38,8 +38,6 @@ HIDDEN ssize_t core_sendmsg(int fd, const struct msghdr *m, int flags);
 HIDDEN int core_accept4(int fd, struct sockaddr *from, socklen_t *room,
 			int flags);
 HIDDEN int core_connect(int fd, const struct sockaddr *to, socklen_t room);
-/* Behind what _FORTIFY_SOURCE makes of a call. */
-void __chk_fail(void) __attribute__((noreturn));
 
 /* ---- what is the same for all ---- */
 
@@ -119,7 +117,7 @@ static bool read_now(int fd, const struct iovec *to, int n, ssize_t *got)
 		if (may_wait(fd))
 			return false;
 	} else {
-		*got = preadv2(fd, to, n, -1, RWF_NOWAIT);
+		*got = LIBC(preadv2)(fd, to, n, -1, RWF_NOWAIT);
 		if (likely(*got >= 0) ||
 		    (!would_wait(errno) && !unknown_way(errno)))
 			return true;
@@ -176,7 +174,7 @@ EXPORT ssize_t write(int fd, const void *from, size_t bytes)
 	if (!uthread_self() || !bytes)
 		return core_write(fd, from, bytes);
 	uthread_testcancel();
-	got = pwritev2(fd, &part, 1, -1, RWF_NOWAIT);
+	got = LIBC(pwritev2)(fd, &part, 1, -1, RWF_NOWAIT);
 	if (likely(got == (ssize_t)bytes))
 		return got;
 	if (got < 0 && !would_wait(errno) && !unknown_way(errno))
@@ -275,7 +273,7 @@ EXPORT ssize_t writev(int fd, const struct iovec *from, int n)
 	if (!uthread_self() || n <= 0)
 		return core_writev(fd, from, n);
 	uthread_testcancel();
-	got = pwritev2(fd, from, n, -1, RWF_NOWAIT);
+	got = LIBC(pwritev2)(fd, from, n, -1, RWF_NOWAIT);
 	if (got >= 0 &&
 	    ((size_t)got == parts_bytes(from, (size_t)n) || !may_wait(fd)))
 		return got;

@@ -10,6 +10,8 @@
 #define PRELOAD_LIBC_H
 
 #include <errno.h>
+#include <fcntl.h>
+#include <mqueue.h>
 #include <netdb.h>
 #include <pthread.h>
 #include <sched.h>
@@ -18,9 +20,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/resource.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <threads.h>
 #include <time.h>
 #include <unistd.h>
@@ -36,6 +42,11 @@
 /* Another exported name of the same function. */
 #define SAME(other, name) \
 	EXPORT __typeof__(name) other __attribute__((alias(#name)))
+
+/* Behind what _FORTIFY_SOURCE makes of a call. */
+void __chk_fail(void) __attribute__((noreturn));
+int __open_2(const char *path, int flags);
+int __openat_2(int dir, const char *path, int flags);
 
 /* name, result, parameters */
 #define LIBC_NAMES(F)                 \
@@ -98,6 +109,33 @@
 	F(fsync)                      \
 	F(fdatasync)                  \
 	F(getaddrinfo)                \
+	F(open)                       \
+	F(openat)                     \
+	F(creat)                      \
+	F(open_by_handle_at)          \
+	F(__open_2)                   \
+	F(__openat_2)                 \
+	F(pread)                      \
+	F(pwrite)                     \
+	F(preadv)                     \
+	F(pwritev)                    \
+	F(preadv2)                    \
+	F(pwritev2)                   \
+	F(msync)                      \
+	F(fallocate)                  \
+	F(sync_file_range)            \
+	F(copy_file_range)            \
+	F(splice)                     \
+	F(vmsplice)                   \
+	F(tee)                        \
+	F(tcdrain)                    \
+	F(getrandom)                  \
+	F(fcntl)                      \
+	F(lockf)                      \
+	F(mq_send)                    \
+	F(mq_timedsend)               \
+	F(mq_receive)                 \
+	F(mq_timedreceive)            \
 	F(syscall)
 
 extern HIDDEN struct libc {

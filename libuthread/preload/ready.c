@@ -42,8 +42,6 @@ HIDDEN int core_epoll_pwait(int fd, struct epoll_event *events, int n, int ms,
 HIDDEN int core_epoll_pwait2(int fd, struct epoll_event *events, int n,
 			     const struct timespec *timeout,
 			     const sigset_t *mask);
-/* Behind what _FORTIFY_SOURCE makes of a call. */
-void __chk_fail(void) __attribute__((noreturn));
 
 #define NS_PER_S 1000000000l
 
