@@ -454,6 +454,55 @@ static void test_many(void)
 		pthread_join(t[i], NULL);
 }
 
+/* ---- a child of _Fork() is alone ---- */
+
+static int others[2], told[2];
+
+static void *is_the_parents(void *arg)
+{
+	char c;
+
+	IS(read(others[0], &c, 1), 1);
+	IS(write(told[1], &c, 1), 1);
+	return arg;
+}
+
+/* The child sleeps by itself: it neither wakes the parent's threads nor has any. */
+static void *forks_bare(void *arg)
+{
+	int go[2], status, round;
+	pthread_t t;
+	pid_t pid;
+	char c;
+
+	IS(pipe2(others, O_CLOEXEC), 0);
+	IS(pipe2(told, O_CLOEXEC | O_NONBLOCK), 0);
+	for (round = 0; round < 50; round++) {
+		IS(pipe2(go, O_CLOEXEC), 0);
+		t = start(is_the_parents, NULL);
+		usleep(1000);
+		pid = _Fork();
+		CHECK(pid >= 0);
+		if (!pid)
+			_exit(read(go[0], &c, 1) == 1 ? 7 : 1);
+		usleep(1000);
+		IS(write(others[1], "x", 1), 1);
+		IS(pthread_join(t, NULL), 0);
+		IS(write(go[1], "x", 1), 1);
+		IS(waitpid(pid, &status, 0), pid);
+		CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 7);
+		IS(read(told[0], &c, 1), 1);
+		IS(read(told[0], &c, 1), -1);
+		close(go[0]);
+		close(go[1]);
+	}
+	close(others[0]);
+	close(others[1]);
+	close(told[0]);
+	close(told[1]);
+	return arg;
+}
+
 int main(int argc, char *argv[])
 {
 	if (argc > 1 && !strcmp(argv[1], "many")) {
@@ -467,6 +516,8 @@ int main(int argc, char *argv[])
 	test_cancel();
 	test_loop();
 	pthread_join(start(forks, NULL), NULL);
+	pthread_join(start(forks_bare, NULL), NULL);
+	forks_bare(NULL);
 	test_many();
 	return 0;
 }

@@ -344,6 +344,24 @@ EXPORT pid_t fork(void)
 	return pid;
 }
 
+/*
+ * In the child, in a region: its thread is nobody's worker and no uthread. Who waits
+ * sleeps in the kernel. What would park has the parent's epoll, which is shared, and its
+ * uthreads, which would go on in both.
+ */
+static void become_nobody(void)
+{
+	struct here *h = here_now();
+	const struct worker *w = h->worker;
+
+	/* What waits for the end of the region waits for the parent. */
+	if (w && w->deferred)
+		ksig_mask(SIG_SETMASK, &w->mask_kept, NULL);
+	h->self = NULL;
+	h->worker = NULL;
+	store_relaxed(&h->pending, 0);
+}
+
 /* The one without handlers: in its child nothing of ours may be called, but
  * what POSIX allows there, sigaction() among it. */
 EXPORT pid_t _Fork(void);
@@ -365,6 +383,8 @@ pid_t _Fork(void)
 	actions_unlock(actions);
 	if (pid < 0)
 		set_errno(err);
+	if (!pid)
+		become_nobody();
 	region_leave();
 	return pid;
 }
