@@ -161,12 +161,12 @@ static void fork_unlock(void)
 
 static void wait_a_moment(const struct uthread *me)
 {
-	const struct timespec moment = { .tv_nsec = SPARE_WAIT_NS };
+	uint32_t never = 0;
 
 	if (me && rt.tick_ns && uthread_on_own_tls(me))
 		waiter_sleep(now_ns() + SPARE_WAIT_NS);
 	else
-		nanosleep(&moment, NULL);
+		futex_wait(&never, 0, now_ns() + SPARE_WAIT_NS); /* no point */
 }
 
 /*
