@@ -7,6 +7,8 @@
 
 #include <gnu/libc-version.h>
 #include <stdio_ext.h>
+#include <sys/ipc.h>
+#include <sys/sem.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -447,6 +449,49 @@ TEST(who_waits_for_a_condition_of_libcs)
 	CHECK_EQ(pthread_mutex_trylock(&m), 0);
 	CHECK_EQ(pthread_mutex_unlock(&m), 0);
 	CHECK_EQ(pthread_cond_destroy(&c), 0);
+}
+
+/* ---- in a call that is no point ---- */
+
+static void *waits_for_semop(void *id)
+{
+	struct sembuf down = { .sem_op = -1 };
+
+	store(&begun, 1);
+	CHECK_EQ(semop((int)(intptr_t)id, &down, 1), 0);
+	store(&begun, 2);
+	for (;;)
+		uthread_testcancel();
+}
+
+/* It is looked at again and again, but not as often as can be. */
+TEST(who_sleeps_in_no_point)
+{
+	const int id = semget(IPC_PRIVATE, 1, 0600);
+	struct sembuf up = { .sem_op = 1 };
+	uint64_t ticks, since;
+	uthread_t t;
+
+	if (id < 0)
+		SKIP("the kernel has no semaphores of System V");
+	start_workers(2);
+	if (!stats().tick_ns)
+		SKIP("without ticks nobody is looked at");
+	t = spawn(waits_for_semop, (void *)(intptr_t)id);
+	while (!load(&begun))
+		usleep(1000);
+	usleep(10000);
+	CHECK_EQ(uthread_cancel(t), 0);
+	since = test_now();
+	ticks = stats().ticks;
+	usleep(500000);
+	/* 20 in a millisecond, where they do not grow rarer. */
+	CHECK(stats().ticks - ticks <= (test_now() - since) / 500000 + 20);
+	CHECK_EQ(begun, 1);
+	CHECK_EQ(semop(id, &up, 1), 0);
+	CHECK(joined(t) == UTHREAD_CANCELED);
+	CHECK_EQ(begun, 2);
+	CHECK_EQ(semctl(id, 0, IPC_RMID), 0);
 }
 
 TEST_MAIN()

@@ -133,6 +133,7 @@ struct uthread {
 	uint64_t sigwants; /* signals that it waits for (io/sigwait.c); its own */
 	bool deep; /* its stack, when it ended: a guess (stack/pool.c) */
 	uint8_t looks; /* in a row that broke a call in vain (asked.c); its tick's */
+	uint8_t again; /* in a row at a call that is no point; the same */
 	uintptr_t handler_sp; /* where its outermost handler interrupted it, */
 	uint64_t mask_behind; /* and the mask that comes back then */
 

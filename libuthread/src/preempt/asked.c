@@ -28,7 +28,9 @@
  * nobody says when it comes to one, or when libc is done with a part in which it does
  * not let it be cancelled. Where a look breaks a call that is begun anew with its
  * whole time-out (eintr.h), as that of who lets nothing happen, the next comes after
- * twice the time: a wait is twice as long at most, and does end.
+ * twice the time: a wait is twice as long at most, and does end. In a call that others
+ * stand before, and that is no point (semop()), they come ever more seldom, too, but
+ * often enough for what comes after it.
  * Rejected: libc's own bit that a thread is to be cancelled. It acts on that at the
  * beginning of the call, but by an unwinder that knows neither our handlers nor the
  * end of our threads.
@@ -130,6 +132,7 @@ static bool may_end_here(const struct found *f, const struct uthread *me,
 }
 
 #define LOOKS_MAX 16 /* from one to the next: eleven minutes */
+#define AGAIN_MAX 5 /* 1.6 ms */
 
 /* Nothing to see to yet. */
 static enum asked look_later(struct uthread *me, const ucontext_t *uc)
@@ -160,9 +163,14 @@ static enum asked see_to_cancel(const struct found *f, struct uthread *me,
 				ucontext_t *uc)
 {
 	const struct call *c = load_relaxed(&me->call);
+	const uint8_t again = me->again;
 
+	me->again = 0;
 	if (!cancel_wanted(me))
 		return look_later(me, uc);
+	/* It may sleep for long, and is no point. */
+	if (c && !c->point)
+		me->again = again < AGAIN_MAX ? again + 1 : again;
 	if (c)
 		return c->point && end_sleep(f, uc) ? ASKED_LEAVES :
 						      ASKED_AGAIN;

@@ -462,7 +462,7 @@ HANDLER void preempt_on_tick(int sig, siginfo_t *si, void *ucp)
 	if (!somebody_waits(w, &until)) {
 		goes_on(h, uc);
 		if (unlikely(asked == ASKED_AGAIN))
-			tick_retry(w);
+			tick_again(w, h->self->again);
 		else
 			disarm(w, h, asked, until);
 		asked_meanwhile(w, h, seen);
@@ -507,7 +507,7 @@ HANDLER void preempt_on_tick(int sig, siginfo_t *si, void *ucp)
 		defer(w, h, why);
 	/* One that is stopped finds it when it comes back. */
 	if (unlikely(asked == ASKED_AGAIN && why != DECIDE_TAKE))
-		tick_retry(w);
+		tick_again(w, h->self->again);
 	else if (unlikely(asked == ASKED_LATER && why != DECIDE_TAKE))
 		tick_later(w, h->self->looks);
 out:

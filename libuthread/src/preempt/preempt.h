@@ -33,6 +33,8 @@ void tick_stop(struct worker *w);
 bool tick_only_looks(struct worker *w);
 /* From its handler: again soon, then in the usual rhythm. */
 void tick_retry(struct worker *w);
+/* The same after twice as long each time, so many times before. */
+void tick_again(struct worker *w, unsigned before);
 /* From its handler: once more after a while, unless its own timer ticks. `looks`: how
  * often in vain so far. */
 void tick_later(struct worker *w, unsigned looks);

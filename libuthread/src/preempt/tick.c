@@ -354,13 +354,23 @@ void tick_stop(struct worker *w)
 		stop_timer(w);
 }
 
-void tick_retry(struct worker *w)
+static void in_ns(struct worker *w, uint64_t ns)
 {
 	uint64_t then = rt.tick_source == UTHREAD_TICK_WORKER ? interval(w) : 0;
 
 	/* One for a deadline comes once, so nothing else would come. */
-	if (RETRY_NS < rt.tick_ns || !load_relaxed(&w->ticking))
-		set_timer(w->timer, 0, RETRY_NS, then);
+	if (ns < rt.tick_ns || !load_relaxed(&w->ticking))
+		set_timer(w->timer, 0, ns, then);
+}
+
+void tick_retry(struct worker *w)
+{
+	in_ns(w, RETRY_NS);
+}
+
+void tick_again(struct worker *w, unsigned before)
+{
+	in_ns(w, (uint64_t)RETRY_NS << before);
 }
 
 uint64_t tick_later_ns(unsigned looks)

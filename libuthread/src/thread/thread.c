@@ -133,7 +133,7 @@ static int create(uthread_t *thread, pthread_t *id, const uthread_attr_t *attr,
 	ut->waits = NULL;
 	ut->cancel = 0;
 	ut->sigwaits = false;
-	ut->looks = 0;
+	ut->looks = ut->again = 0;
 	ut->intr = INTR_NONE;
 	ut->has_workers = false;
 	ut->cpu_tid = 0;
