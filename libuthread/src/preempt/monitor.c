@@ -199,13 +199,18 @@ static void look_at_quiet(struct worker *w, struct seen *s)
 		spare_found_asleep(w, nr);
 }
 
-static void look_beside(struct seen *seen)
+static void look_beside(struct seen *seen, bool waits)
 {
 	const int n = load_acquire(&rt.existing);
 	int i;
 
-	for (i = 0; i < n && backlog(); i++)
+	for (i = 0; waits && i < n && backlog(); i++)
 		look_at_quiet(rt.workers[i], &seen[i]);
+	if (i == n)
+		return;
+	/* It has ended: what was seen says nothing of the next. */
+	for (i = 0; i < n; i++)
+		seen[i].beside = 0;
 }
 
 /*
@@ -260,8 +265,8 @@ static void *monitor_main(void *arg)
 		/* Not at each look in a burst. */
 		if (due && load_relaxed(&rt.nstuck))
 			waits |= press(seen);
-		if (waits && now_ns() >= beside) {
-			look_beside(seen);
+		if (now_ns() >= beside) {
+			look_beside(seen, waits);
 			beside = now_ns() + LOOK_EVERY_NS;
 		}
 		drain_stuck();
