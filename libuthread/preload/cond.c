@@ -54,6 +54,7 @@ int cond_wait_until(pthread_cond_t *cond, pthread_mutex_t *mutex,
 		return EINVAL;
 	if (unlikely(is_shared(cond)))
 		return glibc_wait(cond, mutex, clock, deadline);
+	uthread_testcancel(); /* its time may have passed */
 	add(&w[1], 1);
 	seen = load_relaxed(&w[0]);
 	err = mutex_leave(mutex);

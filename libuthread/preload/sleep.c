@@ -65,6 +65,7 @@ EXPORT int clock_nanosleep(clockid_t clock, int flags,
 	if (uthread_stays_for_signals() || !clock_is_known(clock) || !time ||
 	    !time_is_valid(time) || time->tv_sec < 0)
 		return core_clock_nanosleep(clock, flags, time, rest);
+	uthread_testcancel(); /* its time may have passed */
 	if (flags & TIMER_ABSTIME)
 		return sleep_until(clock, time);
 	until = after(CLOCK_MONOTONIC, time);

@@ -310,6 +310,20 @@ static void in_clock_nanosleep(void)
 	clock_nanosleep(CLOCK_MONOTONIC, 0, &moment, NULL);
 }
 
+static void in_clock_nanosleep_past(void)
+{
+	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &now, NULL);
+}
+
+static void in_cond_timedwait_past(void)
+{
+	pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
+	pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+
+	pthread_mutex_lock(&mutex);
+	pthread_cond_timedwait(&cond, &mutex, &now);
+}
+
 static void in_usleep(void)
 {
 	usleep(0);
@@ -415,6 +429,8 @@ static const struct entry {
 	E(epoll_wait),
 	E(nanosleep),
 	E(clock_nanosleep),
+	E(clock_nanosleep_past),
+	E(cond_timedwait_past),
 	E(usleep),
 	E(sleep),
 	E(sem_wait),
