@@ -192,7 +192,12 @@ def doctor_command(form: str, self_check: bool) -> int:
 @click.option(
     "--memory", type=click.IntRange(256, 65_536), metavar="MIB", help="Its memory (1024)."
 )
-@click.option("--kernel", type=FOLDER, metavar="FILE", help="A kernel image of your own as guest.")
+@click.option(
+    "--kernel",
+    type=FOLDER,
+    metavar="FILE",
+    help="A kernel of your own as guest, or its build folder.",
+)
 @click.option("--headers", type=FOLDER, metavar="DIR", help="What its modules are built with.")
 @click.option(
     "--native-kthread", is_flag=True, help="As root: kthreads in this kernel, by a module."

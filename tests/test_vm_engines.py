@@ -26,7 +26,7 @@ from swtch.experiments import Setting, get
 from swtch.plan import MODEL_NAMES, make_plan
 from swtch.records import Engine as EngineName
 from swtch.records import Invocation, Manifest, Model, Trial
-from swtch.vm import build, guests, prepare, programs
+from swtch.vm import build, guests, programs
 
 
 def options(**changes: Any) -> choice.Options:
@@ -306,38 +306,6 @@ class TestVmCommand:
         done = swtch("vm", *arguments)
         assert done.returncode == code, done.stderr
         assert told in one_line(done.stderr)
-
-
-class TestOwnKernel:
-    def image(self, folder: Path, release: str) -> Path:
-        data = bytearray(0x800)
-        data[0x202:0x206] = b"HdrS"
-        data[0x20E:0x210] = (0x300).to_bytes(2, "little")
-        data[0x500 : 0x500 + len(release) + 6] = release.encode() + b" (gcc)"
-        file = folder / "bzImage"
-        file.write_bytes(data)
-        return file
-
-    def test_names_itself(self, tmp_path: Path) -> None:
-        image = self.image(tmp_path, "6.8.1-mine")
-        guest = prepare.own_guest(prepare.Own(kernel=image))
-        assert (guest.name, guest.scheduler) == ("own-amd64", "EEVDF")
-        kernel = prepare.own_kernel(prepare.Own(kernel=image))
-        assert (kernel.release, kernel.headers) == ("6.8.1-mine", "")
-
-    def test_headers_of_another_kernel_are_refused(self, tmp_path: Path) -> None:
-        (tmp_path / "include/config").mkdir(parents=True)
-        (tmp_path / "include/config/kernel.release").write_text("6.1.0\n")
-        (tmp_path / "Makefile").touch()
-        own = prepare.Own(kernel=self.image(tmp_path, "6.8.1-mine"), headers=tmp_path)
-        with pytest.raises(CannotError, match=r"are of 6\.1\.0 and --kernel is 6\.8\.1-mine"):
-            prepare.own_kernel(own)
-
-    def test_what_is_no_kernel(self, tmp_path: Path) -> None:
-        file = tmp_path / "x"
-        file.write_bytes(b"\0" * 1000)
-        with pytest.raises(CannotError, match="no x86-64 or arm64 kernel"):
-            prepare.own_guest(prepare.Own(kernel=file))
 
 
 class TestPrograms:

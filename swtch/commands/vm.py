@@ -19,7 +19,8 @@ import click
 from swtch.errors import EXIT_OK, EXIT_SOME_FAILED, CannotError, RequestError
 
 if TYPE_CHECKING:
-    from swtch.vm.prepare import Own, Prepared
+    from swtch.vm.own import Own
+    from swtch.vm.prepare import Prepared
 
 FILE = click.Path(path_type=Path)
 _CPUS = click.IntRange(1, 64)
@@ -77,7 +78,9 @@ def list_guests(form: str) -> int:
 @click.argument("names", nargs=-1, metavar="[GUEST]...")
 @click.option("--all", "everything", is_flag=True, help="All guests that 'swtch vm list' shows.")
 @click.option("--refresh", is_flag=True, help="Take newer packages, if there are any.")
-@click.option("--kernel", type=FILE, metavar="FILE", help="A kernel image of your own instead.")
+@click.option(
+    "--kernel", type=FILE, metavar="FILE", help="A kernel of your own instead, or its build folder."
+)
 @click.option("--headers", type=FILE, metavar="DIR", help="What its modules are built with.")
 def prepare_guests(
     names: tuple[str, ...],
@@ -88,12 +91,13 @@ def prepare_guests(
 ) -> int:
     """Fetch kernels and build what runs in them. Needs no root, installs nothing."""
     from swtch.vm import guests, prepare, programs
+    from swtch.vm import own as own_kernels
 
     if everything and (names or kernel):
         raise click.UsageError("--all takes no names and no --kernel.")
     own = _own(kernel, headers, names)
     if own is not None:
-        wanted: tuple[guests.Guest, ...] = (prepare.own_guest(own),)
+        wanted: tuple[guests.Guest, ...] = (own_kernels.guest(own),)
     elif everything:
         wanted = tuple(guests.GUESTS.values())
     else:
@@ -115,7 +119,9 @@ def prepare_guests(
 @click.argument("program", nargs=-1, type=click.UNPROCESSED, metavar="[-- PROGRAM [ARGUMENT]...]")
 @click.option("--cpus", type=_CPUS, default=4, help="Virtual CPUs (4).")
 @click.option("--memory", type=_MEMORY, default=1024, metavar="MIB", help="Memory (1024).")
-@click.option("--kernel", type=FILE, metavar="FILE", help="A kernel image of your own instead.")
+@click.option(
+    "--kernel", type=FILE, metavar="FILE", help="A kernel of your own instead, or its build folder."
+)
 @click.option("--headers", type=FILE, metavar="DIR", help="What its modules are built with.")
 @click.option("--add", multiple=True, metavar="FILE:PLACE", help="A file more in the guest.")
 @click.option("--console", type=FILE, metavar="FILE", help="Keep the console's text.")
@@ -183,7 +189,9 @@ def boot_guest(
 @click.argument("name", required=False, metavar="[GUEST]")
 @click.option("--cpus", type=_CPUS, default=4, help="Virtual CPUs (4).")
 @click.option("--memory", type=_MEMORY, default=1024, metavar="MIB", help="Memory (1024).")
-@click.option("--kernel", type=FILE, metavar="FILE", help="A kernel image of your own instead.")
+@click.option(
+    "--kernel", type=FILE, metavar="FILE", help="A kernel of your own instead, or its build folder."
+)
 @click.option("--headers", type=FILE, metavar="DIR", help="What its modules are built with.")
 @click.option("--add", multiple=True, metavar="FILE:PLACE", help="A file more in the guest.")
 def shell(
@@ -218,10 +226,11 @@ def _prepare(
     name: str | None, kernel: Path | None, headers: Path | None, extra: dict[str, Path]
 ) -> Prepared:
     from swtch.vm import guests, prepare, programs
+    from swtch.vm import own as own_kernels
 
     own = _own(kernel, headers, (name,) if name else ())
     if own is not None:
-        guest = prepare.own_guest(own)
+        guest = own_kernels.guest(own)
     elif name:
         (guest, *others) = guests.parse(name)
         if others:
@@ -233,7 +242,7 @@ def _prepare(
 
 
 def _own(kernel: Path | None, headers: Path | None, names: tuple[str, ...]) -> Own | None:
-    from swtch.vm import prepare
+    from swtch.vm import own as own_kernels
 
     if kernel is None:
         if headers is not None:
@@ -241,7 +250,7 @@ def _own(kernel: Path | None, headers: Path | None, names: tuple[str, ...]) -> O
         return None
     if names:
         raise RequestError("--kernel is a guest of its own; leave the name out.")
-    return prepare.Own(kernel=kernel, headers=headers)
+    return own_kernels.found(kernel, headers)
 
 
 def _more_files(add: tuple[str, ...]) -> dict[str, Path]:

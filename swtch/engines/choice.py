@@ -264,12 +264,12 @@ def close(engine: Engine) -> None:
 def _subjects(options: Options, say: Say) -> list[Any]:
     from swtch.engines.vm import Subject
     from swtch.vm import guests, kvm, prepare, programs
+    from swtch.vm import own as own_kernels
 
     own = None
     if options.kernel is not None:
-        own = prepare.Own(kernel=options.kernel, headers=options.headers)
-    if own is not None:
-        wanted: tuple[guests.Guest, ...] = (prepare.own_guest(own),)
+        own = own_kernels.found(options.kernel, options.headers)
+        wanted: tuple[guests.Guest, ...] = (own_kernels.guest(own),)
     else:
         wanted = guests.parse(options.guests) if options.guests else (guests.default(),)
     programs.ensure([guest.arch for guest in wanted], say=say)

@@ -31,6 +31,8 @@ SOURCE_ENV = "SWTCH_SOURCE"
 AGENT = "swtch-guest"
 MODULE = "kthread_perf"
 _TIME_LIMIT_S = 600
+_OF_HEADERS = ("Module.symvers", "include/config/auto.conf", "include/generated/utsrelease.h")
+_TOLD = "swtch: error: "  # begins the line that tools/*.sh end with
 
 
 def source_tree() -> Path:
@@ -112,6 +114,9 @@ def module(kernel: packages.Kernel, arch: Arch) -> Path | None:
         script,
         *sources,
     ]
+    if kernel.version == packages.OWN:
+        # The same folder, and another kernel in it the next time.
+        parts += [Path(kernel.headers) / place for place in _OF_HEADERS]
     return cache.entry("module", cache.key_of(parts), make) / f"{MODULE}.ko"
 
 
@@ -184,6 +189,9 @@ def _run(command: Sequence[str], what: str) -> str:
     if done.returncode:
         log = cache.room("logs") / "build.log"
         log.write_text(f"$ {' '.join(command)}\n{done.stdout}\n{done.stderr}")
+        told = [line for line in done.stderr.splitlines() if line.startswith(_TOLD)]
+        if told:
+            raise CannotError(told[-1].removeprefix(_TOLD))
         lines = [line for line in (done.stderr + done.stdout).splitlines() if line.strip()]
         errors = (
             [line for line in lines if "error" in line.lower()] or lines[-1:] or ["no reason given"]

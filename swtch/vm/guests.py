@@ -2,7 +2,8 @@
 """Which guests there are: a kernel series on an architecture, `6.1-amd64`.
 
 Two series, because the scheduler changed between them: 6.1 has CFS, 6.12 has
-EEVDF. A guest of the user's own kernel is called `own-ARCH`.
+EEVDF. A guest of the user's own kernel is called `own-ARCH`; of several, `own1-ARCH`
+and so on.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ class Arch:
     triplet: str
     console: str
     line: str  # the guest's device of the framed protocol
+    console_config: tuple[str, ...]  # what a kernel needs for both
 
 
 ARCHES: Final[dict[str, Arch]] = {
@@ -42,6 +44,7 @@ ARCHES: Final[dict[str, Arch]] = {
         triplet="x86_64-linux-gnu",
         console="ttyS0",
         line="/dev/ttyS1",
+        console_config=("SERIAL_8250", "SERIAL_8250_CONSOLE"),
     ),
     "arm64": Arch(
         name="arm64",
@@ -53,6 +56,7 @@ ARCHES: Final[dict[str, Arch]] = {
         triplet="aarch64-linux-gnu",
         console="ttyAMA0",
         line="/dev/ttyAMA0",
+        console_config=("SERIAL_AMBA_PL011", "SERIAL_AMBA_PL011_CONSOLE"),
     ),
 }
 

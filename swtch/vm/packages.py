@@ -4,7 +4,8 @@
 Of a kernel's package only the image is unpacked: what the lab needs is built
 in, and the modules are 400 MB. The headers, the headers they share between
 architectures and the build programs go into one folder, whose single absolute
-path (the flavour's Makefile includes the common one) is turned to this place.
+path (the flavour's Makefile includes the common one, and since Linux 7 names
+itself) is turned to this place.
 
 Invariants:
 
@@ -28,6 +29,8 @@ from swtch.errors import CannotError
 from swtch.vm import cache
 from swtch.vm.aptstate import AptState, Package
 from swtch.vm.guests import ARCHES, Guest, host_arch
+
+OWN = "own"  # the version of a kernel that is from no package
 
 
 class Kernel(msgspec.Struct, frozen=True, kw_only=True):
@@ -161,7 +164,7 @@ def _unpack_headers(guest: Guest, packages: Sequence[Package]) -> Path:
                 raise CannotError(f"{package.name} cannot be unpacked; is the disk full?")
         for makefile in (draft / "usr/src").glob("linux-headers-*/Makefile"):
             text = makefile.read_text()
-            makefile.write_text(text.replace("include /usr/src/", f"include {final}/usr/src/"))
+            makefile.write_text(re.sub(r"(include |=)/usr/src/", rf"\g<1>{final}/usr/src/", text))
 
     key = cache.key_of(["headers", guest.name, *(package.sha256 for package in packages)])
     return cache.entry("unpacked", key, make)

@@ -11,7 +11,8 @@ import msgspec
 
 from swtch.errors import CannotError
 from swtch.vm import build, cache, elf, packages
-from swtch.vm.guests import ARCHES, GUESTS, Arch, Guest, host_arch, scheduler_of
+from swtch.vm import own as own_kernels
+from swtch.vm.guests import GUESTS, Arch, Guest, host_arch, scheduler_of
 from swtch.vm.initramfs import Archive
 
 PROBE = "/swtch/swtch-probe"
@@ -19,14 +20,6 @@ AGENT = "/swtch/swtch-guest"
 REQUEST = "swtch/request"
 
 Say = Callable[[str], None]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Own:
-    """A kernel of the user's own; without ``headers`` there is no kthread."""
-
-    kernel: Path
-    headers: Path | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +41,7 @@ class Prepared:
 def prepare(
     guest: Guest,
     *,
-    own: Own | None = None,
+    own: own_kernels.Own | None = None,
     refresh: bool = False,
     extra: Mapping[str, Path] | None = None,
     say: Say = lambda _line: None,
@@ -57,12 +50,12 @@ def prepare(
     guest: path there -> file here; programs among them come with their libraries."""
     if own is None and (refresh or packages.prepared(guest) is None):
         say(f"{guest.name}: fetching the kernel's packages")
-    kernel = own_kernel(own) if own else packages.kernel(guest, refresh=refresh)
+    kernel = own_kernels.kernel(own) if own else packages.kernel(guest, refresh=refresh)
     say(f"{guest.name}: building for {kernel.release}")
     busybox = packages.files("busybox-static", guest.arch.name, [r"bin/busybox"])
     agent = build.agent(guest.arch)
     probe = build.probe(guest.arch)
-    module = build.module(kernel, guest.arch)
+    module = _module(guest, kernel, own, say)
     contents = {AGENT: agent, PROBE: probe, "/bin/busybox": busybox / "bin/busybox"}
     if module is not None:
         contents["/swtch/kthread_perf.ko"] = module
@@ -75,6 +68,18 @@ def prepare(
         has_module=module is not None,
         digest=cache.key_of([kernel.sha256, packed.parent.name]),
     )
+
+
+def _module(
+    guest: Guest, kernel: packages.Kernel, own: own_kernels.Own | None, say: Say
+) -> Path | None:
+    try:
+        return build.module(kernel, guest.arch)
+    except CannotError as error:
+        if own is None or not own.is_tree:
+            raise
+        say(f"{guest.name}: without kernel threads: {error}")
+        return None
 
 
 def initramfs(arch: Arch, contents: Mapping[str, Path]) -> Path:
@@ -106,64 +111,6 @@ def _is_dynamic(file: Path) -> bool:
         return bool(elf.read(file).interpreter)
     except ValueError:
         return False
-
-
-def own_kernel(own: Own) -> packages.Kernel:
-    """Names the user's kernel by what is in it."""
-    if not own.kernel.is_file():
-        raise CannotError(f"--kernel: {own.kernel} is not a file.")
-    release = image_release(own.kernel)
-    if own.headers is not None:
-        headers = own.headers.resolve()
-        if not (headers / "Makefile").is_file():
-            raise CannotError(f"--headers: {headers} holds no Makefile of a kernel.")
-        named = headers / "include/config/kernel.release"
-        built_for = named.read_text().strip() if named.is_file() else release
-        if release and built_for != release:
-            raise CannotError(
-                f"--headers are of {built_for} and --kernel is {release}; a module built with"
-                " them would not load."
-            )
-        release = release or built_for
-    return packages.Kernel(
-        release=release or "unknown",
-        version="own",
-        image=str(own.kernel.resolve()),
-        headers=str(own.headers.resolve()) if own.headers else "",
-        sha256=cache.sha256(own.kernel),
-    )
-
-
-def image_release(image: Path) -> str:
-    """The release in a kernel image's own version text; empty when it is compressed away."""
-    data = image.read_bytes()
-    if data[0x202:0x206] == b"HdrS":
-        start = int.from_bytes(data[0x20E:0x210], "little") + 0x200
-        text = data[start : start + 128].split(b"\0")[0]
-    else:
-        start = data.find(b"Linux version ")
-        text = data[start + 14 : start + 142] if start >= 0 else b""
-    return text.split(b" ")[0].decode(errors="replace")
-
-
-def image_arch(image: Path) -> str:
-    """The Debian architecture of a kernel image."""
-    with image.open("rb") as stream:
-        head = stream.read(0x240)
-    if head[0x202:0x206] == b"HdrS":
-        return "amd64"
-    if head[56:60] == b"ARMd":
-        return "arm64"
-    raise CannotError(f"--kernel: {image} is no x86-64 or arm64 kernel image.")
-
-
-def own_guest(own: Own) -> Guest:
-    """The guest for the user's kernel."""
-    if not own.kernel.is_file():
-        raise CannotError(f"--kernel: {own.kernel} is not a file.")
-    arch = ARCHES[image_arch(own.kernel)]
-    release = image_release(own.kernel)
-    return Guest(f"own-{arch.name}", release, arch, "", scheduler_of(release))
 
 
 def with_request(prepared: Prepared, request: bytes, folder: Path) -> Path:
