@@ -21,7 +21,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 import click
 
@@ -199,6 +199,13 @@ def doctor_command(form: str, self_check: bool) -> int:
     help="A kernel of your own as guest, or its build folder.",
 )
 @click.option("--headers", type=FOLDER, metavar="DIR", help="What its modules are built with.")
+@click.option("--append", metavar="WORDS", help="More of the command line of guests' kernels.")
+@click.option(
+    "--accel",
+    type=click.Choice(["auto", "kvm", "tcg"]),
+    help="Who runs vm's guests: kvm, emulation, or kvm if it works (auto).",
+)
+@click.option("--pin", metavar="CPUS", help="Where their virtual CPUs run, e.g. 2-5.")
 @click.option(
     "--native-kthread", is_flag=True, help="As root: kthreads in this kernel, by a module."
 )
@@ -229,6 +236,9 @@ def run_command(
     memory: int | None,
     kernel: Path | None,
     headers: Path | None,
+    append: str | None,
+    accel: Literal["auto", "kvm", "tcg"] | None,
+    pin: str | None,
     native_kthread: bool,
     time_limit: float | None,
     form: str,
@@ -244,7 +254,8 @@ def run_command(
 
     planning = (
         *(models, repeats, seed, until, out, policy, engine, time_limit, guest, cpus, memory),
-        *(kernel, headers, boots or None, native_kthread or None, quick or None, depth),
+        *(kernel, headers, append, accel, pin, boots or None, native_kthread or None),
+        *(quick or None, depth),
     )
     if resume is not None:
         if experiments or any(option is not None for option in planning):
@@ -276,6 +287,9 @@ def run_command(
             memory_mib=memory,
             kernel=kernel,
             headers=headers,
+            append=choice.parse_append(append),
+            accel=accel or "auto",
+            pin=choice.parse_pin(pin),
             native_kthread=native_kthread,
         ),
     )
@@ -388,8 +402,15 @@ def _depth(depth: str | None, quick: bool) -> Depth:
     return cast("Depth", depth or ("quick" if quick else "normal"))
 
 
-@cli.command("vm", add_help_option=False, context_settings={"ignore_unknown_options": True})
-@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+class Verbatim(click.Command):
+    """Hands everything on as it was given, "--" included."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.params["arguments"] = tuple(args)
+        return []
+
+
+@cli.command("vm", cls=Verbatim, add_help_option=False)
 def vm_command(arguments: tuple[str, ...]) -> int:
     """Prepare guests, boot one, get a shell in it: list, prepare, boot, shell."""
     from swtch.commands import vm

@@ -16,6 +16,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from swtch import cli
+from swtch.commands import vm
 from swtch.engines import PEERS, Outcome, choice, native_kthread, realtime
 from swtch.engines.control import control_text
 from swtch.engines.native import NativeEngine
@@ -177,8 +179,9 @@ class TestSeveralEngines:
     ) -> None:
         asked: list[choice.Options] = []
         monkeypatch.setattr(choice, "open_engine", lambda given, say: asked.append(given))
-        guest = {"engine": "vm", "guests": [{"guest": "6.1-amd64"}], "cpus": 3, "boots": True}
-        guest["memory_mib"] = 512
+        guest: dict[str, Any] = {"engine": "vm", "cpus": 3, "boots": True, "memory_mib": 512}
+        guest["guests"] = [{"guest": "6.1-amd64", "append": ["preempt=full"]}]
+        guest |= {"accel_asked": "tcg", "pin": [1]}
         native = {"engine": "native", "probe": "swtch-probe"}
         for facts, engines in (
             ({**native, "engines": [native, guest]}, ("native", "vm")),
@@ -189,7 +192,14 @@ class TestSeveralEngines:
             )
             choice.reopen(manifest, say=print)
             assert asked.pop() == options(
-                engines=engines, guests="6.1-amd64", boots=True, cpus=3, memory_mib=512
+                engines=engines,
+                guests="6.1-amd64",
+                boots=True,
+                cpus=3,
+                memory_mib=512,
+                append=("preempt=full",),
+                accel="tcg",
+                pin=(1,),
             )
 
     def test_plan_finishes_one_engine_before_the_next(self) -> None:
@@ -218,6 +228,10 @@ class TestOptions:
             ({"engines": ("exact",), "cpus": 2}, "one CPU"),
             ({"engines": ("vm", "exact"), "boots": True}, "one CPU"),
             ({"engines": ("exact",), "boots": True}, "boots for each trial"),
+            ({"append": ("quiet",)}, "--append belongs to --engine vm"),
+            ({"accel": "kvm"}, "--accel belongs to"),
+            ({"engines": ("exact",), "pin": (0,)}, "leave --accel and --pin out"),
+            ({"engines": ("exact",), "accel": "tcg"}, "leave --accel and --pin out"),
             ({"engines": ("vm",), "headers": Path("x")}, "--headers belongs to --kernel"),
             ({"engines": ("vm",), "kernel": Path("x"), "guests": "x"}, "leave --guest out"),
         ],
@@ -225,6 +239,18 @@ class TestOptions:
     def test_what_does_not_belong_together(self, given: dict[str, Any], told: str) -> None:
         with pytest.raises(RequestError, match=told):
             choice.check(options(**given))
+
+    def test_words_for_the_kernel_and_cpus_to_run_on(self) -> None:
+        assert choice.parse_append(' preempt=full dyndbg="a b" ') == ('preempt=full dyndbg="a b"',)
+        assert choice.parse_append(None) == choice.parse_append(" ") == ()
+        with pytest.raises(RequestError, match="one line"):
+            choice.parse_append("a\nb")
+        cpus = sorted(os.sched_getaffinity(0))
+        assert choice.parse_pin(",".join(map(str, cpus))) == tuple(cpus)
+        assert choice.parse_pin(None) == ()
+        for text, told in (("", "names no CPUs"), ("0,x", "names no CPUs"), ("1023", "CPU 1023")):
+            with pytest.raises(RequestError, match=told):
+                choice.parse_pin(text)
 
     def test_beside_vm_the_cpus_are_those_of_its_guests(self) -> None:
         """A run of all engines is resumed with what its manifest says of vm."""
@@ -290,6 +316,11 @@ class TestVmCommand:
             (("boot", "6.9-amd64"), 2, "there is no guest '6.9-amd64'"),
             (("boot", "--kernel", "x", "6.1-amd64"), 2, "leave the name out"),
             (("boot", "--headers", "x"), 2, "--headers belongs to --kernel"),
+            (("boot", "--kernel", "/nowhere", "--", "6.1-amd64"), 3, "/nowhere is not a file"),
+            (("boot", "--kernel", "/nowhere", "/bin/cat", "x"), 3, "/nowhere is not a file"),
+            (("boot", "--pin", "x", "--", "/bin/cat"), 2, "--pin: 'x' names no CPUs"),
+            (("boot", "/bin/cat"), 2, "there is no guest '/bin/cat'"),
+            (("shell", "--accel", "x"), 2, "is not one of 'auto', 'kvm', 'tcg'"),
             (("boot", "--add", "nothing"), 2, "FILE:/PLACE"),
             (("prepare", "--all", "6.1-amd64"), 2, "--all takes no names"),
             (("nonsense",), 2, "nonsense"),
@@ -306,6 +337,54 @@ class TestVmCommand:
         done = swtch("vm", *arguments)
         assert done.returncode == code, done.stderr
         assert told in one_line(done.stderr)
+
+
+class TestBootWords:
+    @pytest.mark.parametrize(
+        ("words", "after", "own", "name", "program"),
+        [
+            ((), (), False, None, ()),
+            (("6.1-amd64",), (), False, "6.1-amd64", ()),
+            (("6.1-amd64", "/bin/ls", "-l"), (), False, "6.1-amd64", ("/bin/ls", "-l")),
+            ((), ("/bin/ls", "--", "-l"), False, None, ("/bin/ls", "--", "-l")),
+            (("6.1-amd64",), ("6.1-amd64",), False, "6.1-amd64", ("6.1-amd64",)),
+            (("/bin/ls", "-l"), (), True, None, ("/bin/ls", "-l")),
+            (("/bin/ls",), ("-l",), True, None, ("/bin/ls", "-l")),
+            ((), ("6.1-amd64",), True, None, ("6.1-amd64",)),
+            (("6.1-amd64",), (), True, "6.1-amd64", ()),
+        ],
+    )
+    def test_guest_and_program(
+        self,
+        words: tuple[str, ...],
+        after: tuple[str, ...],
+        own: bool,
+        name: str | None,
+        program: tuple[str, ...],
+    ) -> None:
+        assert vm._guest_and_program(words, after, own=own) == (name, program)
+
+    def test_two_dashes_come_through_both_command_lines(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        seen: list[Any] = []
+
+        def split(*given: Any, own: bool) -> None:
+            seen.append((*given, own))
+            raise RequestError("seen")
+
+        monkeypatch.setattr(vm, "_guest_and_program", split)
+        for arguments in (
+            ["boot", "--", "prog", "--cpus", "9"],
+            ["boot", "--cpus", "2", "6.1-amd64", "prog", "-l", "--", "--pin"],
+            ["boot", "--kernel", "x", "prog"],
+        ):
+            assert cli.main(["vm", *arguments]) == 2
+        assert seen == [
+            ((), ("prog", "--cpus", "9"), False),
+            (("6.1-amd64", "prog", "-l"), ("--pin",), False),
+            (("prog",), (), True),
+        ]
 
 
 class TestPrograms:

@@ -19,9 +19,10 @@ from swtch.engines.exact import ExactEngine, in_instructions
 from swtch.engines.native import PROBE, PROBE_DIR
 from swtch.engines.protocol import Result
 from swtch.engines.vm import EMULATED_SLEEP_NS, Subject, VmEngine
+from swtch.errors import CannotError
 from swtch.experiments import Setting, get
 from swtch.records import Invocation, Trial
-from swtch.vm import guests, kvm, packages, qemu, session
+from swtch.vm import cache, guests, kvm, packages, qemu, session
 from swtch.vm.kvm import Choice
 from swtch.vm.prepare import Prepared
 from swtch.vm.session import GuestDiedError, Session
@@ -288,6 +289,30 @@ class TestVmEngine:
             assert not engine.has_kthread
             assert engine.spread([trial]) == ()
 
+    def test_what_the_kernel_is_told_is_a_factor_and_another_engine(
+        self, fake_qemu: FakeQemu, subject: Subject, tmp_path: Path
+    ) -> None:
+        told = replace(subject, words=("preempt=full",))
+        made: list[qemu.Machine] = []
+
+        def launch(machine: qemu.Machine) -> qemu.Qemu:
+            made.append(machine)
+            return qemu.Qemu(machine)
+
+        pin = (max(os.sched_getaffinity(0)),)
+        with VmEngine([told], pin=pin, launch=launch) as engine:
+            trial = trial_of(engine)
+            sample = engine.perform(trial, invocation(trial)).sample
+            facts = engine.describe()
+        assert sample.factors["append"] == "preempt=full"
+        assert (made[0].words, made[0].pin) == (told.words, pin)
+        with VmEngine([subject]) as plain:
+            assert plain.describe()["sha256"] != facts["sha256"]
+            assert "append" not in trial_of(plain).factors
+        for other in (told, subject):
+            engine_facts = ExactEngine([other]).describe()["guests"][0]
+            assert engine_facts["append"] == other.words
+
 
 class TestExactEngine:
     def test_figures_are_instructions(self, fake_qemu: FakeQemu, subject: Subject) -> None:
@@ -352,6 +377,40 @@ class TestCommandLine:
         with pytest.raises(qemu.CannotError, match="apt-get install qemu-system-arm"):
             qemu.emulator(guests.ARCHES["arm64"])
 
+    def test_words_are_added_and_not_cut_off(self, fake_qemu: FakeQemu, tmp_path: Path) -> None:
+        made = replace(machine(tmp_path, "amd64"), words=('dyndbg="file a.c +p" quiet',))
+        line = qemu.append(made)
+        assert line.endswith(' dyndbg="file a.c +p" quiet')
+        with pytest.raises(CannotError, match="make --append shorter"):
+            qemu.append(replace(made, words=("x" * 2000,)))
+
+    def test_sandbox_where_there_is_one(
+        self, fake_qemu: FakeQemu, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for there in (False, True):
+            qemu._has_sandbox.cache_clear()
+            if there:
+                monkeypatch.setenv("FAKE_QEMU_SANDBOX", "1")
+            words = qemu.command(machine(tmp_path, "amd64"), console="null", line="null")
+            assert ("-sandbox" in words) == there
+        assert words[words.index("-sandbox") + 1].startswith("on,")
+        assert "spawn=deny" in words[words.index("-sandbox") + 1]
+
+
+class TestPin:
+    def test_virtual_cpus_stay_where_they_are_put(
+        self, fake_qemu: FakeQemu, tmp_path: Path
+    ) -> None:
+        last = max(os.sched_getaffinity(0))
+        made = replace(machine(tmp_path, "amd64"), pin=(last,))
+        with Session(made, tmp_path / "console") as guest:
+            assert os.sched_getaffinity(guest._qemu._process.pid) == {last}
+
+    def test_a_cpu_that_is_not_there(self, fake_qemu: FakeQemu, tmp_path: Path) -> None:
+        made = replace(machine(tmp_path, "amd64"), pin=(1023,))
+        with pytest.raises(CannotError, match="no virtual CPU can be on CPU 1023: "):
+            Session(made, tmp_path / "console")
+
 
 class TestKvm:
     @pytest.fixture
@@ -376,6 +435,34 @@ class TestKvm:
         fake_qemu("dies")
         choice = kvm.choose(subject.prepared)
         assert choice.accel == "tcg" and "no such machine" in choice.why
+
+    def test_a_refusal_is_tried_again_after_a_while(
+        self, fake_qemu: FakeQemu, subject: Subject, device: Path
+    ) -> None:
+        fake_qemu("dies")
+        refused = kvm.choose(subject.prepared)
+        boots: list[qemu.Machine] = []
+        assert kvm.choose(subject.prepared, boot=boots.append) == refused
+        (note,) = cache.room("kvm").iterdir()
+        past = time.time() - kvm.RETRY_S - 1
+        os.utime(note, (past, past))
+        assert kvm.choose(subject.prepared, boot=boots.append) == Choice("kvm")
+        # What has worked is not asked again.
+        os.utime(note, (past, past))
+        assert kvm.choose(subject.prepared, boot=boots.append) == Choice("kvm")
+        assert len(boots) == 1
+
+    def test_who_asks_gets_what_he_asks_for(
+        self, fake_qemu: FakeQemu, subject: Subject, device: Path
+    ) -> None:
+        boots: list[qemu.Machine] = []
+        choice = kvm.choose(subject.prepared, asked="tcg", boot=boots.append)
+        assert choice == Choice("tcg", "as asked")
+        assert kvm.choose(subject.prepared, asked="kvm", boot=boots.append) == Choice("kvm")
+        device.unlink()
+        with pytest.raises(CannotError, match=r"--accel kvm: there is no .*kvm here"):
+            kvm.choose(subject.prepared, asked="kvm", boot=boots.append)
+        assert not boots
 
     def test_no_device(self, subject: Subject, device: Path) -> None:
         device.unlink()

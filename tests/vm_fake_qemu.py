@@ -15,12 +15,14 @@ its answer into the file and ends.
 """
 
 import base64
+import json
 import os
 import random
 import re
 import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -119,8 +121,6 @@ class File:
 def once(path: str) -> None:
     """The request is the last JSON object of the archive."""
     archive = Path(sys.argv[sys.argv.index("-initrd") + 1]).read_bytes()
-    import json
-
     start = archive.rindex(b'{"op":"run"')
     body, _ = json.JSONDecoder().raw_decode(archive[start:].decode(errors="replace"))
     guest = Guest(File(path), None)
@@ -134,9 +134,21 @@ def once(path: str) -> None:
         guest.answer(body)
 
 
+def control(line: socket.socket) -> None:
+    """Answers QMP: one virtual CPU, whose thread is this program's first."""
+    line.sendall(b'{"QMP": {}}\n')
+    for request in line.makefile():
+        cpus = [{"cpu-index": 0, "thread-id": os.getpid()}]
+        answer = cpus if "query-cpus-fast" in request else {}
+        line.sendall(json.dumps({"return": answer}).encode() + b"\n")
+
+
 def main() -> None:
     if "--version" in sys.argv:
         print("QEMU emulator version 0 (fake)")
+        return
+    if "-help" in sys.argv:
+        print("-sandbox on[,obsolete=allow|deny]" if "FAKE_QEMU_SANDBOX" in os.environ else "")
         return
     if MODE == "dies":
         print("qemu: no such machine", file=sys.stderr)
@@ -148,6 +160,8 @@ def main() -> None:
         once(file[1])
         return
     console, line = wire("console"), wire("line")
+    if qmp := wire("control"):
+        threading.Thread(target=control, args=(qmp,), daemon=True).start()
     assert console
     line = line or console
     if MODE == "hang":

@@ -11,8 +11,10 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -21,10 +23,15 @@ from swtch.errors import EXIT_OK, EXIT_SOME_FAILED, CannotError, RequestError
 if TYPE_CHECKING:
     from swtch.vm.own import Own
     from swtch.vm.prepare import Prepared
+    from swtch.vm.qemu import Machine
 
 FILE = click.Path(path_type=Path)
 _CPUS = click.IntRange(1, 64)
 _MEMORY = click.IntRange(256, 65_536)
+_KERNEL = "A kernel of your own instead, or its build folder."
+_HEADERS = "What its modules are built with."
+_AFTER = "swtch.commands.vm.after"
+_BOOT_WORDS = "[GUEST] [[--] PROGRAM [ARGUMENT]...]"
 
 
 def run(arguments: list[str]) -> int:
@@ -78,10 +85,8 @@ def list_guests(form: str) -> int:
 @click.argument("names", nargs=-1, metavar="[GUEST]...")
 @click.option("--all", "everything", is_flag=True, help="All guests that 'swtch vm list' shows.")
 @click.option("--refresh", is_flag=True, help="Take newer packages, if there are any.")
-@click.option(
-    "--kernel", type=FILE, metavar="FILE", help="A kernel of your own instead, or its build folder."
-)
-@click.option("--headers", type=FILE, metavar="DIR", help="What its modules are built with.")
+@click.option("--kernel", type=FILE, metavar="FILE", help=_KERNEL)
+@click.option("--headers", type=FILE, metavar="DIR", help=_HEADERS)
 def prepare_guests(
     names: tuple[str, ...],
     everything: bool,
@@ -114,44 +119,90 @@ def prepare_guests(
     return EXIT_OK
 
 
-@group.command("boot", context_settings={"ignore_unknown_options": True})
-@click.argument("name", required=False, metavar="[GUEST]")
-@click.argument("program", nargs=-1, type=click.UNPROCESSED, metavar="[-- PROGRAM [ARGUMENT]...]")
-@click.option("--cpus", type=_CPUS, default=4, help="Virtual CPUs (4).")
-@click.option("--memory", type=_MEMORY, default=1024, metavar="MIB", help="Memory (1024).")
-@click.option(
-    "--kernel", type=FILE, metavar="FILE", help="A kernel of your own instead, or its build folder."
-)
-@click.option("--headers", type=FILE, metavar="DIR", help="What its modules are built with.")
-@click.option("--add", multiple=True, metavar="FILE:PLACE", help="A file more in the guest.")
+class _Boot(click.Command):
+    """Knows what comes after "--": a program, whatever it looks like."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        at = args.index("--") if "--" in args else len(args)
+        ctx.meta[_AFTER] = tuple(args[at + 1 :])
+        return super().parse_args(ctx, args[:at])
+
+
+def _machine_options(command: Callable[..., int]) -> Callable[..., int]:
+    """What `boot` and `shell` are both told of the guest."""
+    for option in reversed(
+        (
+            click.option("--cpus", type=_CPUS, default=4, help="Virtual CPUs (4)."),
+            click.option("--memory", type=_MEMORY, default=1024, metavar="MIB", help="(1024)."),
+            click.option("--kernel", type=FILE, metavar="FILE", help=_KERNEL),
+            click.option("--headers", type=FILE, metavar="DIR", help=_HEADERS),
+            click.option("--append", metavar="WORDS", help="More of the kernel's command line."),
+            click.option("--accel", type=click.Choice(["auto", "kvm", "tcg"]), default="auto"),
+            click.option("--pin", metavar="CPUS", help="Where virtual CPUs run, e.g. 2-5."),
+            click.option("--add", multiple=True, metavar="FILE:PLACE", help="A file more."),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Asked:
+    """The guest that `boot` or `shell` is asked for, by its options."""
+
+    cpus: int
+    memory: int
+    kernel: Path | None
+    headers: Path | None
+    append: str | None
+    accel: Literal["auto", "kvm", "tcg"]
+    pin: str | None
+    add: tuple[str, ...]
+
+    def prepared(self, name: str | None, words: tuple[str, ...] = ()) -> tuple[Prepared, Machine]:
+        """The guest `name`, or that of the kernel, and what is booted."""
+        from swtch.engines import choice
+        from swtch.vm import kvm, qemu
+
+        pin = choice.parse_pin(self.pin)
+        words = (*choice.parse_append(self.append), *words)
+        prepared = _prepare(name, self.kernel, self.headers, _more_files(self.add))
+        chosen = kvm.choose(prepared, asked=self.accel, say=_say)
+        if chosen.why and self.accel == "auto":
+            _say(f"{prepared.guest.name}: emulated ({chosen.why})")
+        return prepared, qemu.Machine(
+            arch=prepared.guest.arch,
+            image=Path(prepared.kernel.image),
+            initramfs=prepared.initramfs,
+            cpus=self.cpus,
+            memory_mib=self.memory,
+            accel=chosen.accel,
+            words=words,
+            pin=pin,
+        )
+
+
+@group.command("boot", cls=_Boot, context_settings={"ignore_unknown_options": True})
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar=_BOOT_WORDS)
+@_machine_options
 @click.option("--console", type=FILE, metavar="FILE", help="Keep the console's text.")
 @click.option("--time-limit", type=click.FloatRange(0.1, 86_400), default=60.0, metavar="SECONDS")
+@click.pass_context
 def boot_guest(
-    name: str | None,
-    program: tuple[str, ...],
-    cpus: int,
-    memory: int,
-    kernel: Path | None,
-    headers: Path | None,
-    add: tuple[str, ...],
+    context: click.Context,
+    /,
+    words: tuple[str, ...],
     console: Path | None,
     time_limit: float,
+    **options: Any,
 ) -> int:
     """Boot a guest, run PROGRAM in it with our standard input, power it off."""
-    from swtch.vm import kvm, qemu
     from swtch.vm.session import GuestDiedError, boot
 
     begin = time.monotonic()
-    prepared = _prepare(name, kernel, headers, _more_files(add))
-    accel = kvm.choose(prepared, say=_say)
-    machine = qemu.Machine(
-        arch=prepared.guest.arch,
-        image=Path(prepared.kernel.image),
-        initramfs=prepared.initramfs,
-        cpus=cpus,
-        memory_mib=memory,
-        accel=accel.accel,
-    )
+    asked = _Asked(**options)
+    name, program = _guest_and_program(words, context.meta[_AFTER], own=asked.kernel is not None)
+    prepared, machine = asked.prepared(name)
     stdin = b"" if not program or sys.stdin.isatty() else sys.stdin.buffer.read()
     status = 0
     booted = time.monotonic()
@@ -162,7 +213,7 @@ def boot_guest(
                 hello = session.hello
                 _say(
                     f"{prepared.guest.name}: Linux {hello.get('release')}, {hello.get('cpus')}"
-                    f" CPUs, {accel.accel}, module {hello.get('module')}; booted in"
+                    f" CPUs, {machine.accel}, module {hello.get('module')}; booted in"
                     f" {session.boot_s:.1f} s"
                 )
                 if program:
@@ -185,38 +236,30 @@ def boot_guest(
     return EXIT_SOME_FAILED if status or complaints else EXIT_OK
 
 
+def _guest_and_program(
+    words: tuple[str, ...], after: tuple[str, ...], *, own: bool
+) -> tuple[str | None, tuple[str, ...]]:
+    """What `words` before "--" and those `after` it say: a guest first, unless it is the
+    user's own kernel, which has no name."""
+    from swtch.vm import guests
+
+    if own and words[:1] and words[0] not in guests.GUESTS:
+        return None, (*words, *after)
+    return (words[0] if words else None), (*words[1:], *after)
+
+
 @group.command("shell")
 @click.argument("name", required=False, metavar="[GUEST]")
-@click.option("--cpus", type=_CPUS, default=4, help="Virtual CPUs (4).")
-@click.option("--memory", type=_MEMORY, default=1024, metavar="MIB", help="Memory (1024).")
-@click.option(
-    "--kernel", type=FILE, metavar="FILE", help="A kernel of your own instead, or its build folder."
-)
-@click.option("--headers", type=FILE, metavar="DIR", help="What its modules are built with.")
-@click.option("--add", multiple=True, metavar="FILE:PLACE", help="A file more in the guest.")
-def shell(
-    name: str | None,
-    cpus: int,
-    memory: int,
-    kernel: Path | None,
-    headers: Path | None,
-    add: tuple[str, ...],
-) -> int:
+@_machine_options
+def shell(name: str | None, **options: Any) -> int:
     """A shell in a guest, on this terminal. 'exit' powers the guest off."""
     import subprocess
 
-    from swtch.vm import kvm, qemu
+    from swtch.vm import qemu
 
-    prepared = _prepare(name, kernel, headers, _more_files(add))
-    machine = qemu.Machine(
-        arch=prepared.guest.arch,
-        image=Path(prepared.kernel.image),
-        initramfs=prepared.initramfs,
-        cpus=cpus,
-        memory_mib=memory,
-        accel=kvm.choose(prepared, say=_say).accel,
-        words=("swtch.shell",),
-    )
+    prepared, machine = _Asked(**options).prepared(name, ("swtch.shell",))
+    if machine.pin:
+        raise RequestError("--pin is for what is measured; a shell runs anywhere.")
     _say(f"{prepared.guest.name}: 'exit' powers it off")
     arguments = qemu.command(machine, console="stdio,signal=off", line="null")
     return EXIT_OK if subprocess.run(arguments, check=False).returncode == 0 else EXIT_SOME_FAILED

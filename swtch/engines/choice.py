@@ -9,10 +9,11 @@ Which of them measures what is decided here too (``shares``).
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, cast, get_args
+from typing import Any, Literal, Protocol, cast, get_args
 
 from swtch.engines import PEERS, TRAITS, Engine
 from swtch.engines.several import SeveralEngines
@@ -46,6 +47,9 @@ class Options:
     memory_mib: int | None = None
     kernel: Path | None = None
     headers: Path | None = None
+    append: tuple[str, ...] = ()
+    accel: Literal["auto", "kvm", "tcg"] = "auto"
+    pin: tuple[int, ...] = ()
     native_kthread: bool = False
 
 
@@ -86,6 +90,32 @@ def parse_engines(text: str) -> tuple[EngineName, ...]:
     return cast("tuple[EngineName, ...]", tuple(asked))
 
 
+def parse_append(text: str | None) -> tuple[str, ...]:
+    """`text` as words of a kernel's command line, as they are: the kernel knows quotes, too."""
+    words = (text or "").strip()
+    if any(character in words for character in "\n\r\0"):
+        raise RequestError("--append: a kernel's command line is one line.")
+    return (words,) if words else ()
+
+
+def parse_pin(text: str | None) -> tuple[int, ...]:
+    """`text` is CPUs as 2-5,7: those that virtual CPUs run on, one after the other."""
+    if text is None:
+        return ()
+    from swtch import environment
+
+    allowed = environment.allowed_cpus()
+    cpus = tuple(environment.parse_list(text))
+    if not cpus or not re.fullmatch(r"[\d,\s-]+", text):
+        raise RequestError(f"--pin: {text!r} names no CPUs; give them like 2-5 or 0,2.")
+    if missing := [cpu for cpu in cpus if cpu not in allowed]:
+        raise RequestError(
+            f"--pin: CPU {missing[0]} is not one of those allowed here, which are"
+            f" {', '.join(map(str, allowed))}."
+        )
+    return cpus
+
+
 def check(options: Options) -> None:
     """Refuses options that do not belong together."""
     of_guests = {
@@ -95,6 +125,9 @@ def check(options: Options) -> None:
         "--memory": options.memory_mib,
         "--kernel": options.kernel,
         "--headers": options.headers,
+        "--append": options.append or None,
+        "--accel": None if options.accel == "auto" else options.accel,
+        "--pin": options.pin or None,
     }
     given = [name for name, value in of_guests.items() if value is not None]
     traits = [TRAITS[name] for name in options.engines]
@@ -106,6 +139,10 @@ def check(options: Options) -> None:
     several = options.cpus not in (None, 1) and all(of.counting or not of.guest for of in traits)
     if (several or options.boots) and any(of.counting for of in traits):
         raise RequestError("--engine exact has one CPU and boots for each trial; leave that out.")
+    if (options.accel != "auto" or options.pin) and all(
+        of.counting or not of.guest for of in traits
+    ):
+        raise RequestError("--engine exact is emulated by one thread; leave --accel and --pin out.")
     if options.headers is not None and options.kernel is None:
         raise RequestError("--headers belongs to --kernel.")
     if options.kernel is not None and options.guests is not None:
@@ -148,6 +185,9 @@ def reopen(manifest: Manifest, *, say: Say) -> Engine:
         boots=bool(facts.get("boots", False)),
         cpus=facts.get("cpus"),
         memory_mib=facts.get("memory_mib"),
+        append=tuple(next((guest.get("append", ()) for guest in facts.get("guests", ())), ())),
+        accel=facts.get("accel_asked", "auto"),
+        pin=tuple(facts.get("pin", ())),
         native_kthread=bool(facts.get("native_kthread")),
     )
     return open_engine(options, say=say)
@@ -288,8 +328,8 @@ def _subjects(options: Options, say: Say) -> list[Any]:
             say(f"{guest.name}: no kernel module, so no kthread there")
         accel = kvm.Choice("tcg", "the exact engine counts instructions")
         if any(TRAITS[name].guest and not TRAITS[name].counting for name in options.engines):
-            accel = kvm.choose(prepared, say=say)
-            if accel.why:
+            accel = kvm.choose(prepared, asked=options.accel, say=say)
+            if accel.why and options.accel == "auto":
                 say(f"{guest.name}: emulated ({accel.why})")
-        subjects.append(Subject(prepared=prepared, accel=accel, only=only))
+        subjects.append(Subject(prepared=prepared, accel=accel, only=only, words=options.append))
     return subjects

@@ -40,12 +40,21 @@ import msgspec
 
 from swtch.engines import Outcome, caches
 from swtch.engines.protocol import ProbeError, Result
-from swtch.engines.vm import GUEST, Subject, read_ran, request_of, sample_of, spread
+from swtch.engines.vm import (
+    GUEST,
+    Subject,
+    digest,
+    facts_of,
+    read_ran,
+    request_of,
+    sample_of,
+    spread,
+)
 from swtch.errors import CannotError
 from swtch.records import Engine as EngineName
 from swtch.records import Invocation, Trial
 from swtch.vm import cache, qemu
-from swtch.vm.prepare import describe, with_request
+from swtch.vm.prepare import with_request
 from swtch.vm.serial import Decoder
 from swtch.vm.session import FATAL, Ran, ran_of, run_request
 
@@ -97,16 +106,14 @@ class ExactEngine:
     def describe(self) -> dict[str, Any]:
         """The digest tells a resumed run whether guests, programs and cache model are the same."""
         subjects = list(self._subjects.values())
-        parts = [subject.prepared.digest for subject in subjects]
         return {
             "engine": self.name,
             "unit": "instructions",
             "memory_mib": self._memory_mib,
             "guests": [
-                {**describe(s.prepared), "qemu": qemu.version(s.prepared.guest.arch)}
-                for s in subjects
+                {**facts_of(s), "qemu": qemu.version(s.prepared.guest.arch)} for s in subjects
             ],
-            "sha256": cache.key_of([*parts, caches.digest()]),
+            "sha256": cache.key_of([digest(subjects), caches.digest()]),
         }
 
     def spread(self, trials: Sequence[Trial]) -> tuple[Trial, ...]:
@@ -171,7 +178,7 @@ class ExactEngine:
             initramfs=with_request(subject.prepared, msgspec.json.encode(request), folder),
             memory_mib=self._memory_mib,
             exact=True,
-            words=("swtch.once",),
+            words=("swtch.once", *subject.words),
         )
         console, line = folder / "console", folder / "line"
         arguments = qemu.command(machine, console=f"file,path={console}", line=f"file,path={line}")

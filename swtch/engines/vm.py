@@ -38,7 +38,7 @@ from swtch.errors import CannotError
 from swtch.records import Engine as EngineName
 from swtch.records import Invocation, Model, Sample, Scalar, Trial
 from swtch.vm import cache, qemu
-from swtch.vm.kvm import Choice
+from swtch.vm.kvm import Asked, Choice
 from swtch.vm.prepare import AGENT, PROBE, Prepared, describe
 from swtch.vm.session import GuestDiedError, Ran, Session, boot
 
@@ -53,11 +53,13 @@ EMULATED_SLEEP_NS = 500_000
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
-    """A prepared guest and how it is run; ``only`` for these experiments, None: for all."""
+    """A prepared guest and how it is run; ``only`` for these experiments, None: for all;
+    ``words`` are added to its kernel's command line."""
 
     prepared: Prepared
     accel: Choice
     only: frozenset[str] | None = None
+    words: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -65,9 +67,22 @@ class Subject:
         return self.prepared.guest.name
 
 
+def facts_of(subject: Subject) -> dict[str, Any]:
+    """For the manifest."""
+    return {**describe(subject.prepared), "append": subject.words}
+
+
+def digest(subjects: Sequence[Subject]) -> str:
+    """Of all that is in the guests, and what their kernels are told."""
+    told = [word for subject in subjects for word in subject.words]
+    return cache.key_of([*(subject.prepared.digest for subject in subjects), *told])
+
+
 def factors(subject: Subject, cpus: int) -> dict[str, Scalar]:
     """What a sample says of the guest it comes from."""
+    told = {"append": " ".join(subject.words)} if subject.words else {}
     return {
+        **told,
         GUEST: subject.name,
         "kernel": subject.prepared.kernel.release,
         "arch": subject.prepared.guest.arch.name,
@@ -196,12 +211,16 @@ class VmEngine:
         cpus: int = qemu.CPUS,
         memory_mib: int = qemu.MEMORY_MIB,
         boots: bool = False,
+        asked: Asked = "auto",
+        pin: tuple[int, ...] = (),
         launch: Callable[[qemu.Machine], qemu.Qemu] = qemu.Qemu,
     ) -> None:
         self.cpus = cpus
         self._subjects: Mapping[str, Subject] = {subject.name: subject for subject in subjects}
         self._memory_mib = memory_mib
         self._boots = boots
+        self._asked: Asked = asked
+        self._pin = pin
         self._launch = launch
         self._sessions: dict[str, Session] = {}
         self._blocks: dict[str, int] = {}
@@ -229,16 +248,18 @@ class VmEngine:
             "cpus": self.cpus,
             "memory_mib": self._memory_mib,
             "boots": self._boots,
+            "accel_asked": self._asked,
+            "pin": self._pin,
             "guests": [
                 {
-                    **describe(subject.prepared),
+                    **facts_of(subject),
                     "accel": subject.accel.accel,
                     "why_not_kvm": subject.accel.why,
                     "qemu": qemu.version(subject.prepared.guest.arch),
                 }
                 for subject in subjects
             ],
-            "sha256": cache.key_of([subject.prepared.digest for subject in subjects]),
+            "sha256": digest(subjects),
         }
 
     def spread(self, trials: Sequence[Trial]) -> tuple[Trial, ...]:
@@ -347,6 +368,8 @@ class VmEngine:
             cpus=self.cpus,
             memory_mib=self._memory_mib,
             accel=subject.accel.accel,
+            words=subject.words,
+            pin=self._pin,
         )
         return boot(
             machine,
@@ -380,4 +403,11 @@ class VmEngine:
 def opened(options: Options, subjects: Sequence[Subject]) -> VmEngine:
     """The engine as `options` ask for it."""
     cpus, memory = options.cpus or qemu.CPUS, options.memory_mib or qemu.MEMORY_MIB
-    return VmEngine(subjects, cpus=cpus, memory_mib=memory, boots=options.boots)
+    return VmEngine(
+        subjects,
+        cpus=cpus,
+        memory_mib=memory,
+        boots=options.boots,
+        asked=options.accel,
+        pin=options.pin,
+    )

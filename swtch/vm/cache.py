@@ -88,6 +88,21 @@ def entry(where: str, key: str, make: Callable[[Path, Path], None]) -> Path:
     return final
 
 
+def write(file: Path, data: bytes) -> None:
+    """`file` with `data` in it, whole or as it was before; CannotError when it cannot be."""
+    try:
+        handle, draft = tempfile.mkstemp(prefix=f".{file.name}-", dir=file.parent)
+        try:
+            with os.fdopen(handle, "wb") as stream:
+                stream.write(data)
+            Path(draft).replace(file)
+        except BaseException:
+            Path(draft).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise CannotError(f"cannot write to {file}: {os_error_text(error)}.") from None
+
+
 def sha256(path: Path) -> str:
     """The digest of a file's content."""
     digest = hashlib.sha256()

@@ -3,7 +3,8 @@
 
 /dev/kvm opens on machines where every guest then hangs (nested and
 paravirtual hosts), so the answer comes from booting the very kernel with a
-time limit. It is remembered per kernel, emulator and boot of this machine.
+time limit. It is remembered per kernel, emulator and boot of this machine; a
+refusal for an hour, because a busy machine may boot too slowly once.
 
 Invariants:
 
@@ -15,8 +16,10 @@ from __future__ import annotations
 
 import os
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -27,7 +30,11 @@ from swtch.vm.session import GuestDiedError, Session
 
 DEVICE = Path("/dev/kvm")
 BOOT_S = 20.0
+RETRY_S = 3600.0
 _WHY_MAX = 160
+
+
+Asked = Literal["auto", "kvm", "tcg"]
 
 
 class Choice(msgspec.Struct, frozen=True):
@@ -40,10 +47,24 @@ class Choice(msgspec.Struct, frozen=True):
 def choose(
     prepared: Prepared,
     *,
+    asked: Asked = "auto",
     say: Callable[[str], None] = lambda _line: None,
     boot: Callable[[qemu.Machine], None] | None = None,
 ) -> Choice:
-    """KVM if `prepared` boots with it, else emulation."""
+    """KVM if `prepared` boots with it, else emulation. Who asks for KVM gets no other, and
+    it is not tried before; CannotError where there is none."""
+    if asked == "tcg":
+        return Choice("tcg", "as asked")
+    refused = _refused(prepared)
+    if asked == "kvm":
+        if refused is not None:
+            raise CannotError(f"--accel kvm: {refused.why}.")
+        return Choice("kvm")
+    return refused or _remembered(prepared, say, boot)
+
+
+def _refused(prepared: Prepared) -> Choice | None:
+    """Why there can be no KVM, without trying."""
     arch = prepared.guest.arch
     if not qemu.same_arch(arch):
         return Choice("tcg", f"this machine is no {arch.name}")
@@ -51,15 +72,26 @@ def choose(
         return Choice("tcg", f"there is no {DEVICE} here")
     if not os.access(DEVICE, os.R_OK | os.W_OK):
         return Choice("tcg", f"{DEVICE} may not be opened by this user")
+    return None
+
+
+def _remembered(
+    prepared: Prepared,
+    say: Callable[[str], None],
+    boot: Callable[[qemu.Machine], None] | None,
+) -> Choice:
+    arch = prepared.guest.arch
     key = cache.key_of([prepared.kernel.sha256, qemu.version(arch), _boot_id()])
     note = cache.room("kvm") / f"{key}.json"
     try:
-        return msgspec.json.decode(note.read_bytes(), type=Choice)
+        known = msgspec.json.decode(note.read_bytes(), type=Choice)
+        if known.accel == "kvm" or abs(time.time() - note.stat().st_mtime) < RETRY_S:
+            return known
     except (OSError, msgspec.DecodeError):
         pass
     say(f"{prepared.guest.name}: trying KVM, for {BOOT_S:g} s at most")
     choice = _try(prepared, boot or _boot)
-    note.write_bytes(msgspec.json.encode(choice))
+    cache.write(note, msgspec.json.encode(choice))
     return choice
 
 

@@ -83,9 +83,7 @@ def kernel(guest: Guest, *, refresh: bool = False) -> Kernel:
         sha256=image.sha256,
         packages=tuple(f"{p.name}:{p.arch} {p.version} {p.sha256}" for p in [image, *headers]),
     )
-    draft = note.with_suffix(".tmp")
-    draft.write_bytes(msgspec.json.format(msgspec.json.encode(kernel)))
-    draft.replace(note)
+    cache.write(note, msgspec.json.format(msgspec.json.encode(kernel)))
     return kernel
 
 
@@ -103,7 +101,7 @@ def files(name: str, arch: str, wanted: Sequence[str]) -> Path:
         state = apt()
         package = state.find(name, arch, "bookworm")
         state.fetch([package])
-        note.write_bytes(msgspec.json.encode(package))
+        cache.write(note, msgspec.json.encode(package))
     if not package.file.exists() and not (cache.room("unpacked") / package.sha256).is_dir():
         apt().fetch([package])
     return cache.entry(

@@ -7,7 +7,8 @@ measured). On arm64 console and line are one, because `virt` has one UART.
 
 Invariants:
 
-- QEMU gets no network, no disk, no display and no configuration of the user's.
+- QEMU gets no network, no disk, no display and no configuration of the user's, and with
+  a QEMU that can (-sandbox) it may start no program and change no user.
 - QEMU leads its own session (Ctrl-C reaches only us) and dies with us.
 - With ``exact`` nothing that comes from outside reaches the guest: no wire that
   can be written to, no clock but its own, no random numbers of the host.
@@ -20,10 +21,12 @@ and its watchdogs bark).
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import shutil
 import socket
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -37,6 +40,11 @@ Accel = Literal["tcg", "kvm"]
 
 CPUS = 4
 MEMORY_MIB = 1024
+
+_SANDBOX = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"
+
+# A kernel's own limit (COMMAND_LINE_SIZE), what is beyond is cut off without a word.
+_COMMAND_LINE_MAX = 2047
 
 # A kernel that is in trouble says so and ends: the host sees the end at once.
 _APPEND = (
@@ -53,7 +61,8 @@ _APPEND = (
 
 @dataclass(frozen=True, kw_only=True)
 class Machine:
-    """What is booted, and how. ``words`` are added to the kernel's command line."""
+    """What is booted, and how. ``words`` are added to the kernel's command line; virtual
+    CPU *i* runs on the CPU ``pin[i mod n]`` of this machine, if there are any."""
 
     arch: Arch
     image: Path
@@ -63,6 +72,7 @@ class Machine:
     accel: Accel = "tcg"
     exact: bool = False
     words: tuple[str, ...] = ()
+    pin: tuple[int, ...] = ()
 
     @property
     def one_wire(self) -> bool:
@@ -99,13 +109,22 @@ def append(machine: Machine) -> str:
         words.append("nokaslr")
     if machine.arch.name == "amd64" and machine.accel == "tcg":
         words += ["tsc=reliable", "no_timer_check"]
-    return " ".join([*words, *machine.words])
+    line = " ".join([*words, *machine.words])
+    if len(line) > _COMMAND_LINE_MAX:
+        raise CannotError(
+            f"the kernel's command line is {len(line)} characters long and may have"
+            f" {_COMMAND_LINE_MAX}; make --append shorter."
+        )
+    return line
 
 
 def command(machine: Machine, *, console: str, line: str, control: str = "") -> list[str]:
     """QEMU's arguments. ``console``, ``line`` and ``control`` are character devices
     as -chardev takes them, without the id; where there is one wire, ``line`` is not used."""
-    arguments = [emulator(machine.arch), "-nodefaults", "-no-user-config", "-display", "none"]
+    program = emulator(machine.arch)
+    arguments = [program, "-nodefaults", "-no-user-config", "-display", "none"]
+    if _has_sandbox(program):
+        arguments += ["-sandbox", _SANDBOX]
     arguments += ["-no-reboot", "-machine", _board(machine), "-cpu", _cpu(machine)]
     arguments += ["-smp", str(1 if machine.exact else machine.cpus)]
     arguments += ["-m", str(machine.memory_mib)]
@@ -125,6 +144,18 @@ def command(machine: Machine, *, console: str, line: str, control: str = "") -> 
         arguments += ["-chardev", _chardev(control, "control")]
         arguments += ["-mon", "chardev=control,mode=control"]
     return arguments
+
+
+@functools.cache
+def _has_sandbox(program: str) -> bool:
+    """Whether this QEMU was built with seccomp."""
+    try:
+        done = subprocess.run(
+            [program, "-help"], capture_output=True, text=True, timeout=20, check=False
+        )
+    except (OSError, subprocess.SubprocessError):
+        return False
+    return "-sandbox on" in done.stdout
 
 
 def _chardev(device: str, name: str) -> str:
@@ -177,6 +208,20 @@ class Qemu:
         """Lets the guest go on as if no time had passed."""
         self._ask("cont")
 
+    def pin(self, cpus: Sequence[int]) -> None:
+        """Each virtual CPU stays on one of `cpus` from now on, in their order."""
+        answer = self._ask("query-cpus-fast")
+        if not isinstance(answer, list):
+            raise CannotError("QEMU does not tell its virtual CPUs' threads; leave --pin out.")
+        for number, cpu in enumerate(answer):
+            try:
+                os.sched_setaffinity(int(cpu["thread-id"]), {cpus[number % len(cpus)]})
+            except OSError as error:
+                raise CannotError(
+                    f"--pin: no virtual CPU can be on CPU {cpus[number % len(cpus)]}:"
+                    f" {os_error_text(error)}."
+                ) from None
+
     def kill(self) -> None:
         """Ends QEMU. Signal-handler safe; may be called again."""
         if self._process.returncode is None:
@@ -205,17 +250,17 @@ class Qemu:
         for wire in (self.console, self.line, self._control):
             wire.close()
 
-    def _ask(self, what: str) -> None:
+    def _ask(self, what: str) -> Any:
         try:
             if not self._negotiated:
                 self._send("qmp_capabilities")
                 self._negotiated = True
-            self._send(what)
+            return self._send(what)
         except OSError:
             # QEMU has ended or hangs; whoever reads from the guest will see it.
-            return
+            return None
 
-    def _send(self, what: str) -> None:
+    def _send(self, what: str) -> Any:
         self._control.sendall(msgspec.json.encode({"execute": what}) + b"\n")
         while True:
             line, newline, rest = self._replies.partition(b"\n")
@@ -228,7 +273,7 @@ class Qemu:
             self._replies = rest
             reply: dict[str, Any] = msgspec.json.decode(line)
             if "return" in reply or "error" in reply:
-                return
+                return reply.get("return")
 
 
 def start(arguments: list[str], wires: list[int]) -> subprocess.Popen[bytes]:

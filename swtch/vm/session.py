@@ -164,6 +164,8 @@ class Session:
         publish(self)
         try:
             self.hello = self._greet(begin + boot_s, boot_s)
+            if machine.pin:
+                self._qemu.pin(machine.pin)
         except BaseException:
             self.kill()
             raise
