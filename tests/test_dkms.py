@@ -80,7 +80,7 @@ def test_it_builds_as_dkms_would(tmp_path: Path) -> None:
         pytest.skip(f"there are no guests for {platform.machine()}")
     guest = of_this_machine[0]
     try:
-        programs.ensure([guest.arch], root=False)
+        programs.ensure([guest.arch])
         kernel = prepare.prepare(guest).kernel
     except CannotError as error:
         pytest.skip(str(error))

@@ -61,7 +61,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     folder = tmp_path_factory.mktemp("events")
     program = compiled(CROSS, folder / "events", "-static")
     try:
-        programs.ensure([GUEST.arch], root=False)
+        programs.ensure([GUEST.arch])
         prepared = prepare.prepare(GUEST, extra={PLACE: program})
     except CannotError as error:
         pytest.skip(str(error))

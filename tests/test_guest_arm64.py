@@ -156,7 +156,7 @@ def contents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The guest's files beside what every guest has."""
     folder = tmp_path_factory.mktemp("uthread-arm64")
     try:
-        programs.ensure([GUEST.arch], root=False)
+        programs.ensure([GUEST.arch])
         files = {f"{PLACE}/{name}": file for name, file in built(folder).items()}
     except CannotError as error:
         if EVERY:

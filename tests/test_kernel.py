@@ -124,7 +124,7 @@ def bench(
 ) -> Iterator[Bench]:
     name, cpus = request.param
     try:
-        programs.ensure([guests.GUESTS[name].arch], root=False)
+        programs.ensure([guests.GUESTS[name].arch])
         made = Bench(name, cpus, tmp_path_factory.mktemp(name))
     except CannotError as error:
         if EVERY:

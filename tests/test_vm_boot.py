@@ -37,7 +37,7 @@ TCG = Choice("tcg", "test")
 def prepared(request: pytest.FixtureRequest) -> Prepared:
     guest = guests.GUESTS[request.param]
     try:
-        programs.ensure([guest.arch], root=False)
+        programs.ensure([guest.arch])
         return prepare.prepare(guest)
     except CannotError as error:
         pytest.skip(str(error))

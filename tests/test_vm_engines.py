@@ -394,11 +394,22 @@ class TestPrograms:
 
     def test_all_missing_are_named_at_once(self, nothing: None) -> None:
         with pytest.raises(CannotError) as refusal:
-            programs.ensure(list(guests.ARCHES.values()), root=False)
+            programs.ensure(list(guests.ARCHES.values()))
         line = str(refusal.value)
         for name in ("qemu-system-x86", "qemu-system-arm", "make", "apt-get install"):
             assert name in line
         assert refusal.value.exit_code == 3
+
+    def test_nothing_is_installed_not_even_by_root(
+        self, nothing: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        program = tmp_path / "apt-get"
+        program.write_text(f"#!/bin/sh\n: >{tmp_path}/called\n")
+        program.chmod(0o755)
+        monkeypatch.setattr(os, "geteuid", lambda: 0)
+        with pytest.raises(CannotError, match="as root run: apt-get install qemu-system-x86"):
+            programs.ensure([guests.ARCHES["amd64"]])
+        assert not (tmp_path / "called").exists()
 
     def test_compiler_is_named_with_its_packages(self, nothing: None) -> None:
         with pytest.raises(CannotError, match="install the packages"):

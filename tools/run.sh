@@ -15,6 +15,10 @@ tools/venv.sh run build
 tools/compile.sh build
 tools/wheel.sh
 if [ $# -gt 0 ]; then
+	# What guests need is set up here, or not at all.
+	case " $* " in
+	*--engine[\ =]*vm* | *--engine[\ =]*exact*) tools/packages.sh guests ;;
+	esac
 	exec "$VENV/bin/swtch" run "$@"
 fi
 if ! (tools/packages.sh guests) || ! "$VENV/bin/swtch" vm prepare; then

@@ -107,7 +107,7 @@ def prepare_guests(
         wanted = tuple(guests.GUESTS.values())
     else:
         wanted = guests.parse(",".join(names)) if names else (guests.default(),)
-    programs.ensure([guest.arch for guest in wanted], say=_say)
+    programs.ensure([guest.arch for guest in wanted])
     for guest in wanted:
         begin = time.monotonic()
         prepared = prepare.prepare(guest, own=own, refresh=refresh, say=_say)
@@ -280,7 +280,7 @@ def _prepare(
             raise RequestError("one guest at a time.")
     else:
         guest = guests.default()
-    programs.ensure([guest.arch], say=_say)
+    programs.ensure([guest.arch])
     return prepare.prepare(guest, own=own, extra=extra, say=_say)
 
 

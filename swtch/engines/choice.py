@@ -312,7 +312,7 @@ def _subjects(options: Options, say: Say) -> list[Any]:
         wanted: tuple[guests.Guest, ...] = (own_kernels.guest(own),)
     else:
         wanted = guests.parse(options.guests) if options.guests else (guests.default(),)
-    programs.ensure([guest.arch for guest in wanted], say=say)
+    programs.ensure([guest.arch for guest in wanted])
     subjects = []
     further = guests.parse(",".join(options.further)) if options.further else ()
     for guest in dict.fromkeys((*wanted, *further)):

@@ -9,13 +9,10 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from swtch.errors import CannotError
 from swtch.vm.guests import Arch, host_arch
-
-_TIME_LIMIT_S = 1800
 
 
 def missing(arches: Sequence[Arch]) -> list[str]:
@@ -35,43 +32,10 @@ def missing(arches: Sequence[Arch]) -> list[str]:
     return list(dict.fromkeys(packages))
 
 
-def ensure(
-    arches: Sequence[Arch],
-    *,
-    say: Callable[[str], None] = lambda _line: None,
-    root: bool | None = None,
-) -> None:
-    """Installs what is missing, if this is root and there is apt; else says what to install."""
-    packages = missing(arches)
-    if not packages:
-        return
-    names = " ".join(packages)
-    if root is None:
-        root = os.geteuid() == 0
-    if not root or shutil.which("apt-get") is None:
+def ensure(arches: Sequence[Arch]) -> None:
+    """CannotError says what to install, all of it, if something is missing."""
+    if packages := missing(arches):
         raise CannotError(
-            f"guests need programs that are missing; as root run: apt-get install {names}"
+            "guests need programs that are missing; as root run:"
+            f" apt-get install {' '.join(packages)}"
         )
-    say(f"installing {names}")
-    base = ["apt-get", "-qq", "-y", "-o", "DPkg::Lock::Timeout=300"]
-    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C"}
-    try:
-        # An old package list is better than none: install decides.
-        subprocess.run(
-            [*base, "update"],
-            capture_output=True,
-            timeout=_TIME_LIMIT_S,
-            env=environment,
-            check=False,
-        )
-        subprocess.run(
-            [*base, "--no-install-recommends", "install", *packages],
-            capture_output=True,
-            timeout=_TIME_LIMIT_S,
-            env=environment,
-            check=True,
-        )
-    except subprocess.SubprocessError as error:
-        raise CannotError(f"apt-get could not install {names}: {error}.") from None
-    if left := missing(arches):
-        raise CannotError(f"still missing after installing {names}: {' '.join(left)}.")
