@@ -245,6 +245,8 @@ class TestOptions:
         assert choice.parse_append(None) == choice.parse_append(" ") == ()
         with pytest.raises(RequestError, match="one line"):
             choice.parse_append("a\nb")
+        with pytest.raises(RequestError, match="leave rdinit= out"):
+            choice.parse_append("quiet rdinit=/bin/sh")
         cpus = sorted(os.sched_getaffinity(0))
         assert choice.parse_pin(",".join(map(str, cpus))) == tuple(cpus)
         assert choice.parse_pin(None) == ()

@@ -161,6 +161,29 @@ class TestCache:
             cache.entry("room", "key", make)
         assert list((own_cache / "room").iterdir()) == []
 
+    def test_full_disk_leaves_nothing_either(self, own_cache: Path) -> None:
+        def make(draft: Path, _final: Path) -> None:
+            (draft / "half").write_text("")
+            with Path("/dev/full").open("wb", buffering=0) as stream:
+                stream.write(b"x")
+
+        with pytest.raises(CannotError, match=r"cannot write to .*key: no space left"):
+            cache.entry("room", "key", make)
+        assert list((own_cache / "room").iterdir()) == []
+
+    def test_a_note_is_whole_or_as_it_was(self, own_cache: Path) -> None:
+        note = cache.room("notes") / "note"
+        cache.write(note, b"one")
+        cache.write(note, b"two")
+        assert note.read_bytes() == b"two"
+        with pytest.raises(CannotError, match="cannot write to"):
+            cache.write(note / "below", b"x")
+        note.unlink()
+        note.mkdir()
+        with pytest.raises(CannotError, match="cannot write to"):
+            cache.write(note, b"three")
+        assert list(note.parent.iterdir()) == [note]
+
     def test_two_processes_make_it_once(self, own_cache: Path, tmp_path: Path) -> None:
         fork = multiprocessing.get_context("fork")
         workers = [fork.Process(target=_slow_entry, args=(str(tmp_path),)) for _ in range(3)]

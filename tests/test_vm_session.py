@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
 from collections.abc import Callable
@@ -18,7 +19,7 @@ from swtch.engines import caches, exact
 from swtch.engines.exact import ExactEngine, in_instructions
 from swtch.engines.native import PROBE, PROBE_DIR
 from swtch.engines.protocol import Result
-from swtch.engines.vm import EMULATED_SLEEP_NS, Subject, VmEngine
+from swtch.engines.vm import EMULATED_SLEEP_NS, Subject, VmEngine, not_loaded
 from swtch.errors import CannotError
 from swtch.experiments import Setting, get
 from swtch.records import Invocation, Trial
@@ -123,6 +124,71 @@ class TestSession:
             session.boot(machine(tmp_path, "amd64"), tmp_path / "console", launch=launch)
         assert len(made) == 1
 
+    @pytest.mark.parametrize(
+        ("mode", "told"),
+        [
+            ("noinit", r"^guest kernel: .*Failed to execute /init .*; turn on CONFIG_BINFMT_ELF"),
+            ("oneport", r"one serial port and needs two; let CONFIG_SERIAL_8250_NR_UARTS"),
+            ("rdinit", r"check access for rdinit.*; turn on CONFIG_BLK_DEV_INITRD"),
+            ("noline", r"swtch-guest: no line .*; turn on .*CONFIG_SERIAL_8250_NR_UARTS"),
+        ],
+    )
+    def test_what_a_kernel_lacks_ends_a_boot_at_once(
+        self, fake_qemu: FakeQemu, tmp_path: Path, mode: str, told: str
+    ) -> None:
+        """It would stand still for ten minutes and then be gone, for another reason."""
+        fake_qemu(mode)
+        made = []
+
+        def launch(machine: qemu.Machine) -> qemu.Qemu:
+            made.append(machine)
+            return qemu.Qemu(machine)
+
+        log = tmp_path / "console"
+        with pytest.raises(GuestDiedError, match=told):
+            session.boot(machine(tmp_path, "amd64"), log, first_s=3600, launch=launch)
+        assert len(made) == 1
+
+    def test_a_damaged_greeting_on_the_only_wire_is_noise(
+        self, fake_qemu: FakeQemu, tmp_path: Path
+    ) -> None:
+        fake_qemu("torn")
+        with Session(machine(tmp_path, "arm64"), tmp_path / "console") as guest:
+            assert guest.run(["/bin/cat"], stdin=b"x").stdout == b"x"
+        assert b'{"op":"hello"' in (tmp_path / "console").read_bytes()
+
+    def test_a_kernel_that_dies_is_booted_once_more(
+        self, fake_qemu: FakeQemu, tmp_path: Path
+    ) -> None:
+        made: list[qemu.Machine] = []
+
+        def launch(machine: qemu.Machine, then: str = "ok") -> qemu.Qemu:
+            fake_qemu(then if made else "oops")
+            made.append(machine)
+            return qemu.Qemu(machine)
+
+        given, log = machine(tmp_path, "amd64"), tmp_path / "console"
+        with session.boot(given, log, first_s=3600, launch=launch) as guest:
+            assert guest.hello["op"] == "hello"
+        assert len(made) == 2
+        made.clear()
+        with pytest.raises(GuestDiedError, match=r"^guest kernel: .*Oops"):
+            session.boot(given, log, first_s=3600, launch=lambda m: launch(m, "oops"))
+        assert len(made) == 2
+
+    def test_a_kernel_that_says_nothing(self, boot: Boot) -> None:
+        with pytest.raises(GuestDiedError, match=r"needs CONFIG_SERIAL_\w+ and CONFIG_SERIAL_"):
+            boot("hang", boot_s=0.5)
+
+    def test_out_of_memory(self, boot: Boot) -> None:
+        with boot("oom") as guest:
+            ran = guest.run(["/bin/cat"])
+            assert (ran.returncode, ran.killed_why) == (-9, "give the guest more with --memory")
+
+    def test_full_disk_ends_the_log_alone(self, fake_qemu: FakeQemu, tmp_path: Path) -> None:
+        with Session(machine(tmp_path, "amd64"), Path("/dev/full")) as guest:
+            assert guest.run(["/bin/cat"], stdin=b"x").stdout == b"x"
+
     def test_rubbish_is_no_boot(self, boot: Boot) -> None:
         with pytest.raises(GuestDiedError, match="did not boot"):
             boot("rubbish", boot_s=0.5)
@@ -214,6 +280,35 @@ class TestVmEngine:
             assert engine.perform(trial, invocation(trial, 1)).sample.status == "ok"
         text = (tmp_path / "guest-6.1-amd64.console").read_text()
         assert text.count("Linux version 0") == 2
+
+    def test_module_that_does_not_load_is_told_for_its_trials(
+        self, fake_qemu: FakeQemu, subject: Subject
+    ) -> None:
+        with_module = replace(subject, prepared=replace(subject.prepared, has_module=True))
+        with VmEngine([with_module]) as engine:
+            for model, error in (("kthread", "kthread_perf does not load"), ("pthread", "")):
+                trial = trial_of(engine, model=model)
+                sample = engine.perform(trial, invocation(trial)).sample
+                assert sample.error.startswith(error) and bool(sample.error) == bool(error)
+
+    @pytest.mark.parametrize(
+        ("state", "told"),
+        [
+            ("loaded", r"^$"),
+            ("Exec format error", "exec format error; its headers are of another kernel"),
+            ("Required key not available", "turn off CONFIG_MODULE_SIG_FORCE"),
+            ("whatever", "whatever; its console says more"),
+        ],
+    )
+    def test_what_to_do_about_a_module(self, state: str, told: str) -> None:
+        assert re.search(told, not_loaded({"module": state}))
+
+    def test_probe_that_the_kernel_ended(self, fake_qemu: FakeQemu, subject: Subject) -> None:
+        fake_qemu("oom")
+        with VmEngine([subject]) as engine:
+            trial = trial_of(engine)
+            error = engine.perform(trial, invocation(trial)).sample.error
+        assert error == "the guest's kernel ended the probe; give the guest more with --memory"
 
     @pytest.mark.parametrize("mode", ["dies", "silent"])
     def test_other_deaths(self, fake_qemu: FakeQemu, subject: Subject, mode: str) -> None:

@@ -8,6 +8,13 @@ rubbish  random bytes on every wire, for ever
 panic    answers, and panics when a program is started
 silent   accepts a program and never ends it
 lossy    as ok, but each frame is damaged the first time it is sent
+noinit   its kernel cannot start the first process, and stands still
+noline   its first process has no line to us, and stands still
+oneport  its first process greets on the console, and stands still
+rdinit   its kernel is told of another first process, and takes one of its own
+oops     its kernel oopses while it boots
+oom      programs are ended by its kernel, for want of memory
+torn     as ok, after a greeting with a kernel message in it
 noisy    as ok, with kernel messages between frames and in the first of them
 
 With ``-chardev file`` instead of a socket it is a guest of one trial: it writes
@@ -33,6 +40,15 @@ from swtch.vm.serial import Decoder, encode
 
 MODE = os.environ.get("FAKE_QEMU", "ok")
 WORDS = " ".join(sys.argv)
+
+
+BOOTS = {
+    "noinit": b"Failed to execute /init (error -8)",
+    "noline": b"swtch-guest: no line /dev/ttyS1: Input/output error",
+    "oneport": encode(1, {"op": "hello"}),
+    "rdinit": b"check access for rdinit=/x failed: -2, ignoring",
+    "oops": b"Oops: 0002 [#1] PREEMPT SMP",
+}
 
 
 def wire(name: str) -> socket.socket | None:
@@ -74,6 +90,8 @@ class Guest:
         number = body["id"]
         argv = base64.b64decode(body["argv"]).decode().split("\0")[:-1]
         out, status = result(argv, base64.b64decode(body["stdin"]))
+        if MODE == "oom":
+            self.console.sendall(b"[    3.0] Out of memory: Killed process 9 (swtch-probe)\n")
         parts = [out[at : at + 1000] for at in range(0, len(out), 1000)]
         for part, piece in enumerate(parts):
             data = base64.b64encode(piece).decode()
@@ -82,7 +100,7 @@ class Guest:
             op="done",
             id=number,
             status=status,
-            signal=0,
+            signal=9 if MODE == "oom" else 0,
             timed_out=False,
             elapsed_ns=5,
             interrupts=3,
@@ -171,9 +189,14 @@ def main() -> None:
         console.sendall(noise)
         line.sendall(noise)
         time.sleep(0.01)
+    if MODE in BOOTS:
+        console.sendall(b"[    0.1] " + BOOTS[MODE] + b"\n")
+        time.sleep(600)
     guest = Guest(line, console)
     console.sendall(b"[    0.0] Linux version 0\n")
     hello = {"op": "hello", "protocol": 1, "release": "0", "cpus": 4, "module": "absent"}
+    if MODE == "torn":
+        console.sendall(encode(1, hello).replace(b'"release"', b'"[    1.0] usb: x\nrelease"'))
     guest.say(**hello)
     if MODE == "lossy":
         guest.say(**hello)

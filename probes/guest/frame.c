@@ -44,6 +44,12 @@ int frame_open(const char *path)
 
 	if (fd < 0)
 		return -1;
+	/* A port behind which there is no hardware can be opened, and no more. */
+	if (tcgetattr(fd, &mode) && errno == EIO) {
+		close(fd);
+		errno = EIO;
+		return -1;
+	}
 	if (tcgetattr(fd, &mode) == 0) {
 		cfmakeraw(&mode);
 		cfsetspeed(&mode, B115200);

@@ -334,6 +334,12 @@ int main(int argc, char **argv)
 	}
 	children = child_signals();
 	line = frame_open(option("swtch.line=", "/dev/ttyS1"));
+	if (line < 0) {
+		/* The console is all there is; the host looks for this. */
+		fprintf(stderr, "swtch-guest: no line %s: %s\n",
+			option("swtch.line=", "/dev/ttyS1"), strerror(errno));
+		power_off(-1);
+	}
 	say_hello(line);
 	if (strstr(cmdline, "swtch.once")) {
 		once(line, children);

@@ -197,6 +197,7 @@ def boot_guest(
     **options: Any,
 ) -> int:
     """Boot a guest, run PROGRAM in it with our standard input, power it off."""
+    from swtch.engines.vm import not_loaded
     from swtch.vm.session import GuestDiedError, boot
 
     begin = time.monotonic()
@@ -229,6 +230,8 @@ def boot_guest(
         except GuestDiedError as death:
             print(death.console, file=sys.stderr)
             raise CannotError(f"{prepared.guest.name}: {death}.") from None
+    if hello.get("module") not in ("loaded", "absent"):
+        complaints = [not_loaded(hello), *complaints]
     for line in complaints:
         _say(f"the guest's kernel complained: {line}")
     now = time.monotonic()

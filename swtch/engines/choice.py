@@ -95,6 +95,8 @@ def parse_append(text: str | None) -> tuple[str, ...]:
     words = (text or "").strip()
     if any(character in words for character in "\n\r\0"):
         raise RequestError("--append: a kernel's command line is one line.")
+    if re.search(r"(^|\s)rdinit=", words):
+        raise RequestError("--append: the guest's first process is swtch's; leave rdinit= out.")
     return (words,) if words else ()
 
 

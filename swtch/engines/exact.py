@@ -56,7 +56,7 @@ from swtch.records import Invocation, Trial
 from swtch.vm import cache, qemu
 from swtch.vm.prepare import with_request
 from swtch.vm.serial import Decoder
-from swtch.vm.session import FATAL, Ran, ran_of, run_request
+from swtch.vm.session import FATAL, Ran, ran_of, remedy, run_request
 
 if TYPE_CHECKING:
     from swtch.engines.choice import Options
@@ -265,9 +265,12 @@ def _read(line: Path, console: Path, complaint: str) -> Ran:
     if ran is not None:
         return ran
     text = console.read_bytes() if console.exists() else b""
+    advice = ""
     for text_line in text.splitlines():
+        advice = advice or remedy(text_line)
         if FATAL.search(text_line):
-            raise ProbeError(f"guest kernel: {text_line.decode(errors='replace').strip()}")
+            told = f"guest kernel: {text_line.decode(errors='replace').strip()}"
+            raise ProbeError(f"{told}; {advice}" if advice else told)
     if decoder.damaged:
         raise ProbeError("the guest's console spoiled its answer; see its log")
     raise ProbeError(f"guest ended without an answer{f': {complaint}' if complaint else ''}")

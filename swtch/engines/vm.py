@@ -67,6 +67,22 @@ class Subject:
         return self.prepared.guest.name
 
 
+def not_loaded(hello: Mapping[str, Any]) -> str:
+    """Why the guest that says `hello` has no kernel threads, and what to do; empty if it has."""
+    state = str(hello.get("module"))
+    if state == "loaded":
+        return ""
+    remedy = {
+        "absent": "prepare it with headers",
+        "Exec format error": "its headers are of another kernel, or configured otherwise",
+        "Required key not available": "turn off CONFIG_MODULE_SIG_FORCE, or lockdown",
+        "Operation not permitted": "turn off lockdown",
+        "Function not implemented": "turn on CONFIG_MODULES",
+        "Cannot allocate memory": "give the guest more with --memory",
+    }.get(state, "its console says more")
+    return f"kthread_perf does not load in this guest: {state.lower()}; {remedy}"
+
+
 def facts_of(subject: Subject) -> dict[str, Any]:
     """For the manifest."""
     return {**describe(subject.prepared), "append": subject.words}
@@ -149,6 +165,8 @@ def read_ran(ran: Ran, trial: Trial) -> Result:
         raise ProbeError(f"guest could not start the probe ({ran.failed})")
     if ran.timed_out:
         raise ProbeError(f"probe ran longer than {trial.timeout_s:g} s")
+    if ran.killed_why:
+        raise ProbeError(f"the guest's kernel ended the probe; {ran.killed_why}")
     try:
         return read_result(ran.stdout, ran.returncode, trial)
     except ProbeError as fault:
@@ -326,6 +344,8 @@ class VmEngine:
 
     def _run(self, trial: Trial, invocation: Invocation) -> Ran:
         session = self._session(str(trial.factors[GUEST]), invocation.block)
+        if trial.model == "kthread" and (why := not_loaded(session.hello)):
+            raise ProbeError(why)
         argv, stdin, pad = request_of(trial, invocation)
         self._active = session
         if self._is_stopped():

@@ -19,8 +19,11 @@ Rejected: a thread per wire (nothing here happens at the same time).
 from __future__ import annotations
 
 import base64
+import contextlib
+import dataclasses
 import re
 import select
+import signal
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -43,27 +46,52 @@ _GRACE_S = 2.0
 
 FATAL = re.compile(
     rb"Kernel panic - |\bBUG: |\bOops\b|Internal error: |kernel BUG at|Unable to handle kernel"
+    rb"|PANIC: early exception|Failed to execute /|Initramfs unpacking failed"
+    rb"|check access for rdinit|swtch-guest: no line"
+)
+# Of a kernel with one serial port the lines are swapped, or the same.
+_GREETED_ON_CONSOLE = re.compile(rb'@@SWTCH \d+ \d+ [0-9a-f]{8} \{"op":"hello"')
+_ONE_PORT = "let CONFIG_SERIAL_8250_NR_UARTS and _RUNTIME_UARTS be 2 or more"
+# What a kernel says of itself, and what to do about it. There another boot would end alike.
+_REMEDIES = (
+    (
+        re.compile(rb"Out of memory|oom-kill|deadlocked on memory|Initramfs unpacking failed"),
+        "give the guest more with --memory",
+    ),
+    (re.compile(rb"Failed to execute /"), "turn on CONFIG_BINFMT_ELF and CONFIG_64BIT"),
+    (
+        re.compile(rb"Unable to mount root fs|Cannot open root device|check access for rdinit"),
+        "turn on CONFIG_BLK_DEV_INITRD, and say nothing else of init to the kernel",
+    ),
+    (
+        re.compile(rb"swtch-guest: no line"),
+        f"turn on CONFIG_DEVTMPFS, and {_ONE_PORT}",
+    ),
 )
 COMPLAINT = re.compile(
     rb"WARNING: |possible recursive locking|blocked for more than|detected stalls"
 )
 
 
-class GuestDiedError(Exception):
-    """The guest is no more. ``str()`` is one line; ``console`` the last of its console."""
+def remedy(line: bytes | bytearray) -> str:
+    """What to do about a line of a kernel; empty where nothing is known."""
+    return next((advice for pattern, advice in _REMEDIES if pattern.search(line)), "")
 
-    def __init__(self, line: str, console: str) -> None:
+
+class GuestDiedError(Exception):
+    """The guest is no more. ``str()`` is one line; ``console`` the last of its console.
+    ``by_chance``: it may be another time."""
+
+    def __init__(self, line: str, console: str, *, by_chance: bool = False) -> None:
         super().__init__(line)
         self.console = console
-
-
-class SilentGuestError(GuestDiedError):
-    """It did not boot in time, and did not say why."""
+        self.by_chance = by_chance
 
 
 @dataclass(frozen=True)
 class Ran:
-    """What became of one program. ``failed`` is the step that failed before it ran."""
+    """What became of one program. ``failed`` is the step that failed before it ran,
+    ``killed_why`` what to do if the kernel ended it."""
 
     stdout: bytes
     stderr: bytes
@@ -73,6 +101,7 @@ class Ran:
     elapsed_ns: int
     interrupts: int
     failed: str
+    killed_why: str = ""
 
     @property
     def returncode(self) -> int:
@@ -124,12 +153,15 @@ def boot(
     launch: Callable[[Machine], Qemu] = Qemu,
     publish: Callable[[Session], None] = lambda _session: None,
 ) -> Session:
-    """A guest that is up. One that is silent for `first_s` is given up and booted once more:
-    of some thousand boots under TCG one stood still before its kernel was done.
+    """A guest that is up. One that is silent for `first_s`, or whose kernel dies, is given up
+    and booted once more: of some thousand boots under TCG one stood still before its kernel
+    was done. What QEMU refuses and what a kernel lacks stay so.
     """
     try:
         return Session(machine, log, boot_s=first_s, launch=launch, publish=publish)
-    except SilentGuestError:
+    except GuestDiedError as death:
+        if not death.by_chance:
+            raise
         return Session(machine, log, boot_s=boot_s, launch=launch, publish=publish)
 
 
@@ -146,6 +178,7 @@ class Session:
         publish: Callable[[Session], None] = lambda _session: None,
     ) -> None:
         self._log = log.open("ab", buffering=0)
+        self._arch = machine.arch
         self._decoder = Decoder()
         self._tail = bytearray()
         self._number = 0
@@ -153,6 +186,7 @@ class Session:
         self._stopped = False
         self._trouble = ""
         self._paused = False
+        self._remedy = ""
         self.complaints: list[str] = []
         self.hello: dict[str, Any] = {}
         begin = time.monotonic()
@@ -176,6 +210,7 @@ class Session:
     ) -> Ran:
         """Runs a program in the guest to its end, bad or good."""
         self.proceed()
+        self._remedy = ""
         if len(stdin) > _PUT_SIZE:
             self.put("/tmp/stdin", stdin)
         self._number += 1
@@ -259,11 +294,17 @@ class Session:
         while True:
             left = deadline - time.monotonic()
             if left <= 0:
-                died = self._died(f"guest did not boot within {boot_s:g} s")
-                raise SilentGuestError(str(died), died.console)
+                raise self._died(f"guest did not boot within {boot_s:g} s{self._mute()}")
             for frame in self._receive(left):
                 if frame.body.get("op") == "hello":
                     return frame.body
+
+    def _mute(self) -> str:
+        """What to turn on in a kernel that has not said a word."""
+        if self._tail:
+            return ""
+        options = " and ".join(f"CONFIG_{name}" for name in self._arch.console_config)
+        return f" and its console said nothing; a kernel of yours needs {options}"
 
     def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
         """Repeats `request` until it is answered; chunks and results are kept for later."""
@@ -303,7 +344,7 @@ class Session:
             if done:
                 ran = ran_of(done, parts)
                 if ran is not None:
-                    return ran
+                    return self._explained(ran)
             now = time.monotonic()
             if now >= deadline:
                 raise self._died(f"guest hangs: no result {SLACK_S:g} s after the time limit")
@@ -313,6 +354,14 @@ class Session:
                 damaged, done, heard = self._decoder.damaged, {}, now
                 self._send(request)
             frames = self._receive(min(deadline - now, 1.0 if lost else deadline - now))
+
+    def _explained(self, ran: Ran) -> Ran:
+        """`ran`, whose program the kernel may have ended for want of memory. What it said of
+        that comes before the end of the program."""
+        if ran.signal != signal.SIGKILL or ran.timed_out:
+            return ran
+        self._receive(0.0)
+        return dataclasses.replace(ran, killed_why=self._remedy)
 
     def _send(self, request: dict[str, Any]) -> None:
         self._seq += 1
@@ -349,13 +398,19 @@ class Session:
         return frames
 
     def _hear(self, data: bytes) -> None:
-        """Console text."""
-        self._log.write(data)
+        """Console text. On a full disk the log ends, and the guest goes on."""
+        with contextlib.suppress(OSError):
+            self._log.write(data)
         fresh = self._tail[self._tail.rfind(b"\n") + 1 :] + data
         self._tail += data
         del self._tail[: max(0, len(self._tail) - _TAIL)]
         for line in fresh.split(b"\n")[:-1]:
             text = line.decode(errors="replace").strip()
+            self._remedy = self._remedy or remedy(line)
+            two = self._qemu.console is not self._qemu.line
+            if two and _GREETED_ON_CONSOLE.search(line) and not self._trouble:
+                self._remedy = _ONE_PORT
+                self._trouble = "guest has one serial port and needs two"
             if FATAL.search(line) and not self._trouble:
                 self._trouble = f"guest kernel: {text}"
             elif COMPLAINT.search(line):
@@ -379,6 +434,12 @@ class Session:
                 break
             self._hear(data)
         self._qemu.kill()
-        if self._qemu.wait(5) and not self._tail and (complaint := self._qemu.complaint()):
+        complaint = self._qemu.complaint() if self._qemu.wait(5) and not self._tail else ""
+        if complaint:
             line = f"{line}: {complaint}"
-        return GuestDiedError("interrupted" if self._stopped else line, self.console_tail())
+        if self._stopped:
+            return GuestDiedError("interrupted", self.console_tail())
+        if self._remedy:
+            line = f"{line}; {self._remedy}"
+        by_chance = not complaint and not self._remedy
+        return GuestDiedError(line, self.console_tail(), by_chance=by_chance)
