@@ -195,10 +195,13 @@ def doctor_command(form: str, self_check: bool) -> int:
 @click.option(
     "--kernel",
     type=FOLDER,
+    multiple=True,
     metavar="FILE",
     help="A kernel of your own as guest, or its build folder.",
 )
-@click.option("--headers", type=FOLDER, metavar="DIR", help="What its modules are built with.")
+@click.option(
+    "--headers", type=FOLDER, multiple=True, metavar="DIR", help="What its modules are built with."
+)
 @click.option("--append", metavar="WORDS", help="More of the command line of guests' kernels.")
 @click.option(
     "--accel",
@@ -234,8 +237,8 @@ def run_command(
     boots: bool,
     cpus: int | None,
     memory: int | None,
-    kernel: Path | None,
-    headers: Path | None,
+    kernel: tuple[Path, ...],
+    headers: tuple[Path, ...],
     append: str | None,
     accel: Literal["auto", "kvm", "tcg"] | None,
     pin: str | None,
@@ -254,7 +257,15 @@ def run_command(
 
     planning = (
         *(models, repeats, seed, until, out, policy, engine, time_limit, guest, cpus, memory),
-        *(kernel, headers, append, accel, pin, boots or None, native_kthread or None),
+        *(
+            kernel or None,
+            headers or None,
+            append,
+            accel,
+            pin,
+            boots or None,
+            native_kthread or None,
+        ),
         *(quick or None, depth),
     )
     if resume is not None:
@@ -285,7 +296,7 @@ def run_command(
             boots=boots,
             cpus=cpus,
             memory_mib=memory,
-            kernel=kernel,
+            kernels=kernel,
             headers=headers,
             append=choice.parse_append(append),
             accel=accel or "auto",

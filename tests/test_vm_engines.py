@@ -28,7 +28,7 @@ from swtch.experiments import Setting, get
 from swtch.plan import MODEL_NAMES, make_plan
 from swtch.records import Engine as EngineName
 from swtch.records import Invocation, Manifest, Model, Trial
-from swtch.vm import build, guests, programs
+from swtch.vm import build, cache, guests, programs
 
 
 def options(**changes: Any) -> choice.Options:
@@ -232,8 +232,12 @@ class TestOptions:
             ({"accel": "kvm"}, "--accel belongs to"),
             ({"engines": ("exact",), "pin": (0,)}, "leave --accel and --pin out"),
             ({"engines": ("exact",), "accel": "tcg"}, "leave --accel and --pin out"),
-            ({"engines": ("vm",), "headers": Path("x")}, "--headers belongs to --kernel"),
-            ({"engines": ("vm",), "kernel": Path("x"), "guests": "x"}, "leave --guest out"),
+            ({"engines": ("vm",), "headers": (Path("x"),)}, "--headers belongs to --kernel"),
+            ({"kernels": (Path("x"),)}, "--kernel belongs to --engine vm"),
+            (
+                {"engines": ("vm",), "kernels": (Path("x"),), "headers": (Path("y"),) * 2},
+                "1 --kernel and 2 --headers",
+            ),
         ],
     )
     def test_what_does_not_belong_together(self, given: dict[str, Any], told: str) -> None:
@@ -284,6 +288,42 @@ class TestOptions:
         )
         with pytest.raises(CannotError, match="start a new run"):
             choice.reopen(manifest, say=print)
+
+    def test_run_with_kernels_of_the_user_is_resumed_with_them(
+        self,
+        make_manifest: Callable[..., Manifest],
+        monkeypatch: pytest.MonkeyPatch,
+        tmp_path: Path,
+    ) -> None:
+        asked: list[choice.Options] = []
+        monkeypatch.setattr(choice, "open_engine", lambda given, say: asked.append(given))
+        images = [tmp_path / "one", tmp_path / "two"]
+        for image in images:
+            image.write_bytes(image.name.encode())
+        mine = [
+            {
+                "guest": f"own{number}-amd64",
+                "given": [str(image)],
+                "kernel": [cache.sha256(image)],
+            }
+            for number, image in enumerate(images, 1)
+        ]
+        facts = {"guests": [{"guest": "6.1-amd64"}, *mine]}
+        manifest = msgspec.structs.replace(
+            make_manifest(), engine="vm", environment={"engine": facts}
+        )
+        choice.reopen(manifest, say=print)
+        assert asked.pop() == options(
+            engines=("vm",), guests="6.1-amd64", kernels=tuple(images), headers=()
+        )
+        images[1].write_bytes(b"built again")
+        with pytest.raises(CannotError, match="two, which is not there any more or another one"):
+            choice.reopen(manifest, say=print)
+        for number, image in enumerate(images):
+            image.write_bytes(image.name.encode())
+            mine[number]["given"] = [str(image), str(tmp_path / f"headers{number}")]
+        choice.reopen(manifest, say=print)
+        assert asked.pop().headers == (tmp_path / "headers0", tmp_path / "headers1")
 
     def test_command_line_refuses_in_one_line(
         self, swtch: Callable[..., Any], one_line: Callable[[str], str]

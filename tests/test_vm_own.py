@@ -180,6 +180,46 @@ def utsrelease(folder: Path, release: str) -> None:
     (folder / "include/generated/utsrelease.h").write_text(f'#define UTS_RELEASE "{release}"\n')
 
 
+class TestBusybox:
+    def busybox(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, made: own.Own | None
+    ) -> tuple[Path | None, list[str]]:
+        def refuse(*_: object) -> None:
+            raise CannotError("no apt sources")
+
+        monkeypatch.setattr(packages, "files", refuse)
+        monkeypatch.setenv("PATH", str(tmp_path))
+        said: list[str] = []
+        return prepare._busybox(ARCHES["amd64"], made, said.append), said
+
+    def test_this_machines_or_none(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        made = own.found(x86_image(tmp_path / "i"))
+        assert self.busybox(monkeypatch, tmp_path, made) == (
+            None,
+            ["own-amd64: no busybox, so no shell in it; install busybox to have one"],
+        )
+        program = tmp_path / "busybox"
+        program.write_bytes(elf_of(machine=183))
+        program.chmod(0o755)
+        assert self.busybox(monkeypatch, tmp_path, made)[0] is None
+        program.write_bytes(elf_of(machine=62))
+        assert self.busybox(monkeypatch, tmp_path, made) == (program, [])
+
+    def test_a_guest_of_packages_has_its_own(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        with pytest.raises(CannotError, match="no apt sources"):
+            self.busybox(monkeypatch, tmp_path, None)
+
+
+def elf_of(machine: int) -> bytes:
+    """A static program without a segment."""
+    data = bytearray(64)
+    data[:6] = b"\x7fELF\x02\x01"
+    data[18:20] = machine.to_bytes(2, "little")
+    return bytes(data)
+
+
 class TestHeaders:
     def test_of_another_kernel_are_refused(self, tmp_path: Path) -> None:
         (tmp_path / "include/config").mkdir(parents=True)

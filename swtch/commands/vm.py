@@ -263,6 +263,8 @@ def shell(name: str | None, **options: Any) -> int:
     prepared, machine = _Asked(**options).prepared(name, ("swtch.shell",))
     if machine.pin:
         raise RequestError("--pin is for what is measured; a shell runs anywhere.")
+    if not prepared.has_shell:
+        raise CannotError(f"{prepared.guest.name} has no shell: install busybox.")
     _say(f"{prepared.guest.name}: 'exit' powers it off")
     arguments = qemu.command(machine, console="stdio,signal=off", line="null")
     return EXIT_OK if subprocess.run(arguments, check=False).returncode == 0 else EXIT_SOME_FAILED

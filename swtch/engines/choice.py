@@ -45,8 +45,8 @@ class Options:
     boots: bool = False
     cpus: int | None = None
     memory_mib: int | None = None
-    kernel: Path | None = None
-    headers: Path | None = None
+    kernels: tuple[Path, ...] = ()
+    headers: tuple[Path, ...] = ()
     append: tuple[str, ...] = ()
     accel: Literal["auto", "kvm", "tcg"] = "auto"
     pin: tuple[int, ...] = ()
@@ -125,8 +125,8 @@ def check(options: Options) -> None:
         "--boots": options.boots or None,
         "--cpus": options.cpus,
         "--memory": options.memory_mib,
-        "--kernel": options.kernel,
-        "--headers": options.headers,
+        "--kernel": options.kernels or None,
+        "--headers": options.headers or None,
         "--append": options.append or None,
         "--accel": None if options.accel == "auto" else options.accel,
         "--pin": options.pin or None,
@@ -145,10 +145,10 @@ def check(options: Options) -> None:
         of.counting or not of.guest for of in traits
     ):
         raise RequestError("--engine exact is emulated by one thread; leave --accel and --pin out.")
-    if options.headers is not None and options.kernel is None:
-        raise RequestError("--headers belongs to --kernel.")
-    if options.kernel is not None and options.guests is not None:
-        raise RequestError("--kernel is a guest of its own; leave --guest out.")
+    if options.headers:
+        from swtch.vm import own as own_kernels
+
+        own_kernels.check_number(options.kernels, options.headers)
 
 
 def open_engine(options: Options, *, say: Say) -> Engine:
@@ -177,13 +177,17 @@ def reopen(manifest: Manifest, *, say: Say) -> Engine:
     each: list[dict[str, Any]] = first.get("engines") or [{"engine": manifest.engine, **first}]
     facts = {name: value for description in reversed(each) for name, value in description.items()}
     guests = [str(guest.get("guest")) for guest in facts.get("guests", ())]
-    if any(name.startswith("own-") for name in guests):
-        raise CannotError(
-            "the run used a kernel of yours, and its manifest does not hold it; start a new run."
-        )
+    own = [guest for guest in facts.get("guests", ()) if str(guest.get("guest")).startswith("own")]
+    for guest in own:
+        _check_own(guest)
+    named = [name for name in guests if not name.startswith("own")]
     options = Options(
         engines=tuple(description["engine"] for description in each),
-        guests=",".join(guests) or None,
+        guests=",".join(named) or None,
+        kernels=tuple(Path(guest["given"][0]) for guest in own),
+        headers=tuple(Path(guest["given"][-1]) for guest in own)
+        if any(len(guest["given"]) > 1 for guest in own)
+        else (),
         boots=bool(facts.get("boots", False)),
         cpus=facts.get("cpus"),
         memory_mib=facts.get("memory_mib"),
@@ -193,6 +197,28 @@ def reopen(manifest: Manifest, *, say: Say) -> Engine:
         native_kthread=bool(facts.get("native_kthread")),
     )
     return open_engine(options, say=say)
+
+
+def _check_own(guest: Mapping[str, Any]) -> None:
+    """Refuses to go on with another kernel than a run began with."""
+    from swtch.vm import cache
+    from swtch.vm import own as own_kernels
+
+    given = guest.get("given") or ()
+    if not given:
+        raise CannotError(
+            "the run used a kernel of yours, and its manifest does not say where it is; start a"
+            " new run."
+        )
+    try:
+        same = [cache.sha256(own_kernels.found(Path(given[0])).kernel)] == guest.get("kernel")
+    except (CannotError, OSError):
+        same = False
+    if not same:
+        raise CannotError(
+            f"the run used the kernel {given[0]}, which is not there any more or another one;"
+            " put it back, or start a new run."
+        )
 
 
 def cpus_of(engine: Engine, allowed: tuple[int, ...]) -> tuple[int, ...]:
@@ -308,19 +334,18 @@ def _subjects(options: Options, say: Say) -> list[Any]:
     from swtch.vm import guests, kvm, prepare, programs
     from swtch.vm import own as own_kernels
 
-    own = None
-    if options.kernel is not None:
-        own = own_kernels.found(options.kernel, options.headers)
-        wanted: tuple[guests.Guest, ...] = (own_kernels.guest(own),)
-    else:
-        wanted = guests.parse(options.guests) if options.guests else (guests.default(),)
+    own = {
+        own_kernels.guest(one): one for one in own_kernels.several(options.kernels, options.headers)
+    }
+    named = guests.parse(options.guests) if options.guests else ()
+    wanted: tuple[guests.Guest, ...] = (*named, *own) or (guests.default(),)
     programs.ensure([guest.arch for guest in wanted])
     subjects = []
     further = guests.parse(",".join(options.further)) if options.further else ()
     for guest in dict.fromkeys((*wanted, *further)):
         only = None if guest in wanted else options.further[guest.name]
         try:
-            prepared = prepare.prepare(guest, own=own, say=say)
+            prepared = prepare.prepare(guest, own=own.get(guest), say=say)
         except LabError as error:
             if only is None:
                 raise

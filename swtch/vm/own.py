@@ -47,6 +47,7 @@ class Own:
     """A kernel of the user's own; without ``headers`` there is no kthread. ``config`` is
     what it was configured with, if that is known; ``number`` tells several apart. Of a
     tree nobody has said that modules can be built in it: then there is no kthread, either.
+    ``given`` is what it was found by: the kernel, and headers that are apart from it.
     """
 
     kernel: Path
@@ -54,6 +55,7 @@ class Own:
     config: Path | None = None
     number: int = 0
     is_tree: bool = False
+    given: tuple[str, ...] = ()
 
 
 def found(kernel: Path, headers: Path | None = None, number: int = 0) -> Own:
@@ -67,6 +69,7 @@ def found(kernel: Path, headers: Path | None = None, number: int = 0) -> Own:
             config=kernel / ".config",
             number=number,
             is_tree=headers is None,
+            given=_given(kernel, headers),
         )
     if not kernel.is_file():
         raise CannotError(f"--kernel: {kernel} is not a file.")
@@ -76,11 +79,21 @@ def found(kernel: Path, headers: Path | None = None, number: int = 0) -> Own:
     if headers is not None:
         candidates.insert(0, headers / ".config")
     config = next((file for file in candidates if file.is_file()), None)
-    return Own(kernel=kernel, headers=headers, config=config, number=number)
+    return Own(
+        kernel=kernel,
+        headers=headers,
+        config=config,
+        number=number,
+        given=_given(kernel, headers),
+    )
 
 
-def several(kernels: Sequence[Path], headers: Sequence[Path]) -> tuple[Own, ...]:
-    """Of each kernel, with its headers: as many as kernels, in their order, or none."""
+def _given(*paths: Path | None) -> tuple[str, ...]:
+    return tuple(str(path.resolve()) for path in paths if path is not None)
+
+
+def check_number(kernels: Sequence[Path], headers: Sequence[Path]) -> None:
+    """Refuses headers that belong to no kernel."""
     if headers and not kernels:
         raise RequestError("--headers belongs to --kernel.")
     if headers and len(headers) != len(kernels):
@@ -88,6 +101,11 @@ def several(kernels: Sequence[Path], headers: Sequence[Path]) -> tuple[Own, ...]
             f"{len(kernels)} --kernel and {len(headers)} --headers: give one for each, in the"
             " same order, or a folder that a kernel was built in, which is both."
         )
+
+
+def several(kernels: Sequence[Path], headers: Sequence[Path]) -> tuple[Own, ...]:
+    """Of each kernel, with its headers: as many as kernels, in their order, or none."""
+    check_number(kernels, headers)
     many = len(kernels) > 1
     return tuple(
         found(kernel, headers[index] if headers else None, index + 1 if many else 0)

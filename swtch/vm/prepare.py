@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,8 @@ from swtch.vm.initramfs import Archive
 
 PROBE = "/swtch/swtch-probe"
 AGENT = "/swtch/swtch-guest"
+BUSYBOX = "/bin/busybox"
+APPLETS = ("sh", "cat", "dmesg", "ls", "ps", "insmod", "rmmod", "sleep", "dd")
 REQUEST = "swtch/request"
 
 Say = Callable[[str], None]
@@ -24,13 +27,16 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared:
-    """A guest that can be booted. ``digest`` identifies all that is in it."""
+    """A guest that can be booted. ``digest`` identifies all that is in it; of the user's own
+    kernels, ``given`` is what he gave: the kernel, and its headers if they are apart."""
 
     guest: Guest
     kernel: packages.Kernel
     initramfs: Path
     has_module: bool
     digest: str
+    has_shell: bool = True
+    given: tuple[str, ...] = ()
 
     @property
     def scheduler(self) -> str:
@@ -52,11 +58,13 @@ def prepare(
         say(f"{guest.name}: fetching the kernel's packages")
     kernel = own_kernels.kernel(own) if own else packages.kernel(guest, refresh=refresh)
     say(f"{guest.name}: building for {kernel.release}")
-    busybox = packages.files("busybox-static", guest.arch.name, [r"bin/busybox"])
+    busybox = _busybox(guest.arch, own, say)
     agent = build.agent(guest.arch)
     probe = build.probe(guest.arch)
     module = _module(guest, kernel, own, say)
-    contents = {AGENT: agent, PROBE: probe, "/bin/busybox": busybox / "bin/busybox"}
+    contents = {AGENT: agent, PROBE: probe}
+    if busybox is not None:
+        contents[BUSYBOX] = busybox
     if module is not None:
         contents["/swtch/kthread_perf.ko"] = module
     contents |= dict(extra or {})
@@ -66,8 +74,29 @@ def prepare(
         kernel=kernel,
         initramfs=packed,
         has_module=module is not None,
+        has_shell=busybox is not None,
+        given=own.given if own else (),
         digest=cache.key_of([kernel.sha256, packed.parent.name]),
     )
+
+
+def _busybox(arch: Arch, own: own_kernels.Own | None, say: Say) -> Path | None:
+    """The shell of guests. Nothing that is measured needs it: where no package of it can be
+    had, a guest of the user's own kernel has this machine's, or none."""
+    try:
+        return packages.files("busybox-static", arch.name, [r"bin/busybox"]) / "bin/busybox"
+    except CannotError:
+        if own is None:
+            raise
+    for name in ("busybox", "busybox.static", "busybox-static"):
+        found = shutil.which(name)
+        try:
+            if found and elf.read(Path(found)).arch == arch.name:
+                return Path(found)
+        except ValueError:
+            continue
+    say(f"own-{arch.name}: no busybox, so no shell in it; install busybox to have one")
+    return None
 
 
 def _module(
@@ -97,7 +126,7 @@ def initramfs(arch: Arch, contents: Mapping[str, Path]) -> Path:
         archive.add_link("init", AGENT)
         for name in ("proc", "sys", "tmp"):
             archive.add_folder(name)
-        for applet in ("sh", "cat", "dmesg", "ls", "ps", "insmod", "rmmod", "sleep", "dd"):
+        for applet in APPLETS if BUSYBOX in contents else ():
             archive.add_link(f"bin/{applet}", "busybox")
         for place, file in everything.items():
             archive.add_program(place, file)
@@ -136,6 +165,7 @@ def describe(prepared: Prepared) -> dict[str, object]:
         "scheduler": prepared.scheduler,
         "kernel": msgspec.to_builtins(prepared.kernel.packages) or [prepared.kernel.sha256],
         "module": prepared.has_module,
+        "given": prepared.given,
         "digest": prepared.digest,
         "host": host_arch(),
     }
