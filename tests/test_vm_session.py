@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,6 +13,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from vm_guests import FakeQemu, subject_of, use_fake_qemu
 
 from swtch.engines import caches, exact
 from swtch.engines.exact import ExactEngine, in_instructions
@@ -23,36 +23,14 @@ from swtch.engines.vm import EMULATED_SLEEP_NS, Subject, VmEngine, not_loaded
 from swtch.errors import CannotError
 from swtch.experiments import Setting, get
 from swtch.records import Invocation, Trial
-from swtch.vm import cache, guests, kvm, packages, qemu, session
+from swtch.vm import cache, guests, kvm, qemu, session
 from swtch.vm.kvm import Choice
-from swtch.vm.prepare import Prepared
 from swtch.vm.session import GuestDiedError, Session
-
-FAKE = Path(__file__).with_name("vm_fake_qemu.py")
 
 
 @pytest.fixture
 def fake_qemu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Puts the fake first on the PATH; its result sets the mode."""
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    for arch in guests.ARCHES.values():
-        program = folder / arch.emulator
-        program.write_text(f"#!/bin/sh\nexec '{sys.executable}' '{FAKE}' \"$@\"\n")
-        program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
-    import swtch
-
-    monkeypatch.setenv("FAKE_QEMU_SWTCH", str(Path(swtch.__file__).parents[1]))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    for name, value in (("ANSWER_S", 0.3), ("SLACK_S", 3.0), ("OFF_S", 3.0), ("_GRACE_S", 0.5)):
-        monkeypatch.setattr(session, name, value)
-
-    def choose(mode: str) -> None:
-        monkeypatch.setenv("FAKE_QEMU", mode)
-
-    choose("ok")
-    return choose
+    return use_fake_qemu(tmp_path, monkeypatch)
 
 
 def machine(tmp_path: Path, arch: str) -> qemu.Machine:
@@ -226,19 +204,7 @@ ENDS = ("@6.1-amd64", "@6.12-amd64")
 
 @pytest.fixture
 def subject(tmp_path: Path) -> Subject:
-    file = tmp_path / "image"
-    file.write_bytes(b"kernel")
-    kernel = packages.Kernel(
-        release="6.1.0", version="1", image=str(file), headers="", sha256="0" * 64
-    )
-    prepared = Prepared(
-        guest=guests.GUESTS["6.1-amd64"],
-        kernel=kernel,
-        initramfs=file,
-        has_module=False,
-        digest="d",
-    )
-    return Subject(prepared=prepared, accel=Choice("tcg", "test"))
+    return subject_of(tmp_path)
 
 
 def trial_of(engine: VmEngine | ExactEngine, **changes: Any) -> Trial:
@@ -249,9 +215,6 @@ def trial_of(engine: VmEngine | ExactEngine, **changes: Any) -> Trial:
 
 def invocation(trial: Trial, seq: int = 0, block: int = 0) -> Invocation:
     return Invocation(seq=seq, block=block, trial_id=trial.id, seed=9)
-
-
-FakeQemu = Callable[[str], None]
 
 
 class TestVmEngine:

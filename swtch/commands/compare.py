@@ -97,11 +97,11 @@ def show(
 ) -> int:
     """Compares the runs in `a` and `b`; EXIT_WORSE when B is slower than allowed,
     EXIT_CANNOT when no comparison could say so."""
-    allowed = None if fail_if_slower is None else parse_share("--fail-if-slower", fail_if_slower)
+    allowed = parse_allowed(fail_if_slower)
     sides = compare_runs(read(a), read(b), a_place, b_place)
     comparison = sides.comparison
     if not comparison.rows:
-        raise CannotError(_nothing(a, b, sides))
+        raise CannotError(nothing(a, b, sides))
     too_slow = () if allowed is None else comparison.slower(allowed)
     if form == "json":
         output.print_json(as_json(sides, too_slow, allowed))
@@ -112,9 +112,9 @@ def show(
         else:
             output.print_markdown(rows, COLUMNS)
     else:
-        _table(sides, every=every)
+        print_table(sides, every=every)
     if html is not None:
-        _write(html, sides)
+        write_page(html, sides)
     sys.stdout.flush()
     if too_slow and allowed is not None:
         worst = max(too_slow, key=lambda row: row.ratio.estimate)
@@ -129,6 +129,11 @@ def show(
         print(f"swtch: --fail-if-slower decides nothing: {_undecided(sides)}", file=sys.stderr)
         return EXIT_CANNOT
     return EXIT_OK
+
+
+def parse_allowed(text: str | None) -> float | None:
+    """The share of --fail-if-slower."""
+    return None if text is None else parse_share("--fail-if-slower", text)
 
 
 def _undecided(sides: Sides) -> str:
@@ -160,7 +165,7 @@ def _side(run: Run) -> Side:
     return Side(run.manifest.environment, group_samples(run.manifest.trials, run.samples))
 
 
-def _nothing(a: Path, b: Path, sides: Sides) -> str:
+def nothing(a: Path, b: Path, sides: Sides) -> str:
     """Why there is nothing to show, in a line."""
     if not sides.reasons:
         return (
@@ -257,7 +262,8 @@ def _short(text: str) -> str:
     return text if len(text) <= SHOWN_LENGTH else text[: SHOWN_LENGTH - 1] + "…"
 
 
-def _table(sides: Sides, *, every: bool) -> None:
+def print_table(sides: Sides, *, every: bool) -> None:
+    """The conditions that differ, the rows and what is not comparable."""
     a, b, comparison = sides.a.manifest, sides.b.manifest, sides.comparison
     print(f"A: {a.run_id}, {a.created}   B: {b.run_id}, {b.created}")
     if sides.warning:
@@ -294,7 +300,8 @@ def _and_more(names: Sequence[str]) -> str:
     return f" and {len(names) - 1} more" if len(names) > 1 else ""
 
 
-def _write(html: Path, sides: Sides) -> None:
+def write_page(html: Path, sides: Sides) -> None:
+    """The comparison page; CannotError when it cannot be written."""
     from swtch.report import comparing
     from swtch.store import write_atomically
 

@@ -270,6 +270,42 @@ def shell(name: str | None, **options: Any) -> int:
     return EXIT_OK if subprocess.run(arguments, check=False).returncode == 0 else EXIT_SOME_FAILED
 
 
+@group.command("compare")
+@click.argument("subjects", nargs=-1, required=True, metavar="GUEST|KERNEL...")
+@click.option("--headers", type=FILE, multiple=True, metavar="DIR", help=_HEADERS)
+@click.option("--append", multiple=True, metavar="WORDS,...", help="Each guest with each of these.")
+@click.option("--experiments", metavar="A,B", default="syscall", help="What to measure (syscall).")
+@click.option("--models", metavar="A,B", help="Only these models.")
+@click.option("--engine", type=click.Choice(["vm", "exact"]), default="vm", help="(vm)")
+@click.option("--accel", type=click.Choice(["auto", "kvm", "tcg"]), default="auto", help="(auto)")
+@click.option("--pin", metavar="CPUS", help="Where virtual CPUs run, e.g. 2-5.")
+@click.option("--cpus", type=_CPUS, help="Virtual CPUs (4).")
+@click.option("--memory", "memory_mib", type=_MEMORY, metavar="MIB", help="(1024).")
+@click.option("--once", is_flag=True, help="Boot each guest once, not anew for each block.")
+@click.option("--depth", type=click.Choice(["quick", "normal", "paper"]), default="quick")
+@click.option("--repeats", type=click.IntRange(1, 10_000), help="Blocks.")
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Of the order.")
+@click.option("--out", type=FILE, metavar="DIR", help="Run directory.")
+@click.option("--quiet", is_flag=True, help="No progress on standard error.")
+@click.option("--html", type=FILE, metavar="FILE", help="Write a page of it, too.")
+@click.option("--fail-if-slower", metavar="SHARE", help="Status 1 if one is slower by more.")
+@click.option("--all", "every", is_flag=True, help="List trials without a difference, too.")
+def compare_guests(
+    experiments: str,
+    once: bool,
+    html: Path | None,
+    fail_if_slower: str | None,
+    every: bool,
+    **terms: Any,
+) -> int:
+    """Compare kernels: guests, images, build folders, and what they are told, with the first."""
+    from swtch.commands import vm_compare
+
+    names = tuple(word.strip() for word in experiments.split(",") if word.strip())
+    asked = vm_compare.Terms(experiments=names, boots=not once, **terms)
+    return vm_compare.show(asked, html=html, fail_if_slower=fail_if_slower, every=every)
+
+
 def _prepare(
     name: str | None, kernel: Path | None, headers: Path | None, extra: dict[str, Path]
 ) -> Prepared:

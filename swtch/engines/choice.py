@@ -36,7 +36,7 @@ class Options:
     """What the command line says of the engines; None where it says nothing.
 
     ``further`` are guests beside those, each for some experiments only; one that
-    cannot be had is left out.
+    cannot be had is left out. With several of ``append`` there is each guest with each.
     """
 
     engines: tuple[EngineName, ...] = ("native",)
@@ -174,15 +174,16 @@ def members(engine: Engine) -> tuple[Engine, ...]:
 def reopen(manifest: Manifest, *, say: Say) -> Engine:
     """The engine that `manifest` describes."""
     first: dict[str, Any] = manifest.environment.get("engine", {})
-    each: list[dict[str, Any]] = first.get("engines") or [{"engine": manifest.engine, **first}]
-    facts = {name: value for description in reversed(each) for name, value in description.items()}
-    guests = [str(guest.get("guest")) for guest in facts.get("guests", ())]
-    own = [guest for guest in facts.get("guests", ()) if str(guest.get("guest")).startswith("own")]
+    all_of: list[dict[str, Any]] = first.get("engines") or [{"engine": manifest.engine, **first}]
+    facts = {name: value for description in reversed(all_of) for name, value in description.items()}
+    guests = list(dict.fromkeys(str(guest.get("guest")) for guest in facts.get("guests", ())))
+    each = {str(guest.get("guest")): guest for guest in facts.get("guests", ())}
+    own = [guest for name, guest in each.items() if name.startswith("own")]
     for guest in own:
         _check_own(guest)
     named = [name for name in guests if not name.startswith("own")]
     options = Options(
-        engines=tuple(description["engine"] for description in each),
+        engines=tuple(description["engine"] for description in all_of),
         guests=",".join(named) or None,
         kernels=tuple(Path(guest["given"][0]) for guest in own),
         headers=tuple(Path(guest["given"][-1]) for guest in own)
@@ -191,12 +192,18 @@ def reopen(manifest: Manifest, *, say: Say) -> Engine:
         boots=bool(facts.get("boots", False)),
         cpus=facts.get("cpus"),
         memory_mib=facts.get("memory_mib"),
-        append=tuple(next((guest.get("append", ()) for guest in facts.get("guests", ())), ())),
+        append=_appended(facts.get("guests", ())),
         accel=facts.get("accel_asked", "auto"),
         pin=tuple(facts.get("pin", ())),
         native_kthread=bool(facts.get("native_kthread")),
     )
     return open_engine(options, say=say)
+
+
+def _appended(guests: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """What the kernels of the guests of a manifest were told; nothing where none was."""
+    told = tuple(dict.fromkeys(" ".join(guest.get("append", ())) for guest in guests))
+    return () if told == ("",) else told
 
 
 def _check_own(guest: Mapping[str, Any]) -> None:
@@ -358,5 +365,15 @@ def _subjects(options: Options, say: Say) -> list[Any]:
             accel = kvm.choose(prepared, asked=options.accel, say=say)
             if accel.why and options.accel == "auto":
                 say(f"{guest.name}: emulated ({accel.why})")
-        subjects.append(Subject(prepared=prepared, accel=accel, only=only, words=options.append))
+        told = options.append or ("",)
+        subjects += [
+            Subject(
+                prepared=prepared,
+                accel=accel,
+                only=only,
+                words=(words,) if words else (),
+                variant=len(told) > 1,
+            )
+            for words in told
+        ]
     return subjects

@@ -21,6 +21,7 @@ guests at work at the same time (they would share this machine's CPUs).
 from __future__ import annotations
 
 import datetime
+import re
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -54,17 +55,20 @@ EMULATED_SLEEP_NS = 500_000
 @dataclass(frozen=True, kw_only=True)
 class Subject:
     """A prepared guest and how it is run; ``only`` for these experiments, None: for all;
-    ``words`` are added to its kernel's command line."""
+    ``words`` are added to its kernel's command line; a ``variant`` is one of several guests
+    with the same kernel and other words."""
 
     prepared: Prepared
     accel: Choice
     only: frozenset[str] | None = None
     words: tuple[str, ...] = ()
+    variant: bool = False
 
     @property
     def name(self) -> str:
-        """Of the guest."""
-        return self.prepared.guest.name
+        """Of the guest; of one of several that are told different things, with those."""
+        name = self.prepared.guest.name
+        return f"{name}+{_as_name(' '.join(self.words))}" if self.variant else name
 
 
 def not_loaded(hello: Mapping[str, Any]) -> str:
@@ -81,6 +85,11 @@ def not_loaded(hello: Mapping[str, Any]) -> str:
         "Cannot allocate memory": "give the guest more with --memory",
     }.get(state, "its console says more")
     return f"kthread_perf does not load in this guest: {state.lower()}; {remedy}"
+
+
+def _as_name(words: str) -> str:
+    """Short, and good for a file's name."""
+    return re.sub(r"[^\w.=,+-]+", "_", words)[:60] or "plain"
 
 
 def facts_of(subject: Subject) -> dict[str, Any]:
