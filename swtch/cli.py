@@ -423,7 +423,9 @@ class Verbatim(click.Command):
 
 @cli.command("vm", cls=Verbatim, add_help_option=False)
 def vm_command(arguments: tuple[str, ...]) -> int:
-    """Prepare guests, boot one, compare kernels: list, prepare, boot, shell, compare."""
+    """Prepare guests, boot one, compare kernels: list, prepare, boot, shell, compare,
+    bisect.
+    """
     from swtch.commands import vm
 
     return vm.run(list(arguments))

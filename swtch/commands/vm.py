@@ -306,6 +306,51 @@ def compare_guests(
     return vm_compare.show(asked, html=html, fail_if_slower=fail_if_slower, every=every)
 
 
+@group.command("bisect", cls=_Boot)
+@click.argument("words", nargs=-1, metavar="TREE GOOD BAD [-- BUILD [ARGUMENT]...]")
+@click.option("--experiments", metavar="A,B", default="syscall", help="What to measure (syscall).")
+@click.option("--models", metavar="A,B", default="pthread", help="Only these (pthread).")
+@click.option("--engine", type=click.Choice(["vm", "exact"]), default="vm", help="(vm)")
+@click.option("--accel", type=click.Choice(["auto", "kvm", "tcg"]), default="auto", help="(auto)")
+@click.option("--pin", metavar="CPUS", help="Where virtual CPUs run, e.g. 2-5.")
+@click.option("--cpus", type=_CPUS, help="Virtual CPUs (4).")
+@click.option("--repeats", type=click.IntRange(4, 1000), default=10, help="Blocks of a step (10).")
+@click.option("--out", type=FILE, metavar="DIR", help="Where runs and git's log are kept.")
+@click.option("--step", type=FILE, metavar="DIR", help="Judge one commit, for 'git bisect run'.")
+@click.pass_context
+def bisect(
+    context: click.Context,
+    /,
+    words: tuple[str, ...],
+    experiments: str,
+    out: Path | None,
+    step: Path | None,
+    **terms: Any,
+) -> int:
+    """Find the commit of TREE that made its kernel slower, between GOOD and BAD."""
+    from swtch.commands import vm_bisect
+
+    if step is not None:
+        if words or out is not None:
+            raise click.UsageError("--step takes nothing else; its folder says all.")
+        return vm_bisect.step(step)
+    if len(words) != 3:
+        raise click.UsageError("give TREE, GOOD and BAD, and after -- what builds the kernel.")
+    tree, good, bad = words
+    asked = vm_bisect.Terms(
+        tree=str(Path(tree).resolve()),
+        build=context.meta[_AFTER] or vm_bisect.default_build(Path(tree)),
+        experiments=tuple(
+            str(Path(word).resolve()) if Path(word).is_file() else word
+            for word in (part.strip() for part in experiments.split(","))
+            if word
+        ),
+        **terms,
+    )
+    folder = out or Path("swtch-runs") / f"bisect-{time.strftime('%Y%m%dT%H%M%S')}"
+    return vm_bisect.start(asked, good, bad, folder)
+
+
 def _prepare(
     name: str | None, kernel: Path | None, headers: Path | None, extra: dict[str, Path]
 ) -> Prepared:

@@ -121,7 +121,12 @@ def show(terms: Terms, *, html: Path | None, fail_if_slower: str | None, every: 
         return code
     for number, sides in enumerate(against_first(folder)):
         if not sides.comparison.rows:
-            raise CannotError(compare.nothing(folder, folder, sides))
+            pairings = sides.comparison.pairings
+            emulated = any(pair.clock == "emulated" for pair in pairings)
+            raise CannotError(
+                f"{compare.nothing(folder, folder, sides)}"
+                f"{' --engine exact counts instructions.' if emulated else ''}"
+            )
         print(f"A: {sides.comparison.pairings[0].a}   B: {sides.comparison.pairings[0].b}")
         compare.print_table(sides, every=every)
         if all(place.a.clock == "emulated" for place in sides.comparison.pairings):

@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`swtch vm bisect`: which commit made a kernel slower, by `git bisect run`.
+
+Each step boots the good kernel beside the one in question, in one run (commands.vm_compare):
+what is compared was measured by the same machine in the same minutes, however long the
+bisection takes.
+
+The cost that is watched is that of one trial, the one by which bad is slowest of what is
+called slower; half of the way there, in ratios, is the limit. A step is bad when its whole
+interval is above the limit, good when it is all below, and otherwise measured again with
+more blocks; what then still is on both sides is "cannot tell", which git skips. So is a
+commit that does not build or boot.
+
+Invariants:
+
+- Nothing begins in a tree with changes, and it ends on the commit it began on.
+- A step is in the tree, not where it all began: what it is told is absolute.
+- A step has exit code 0, 1 or 125; what is above 127 ends the bisection.
+
+Rejected: the median against a limit (a step that is decided by noise sends a bisection the
+wrong way, and nobody notices), a reference measured once (days are unlike each other).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from swtch.analysis.comparison import Compared
+from swtch.commands import vm_compare
+from swtch.errors import EXIT_INTERRUPTED, EXIT_OK, CannotError, LabError, os_error_text
+from swtch.records import Engine as EngineName
+from swtch.records import Interval
+from swtch.store import write_atomically
+from swtch.vm import build, own
+from swtch.vm.kvm import Asked
+
+GOOD: Final = 0
+BAD: Final = 1
+CANNOT_TELL: Final = 125
+END: Final = 255
+TERMS: Final = "bisect.json"
+REFERENCE: Final = "good"
+_MORE: Final = 2  # so many times the blocks, when a step cannot be told
+_TRIES: Final = 2
+
+
+class Terms(msgspec.Struct, frozen=True, kw_only=True):
+    """How a step is judged. ``limit`` is of the ratio of costs, of the trial ``name`` and
+    its ``model``; both are empty until good and bad were measured."""
+
+    tree: str
+    build: tuple[str, ...]
+    experiments: tuple[str, ...]
+    models: str | None = None
+    engine: EngineName = "vm"
+    accel: Asked = "auto"
+    pin: str | None = None
+    cpus: int | None = None
+    repeats: int = 10
+    name: str = ""
+    limit: float = 0.0
+
+
+def verdict(ratio: Interval, limit: float) -> int:
+    """GOOD, BAD or CANNOT_TELL, by where all of the interval of `ratio` is."""
+    if ratio.method == "too few":
+        return CANNOT_TELL
+    if ratio.low > limit:
+        return BAD
+    return GOOD if ratio.high < limit else CANNOT_TELL
+
+
+def watched(rows: Sequence[Compared]) -> Compared:
+    """The trial that is slowest of those that are called slower; CannotError if none is."""
+    slower = [row for row in rows if row.trials == 1 and row.word == "slower"]
+    if not slower:
+        raise CannotError(
+            "bad is not slower than good by anything that was measured; name other"
+            " --experiments, or more --repeats."
+        )
+    return max(slower, key=lambda row: row.ratio.low)
+
+
+def default_build(tree: Path) -> tuple[str, ...]:
+    """What makes the image of the kernel configured in `tree`."""
+    config = (tree / ".config").read_text(errors="replace") if (tree / ".config").exists() else ""
+    image = "Image" if "CONFIG_ARM64=y" in config else "bzImage"
+    return ("make", "-s", f"-j{len(os.sched_getaffinity(0))}", "olddefconfig", image)
+
+
+def start(
+    terms: Terms, good: str, bad: str, folder: Path, judge: Sequence[str] | None = None
+) -> int:
+    """From `good` and `bad`, commits of the tree, to the first bad one. ``judge`` is what git
+    runs at each commit instead of ``step``."""
+    tree = Path(terms.tree)
+    began = _began(tree)
+    _make(folder)
+    try:
+        _build_at(tree, good, terms)
+        shutil.copyfile(own.found(tree).kernel, folder / REFERENCE)
+        _build_at(tree, bad, terms)
+        row = watched(_rows(terms, folder, "bad", terms.repeats))
+        told = msgspec.structs.replace(terms, name=row.name, limit=row.ratio.estimate**0.5)
+        write_atomically(folder / TERMS, msgspec.json.format(msgspec.json.encode(told)))
+        _say(f"bad is {row.ratio.estimate:.3g} times good by {row.name}; limit {told.limit:.3g}")
+        _git(tree, "bisect", "start", bad, good)
+        words = judge or (sys.executable, "-P", "-m", "swtch", "vm", "bisect", "--step")
+        if judge is None:
+            words = (*words, str(folder.resolve()))
+        done = subprocess.run(
+            ["git", "-C", str(tree), "bisect", "run", *words],
+            env={**os.environ, build.SOURCE_ENV: str(build.source_tree())},
+            check=False,
+        )
+        write_atomically(folder / "log", _git(tree, "bisect", "log").encode())
+    finally:
+        for command in (("bisect", "reset"), ("checkout", "-q", began)):
+            subprocess.run(["git", "-C", str(tree), *command], capture_output=True, check=False)
+    _say(f"what was measured and git's log: {folder}")
+    return EXIT_OK if done.returncode == 0 else done.returncode
+
+
+def step(folder: Path) -> int:
+    """The verdict of the commit that the tree is on, as `git bisect run` wants it. What is
+    wrong with the folder or with git is no verdict: it ends the bisection."""
+    try:
+        terms = msgspec.json.decode((folder / TERMS).read_bytes(), type=Terms)
+        tree = Path(terms.tree)
+        commit = _git(tree, "rev-parse", "--short=12", "HEAD").strip()
+    except (OSError, msgspec.DecodeError, CannotError) as error:
+        _say(f"no bisection of 'swtch vm bisect' in {folder}: {error}")
+        return END
+    try:
+        _build(tree, terms)
+        for number in range(_TRIES):
+            repeats = terms.repeats * _MORE**number
+            rows = _rows(terms, folder, f"{commit}-{number + 1}", repeats)
+            row = next((row for row in rows if row.trials == 1 and row.name == terms.name), None)
+            code = CANNOT_TELL if row is None else verdict(row.ratio, terms.limit)
+            if row is not None:
+                _say(
+                    f"{commit}: {row.ratio.estimate:.3g} ({row.ratio.low:.3g} to"
+                    f" {row.ratio.high:.3g}), limit {terms.limit:.3g}: {_WORDS[code]}"
+                )
+            if code != CANNOT_TELL:
+                return code
+    except LabError as error:
+        _say(f"{commit}: skipped: {error}")
+    return CANNOT_TELL
+
+
+_WORDS: Final = {GOOD: "good", BAD: "bad", CANNOT_TELL: "cannot tell"}
+
+
+def _rows(terms: Terms, folder: Path, name: str, repeats: int) -> tuple[Compared, ...]:
+    """The kernel in the tree against the good one, in a new run of that name."""
+    asked = vm_compare.Terms(
+        subjects=(str(folder / REFERENCE), str(own.found(Path(terms.tree)).kernel)),
+        experiments=terms.experiments,
+        models=terms.models,
+        engine=terms.engine,
+        accel=terms.accel,
+        pin=terms.pin,
+        cpus=terms.cpus,
+        repeats=repeats,
+        out=_free(folder / name),
+        quiet=True,
+    )
+    code, run = vm_compare.measure(asked)
+    if code == EXIT_INTERRUPTED:
+        raise KeyboardInterrupt
+    (sides,) = vm_compare.against_first(run)
+    return tuple(sides.comparison.rows)
+
+
+def _free(folder: Path) -> Path:
+    """`folder`, or the first with a number that is not there: git may ask twice."""
+    candidates = (folder.with_name(f"{folder.name}.{number}") for number in range(2, 1000))
+    return folder if not folder.exists() else next(one for one in candidates if not one.exists())
+
+
+def _began(tree: Path) -> str:
+    """The branch or commit that `tree` is on, in which nothing is changed."""
+    if changed := _git(tree, "status", "--porcelain", "--untracked-files=no").splitlines():
+        raise CannotError(
+            f"{tree} has changes ({changed[0][3:]}"
+            f"{' and more' if len(changed) > 1 else ''}); commit or stash them."
+        )
+    branch = _git(tree, "rev-parse", "--abbrev-ref", "HEAD").strip()
+    return branch if branch != "HEAD" else _git(tree, "rev-parse", "HEAD").strip()
+
+
+def _build_at(tree: Path, commit: str, terms: Terms) -> None:
+    _git(tree, "checkout", "-q", "--detach", commit)
+    _say(f"building {commit}")
+    _build(tree, terms)
+
+
+def _build(tree: Path, terms: Terms) -> None:
+    try:
+        done = subprocess.run(
+            terms.build,
+            cwd=tree,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            check=False,
+        )
+    except OSError as error:
+        raise CannotError(f"{terms.build[0]} does not run: {os_error_text(error)}.") from None
+    if done.returncode:
+        lines = [line for line in done.stderr.splitlines() if "error" in line.lower()]
+        why = (lines or done.stderr.splitlines() or [f"status {done.returncode}"])[0]
+        raise CannotError(f"{' '.join(terms.build)} failed: {why}")
+
+
+def _git(tree: Path, *words: str) -> str:
+    done = subprocess.run(
+        ["git", "-C", str(tree), *words], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        why = (done.stderr.splitlines() or ["no reason given"])[0]
+        raise CannotError(f"git {words[0]} in {tree}: {why}")
+    return done.stdout
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True)
+    except OSError as error:
+        raise CannotError(f"cannot make {folder}: {os_error_text(error)}.") from None
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
