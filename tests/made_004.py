@@ -145,9 +145,11 @@ def counting(
     geometry: str = "paper",
     strides: float = 0.0,
     turned: bool = False,
+    small_pages: float = 0.0,
 ) -> Scene:
-    """Counts by (mode, event, bytes), for every cell of a quick run; with
-    ``strides``, also of L1d by strides of 8 and 64, the latter so many times the former."""
+    """Counts by (mode, event, bytes), for every cell of a quick run; with ``small_pages``, also
+    so many times the dTLB's misses as had all pages 4 KiB; with ``strides``, also of L1d by
+    strides of 8 and 64, the latter so many times the former."""
     given = dict(where or {})
     exact = given.get("engine") == "exact"
     if exact:
@@ -170,6 +172,9 @@ def counting(
                 for event in counters.EVENTS:
                     name = metric(mode, event, size, counters.STRIDE)
                     values[name] = misses(mode, event, size) * factor
+                if small_pages:
+                    name = metric(mode, counters.PAGES_4K, size, counters.STRIDE)
+                    values[name] = misses(mode, "dtlb", size) * factor * small_pages
         for mode in counters.MODES:
             name = metric(mode, "instructions", counters.KIB, 0)
             values[name] = misses(mode, "instructions", 0) * factor

@@ -11,18 +11,23 @@ import json
 import platform
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from swtch.engines import caches
 from swtch.engines.caches import PAPER, counted, geometry
 from swtch.engines.native import PROBE_DIR, find_probe
+from swtch.engines.pages import layout
 from swtch.engines.protocol import ProbeError, Result
 from swtch.errors import CannotError
 
-COLUMNS = "user_instructions kernel_instructions l1i l1d l1d_stores dtlb dtlb_stores l2 page_tables"
+COLUMNS = (
+    "user_instructions kernel_instructions l1i l1d l1d_stores dtlb dtlb_stores l2 page_tables"
+    " dtlb_4k splits flushes prefetches"
+)
 KIB = 1024
 
 
@@ -108,7 +113,58 @@ def test_a_size_that_is_no_number_is_none(tmp_path: Path) -> None:
 def test_a_path_with_a_comma_is_one_argument() -> None:
     given = PAPER.arguments(Path("/a,b/counts"))
     assert given.startswith("out=/a,,b/counts,l1i=32768:8:64,")
-    assert given.endswith("tlb=64:4,flush=1")
+    assert given.endswith("tlb=64:4,tlb2m=32:4,tlb1g=4:4,spaces=0,prefetch=none")
+
+
+def test_what_a_guests_kernel_has_large_is_told_and_so_is_whose_pages_stay(tmp_path: Path) -> None:
+    image = tmp_path / "image"
+    image.write_bytes(bytes(16) + (0x200_0000).to_bytes(8, "little") + bytes(32) + b"ARMd")
+    for arch, release, pages, spaces in (
+        (
+            "amd64",
+            "6.1.0-56-amd64",
+            (
+                "pages=ffff888000000000-ffffc87fffffffff:21,pages=ffffea0000000000-ffffeaffffffffff:21"
+                ",pages=ffffffff80000000-ffffffffbfffffff:21"
+            ),
+            6,
+        ),
+        (
+            "arm64",
+            "6.1.0-56-arm64",
+            "pages=ffff800008000000-ffff800009ffffff:21,pages=fffffc0000000000-fffffdffffffffff:21",
+            4096,
+        ),
+        (
+            "arm64",
+            "6.12.95+deb12-arm64",
+            "pages=ffff800080000000-ffff800081ffffff:21,pages=fffffdffc0000000-ffffffffbfffffff:21",
+            4096,
+        ),
+    ):
+        guests = layout(cast(Any, arch), release, image)
+        made = PAPER.of_guest(guests)
+        assert f",{pages},spaces=0," in made.arguments(tmp_path)
+        kept = replace(made, flush=False)
+        assert f",spaces={spaces}," in kept.arguments(tmp_path)
+        assert kept.described()["spaces"] == spaces
+        assert len(kept.described()["large_pages"]) == pages.count("pages=")
+
+
+def test_an_image_that_does_not_tell_its_size_is_taken_to_be_usual(tmp_path: Path) -> None:
+    image = tmp_path / "image"
+    for content in (None, b"", bytes(64)):
+        if content is not None:
+            image.write_bytes(content)
+        (first, last, _), _ = layout("arm64", "6.6", image).regions
+        assert last - first + 1 == 32 << 20
+
+
+def test_a_prefetcher_is_this_machines_caches_and_one_more(tmp_path: Path) -> None:
+    made = geometry("prefetch", tmp_path, tmp_path / "none")
+    assert (made.name, made.prefetch) == ("prefetch", True)
+    assert made.arguments(tmp_path).endswith("prefetch=next")
+    assert made.l1d == geometry("here", tmp_path, tmp_path / "none").l1d
 
 
 # ---- counts ----
@@ -128,7 +184,7 @@ def result() -> Result:
 
 
 def test_counts_are_of_one_unit_of_work() -> None:
-    text = f"{COLUMNS}\n100 0 10 20 9 30 9 5 0\n300 100 20 60 9 90 9 8 40\n"
+    text = f"{COLUMNS}\n100 0 10 20 9 30 9 5 0 40 0 0 0\n300 100 20 60 9 90 9 8 40 800 3 40 7\n"
     made = counted(result(), probe_of([(64, 8, 10)]), text, PAPER)
     assert made.values["wall_instructions"] == 7
     assert made.values["single_instructions"] == 10
@@ -138,12 +194,14 @@ def test_counts_are_of_one_unit_of_work() -> None:
     assert made.values["switch_kernel_instructions"] == 5
     assert made.values["switch_dtlb"] == 4.5
     assert made.values["switch_page_tables"] == 2
+    assert made.values["switch_dtlb_4k"] == 40
+    assert made.values["switch_flushes"] == 2
     assert made.detail["counted"] is True
     assert made.detail["model"]["geometry"] == "paper"
 
 
 def test_rounds_are_added_and_cells_told_apart() -> None:
-    lines = [f"{n} 0 0 {n} 0 0 0 0 0" for n in (10, 40, 30, 80, 1, 2, 3, 4)]
+    lines = [f"{n} 0 0 {n} 0 0 0 0 0 0 0 0 0" for n in (10, 40, 30, 80, 1, 2, 3, 4)]
     made = counted(
         result(), probe_of([(64, 8, 1), (128, 8, 1)], 2), "\n".join([COLUMNS, *lines]), PAPER
     )
@@ -155,7 +213,7 @@ def test_rounds_are_added_and_cells_told_apart() -> None:
 
 @pytest.mark.parametrize("lines", [0, 1, 3])
 def test_a_region_too_few_or_too_many_fails_the_sample(lines: int) -> None:
-    text = "\n".join([COLUMNS, *["1 1 1 1 1 1 1 1 1"] * lines])
+    text = "\n".join([COLUMNS, *["1" + " 1" * 12] * lines])
     with pytest.raises(ProbeError, match=f"saw {lines} regions of interest, not 2"):
         counted(result(), probe_of([(64, 8, 1)]), text, PAPER)
     with pytest.raises(ProbeError, match="saw 0 regions"):
@@ -244,7 +302,8 @@ def test_the_same_counts_every_time(tmp_path: Path) -> None:
     [
         ("size=3", "not understood: size=3"),
         ("l1d=100:3:64", "not understood"),
-        ("flush=1", "needs"),
+        ("flush=1", "not understood: flush=1"),
+        ("spaces=1", "needs out="),
     ],
 )
 def test_the_plugin_says_what_it_needs(arguments: str, said: str, tmp_path: Path) -> None:

@@ -454,6 +454,17 @@ def test_the_studys_geometry_is_judged_where_there_are_two() -> None:
     assert scene.verdict("004.6").verdict == "holds"
 
 
+def test_six_has_the_figure_of_small_pages_beside_it_where_a_model_counted() -> None:
+    where = PLACES["exact"]
+    scene = counted(where)
+    assert "4 KiB" not in scene.verdict("004.6").why
+    scene = counting(Scene(), "process", events(dtlb=16), where=where, small_pages=3.0)
+    counting(scene, "uthread", events(), where=where, small_pages=1.0)
+    verdict = scene.verdict("004.6")
+    assert verdict.verdict == "holds"
+    assert "(of processes 48, had all of the kernel's pages 4 KiB)" in verdict.why
+
+
 def test_a_cost_below_zero_is_a_number_like_another() -> None:
     one = trial("direct-cost", model="process", way="pipe")
     scene = Scene().add(one, [switched(one, us) for us in (-0.2, -0.1, 0.0, 0.1, 0.2)])

@@ -181,6 +181,8 @@ def test_a_processor_counts_and_in_the_exact_engine_a_model_does() -> None:
         assert "count" not in one.probe and "model" in one.note
     quick = trials("counters", engine="exact", depth="quick")
     assert {one.factors["geometry"] for one in quick.values()} == {"paper"}
+    full = trials("counters", engine="exact", depth="paper")
+    assert {one.factors["geometry"] for one in full.values()} == {"paper", "here", "prefetch"}
 
 
 @pytest.mark.parametrize("depth", ["quick", "normal", "paper"])

@@ -105,9 +105,19 @@ def test_crash_of_the_kernel_is_told_and_ends_the_guest(prepared: Prepared, tmp_
     assert death.value.console
 
 
-def test_exact_trial_twice_is_identical_to_the_byte(prepared: Prepared) -> None:
+def counted_trial(engine: ExactEngine) -> Trial:
+    """The smallest that the model of caches counts: processes, whose page tables change."""
+    setting = Setting(cpus=(0,), models=("process",), engine="exact", depth="quick")
+    (trial,) = engine.spread(get("counters").trials(setting))
+    cells = [{"bytes": 16384, "stride": 64, "passes": 3}]
+    return msgspec.structs.replace(trial, probe={**trial.probe, "cells": cells, "rounds": 1})
+
+
+@pytest.mark.parametrize("with_model", [False, True], ids=["plain", "cachemodel"])
+def test_exact_trial_twice_is_identical_to_the_byte(prepared: Prepared, with_model: bool) -> None:
     engine = ExactEngine([Subject(prepared=prepared, accel=TCG)])
-    trial = msgspec.structs.replace(first_trial(engine), timeout_s=120)
+    trial = counted_trial(engine) if with_model else first_trial(engine)
+    trial = msgspec.structs.replace(trial, timeout_s=120)
     invocation = Invocation(seq=0, block=0, trial_id=trial.id, seed=1)
     first, second = (engine.perform(trial, invocation) for _ in range(2))
     assert (first.sample.status, first.sample.error) == ("ok", "")
@@ -116,6 +126,10 @@ def test_exact_trial_twice_is_identical_to_the_byte(prepared: Prepared) -> None:
     changing = {"started": "", "elapsed_ns": 0, "begun_ns": None}
     one, two = (msgspec.structs.replace(o.sample, **changing) for o in (first, second))
     assert msgspec.json.encode(one) == msgspec.json.encode(two)
+    if with_model:
+        values = first.sample.values
+        assert values["switch_page_tables"] >= 1 and values["switch_flushes"] >= 1
+        assert 0 < values["switch_dtlb"] < values["switch_dtlb_4k"]
 
 
 def test_command_boots_runs_and_powers_off(

@@ -148,12 +148,21 @@ def dtlb_misses(evidence: Evidence) -> Ruling:
     rulings = {"processes": evidence.above(here, A_MISS)}
     if share and (uthreads_share := effects.level(share, "of that")) is not None:
         rulings["uthreads"] = evidence.below(uthreads_share, HARDLY)
-    why = "dTLB misses that a switch adds, median over sizes"
+    why = f"dTLB misses that a switch adds, median over sizes{_had_small_pages(evidence)}"
     ruling = evidence.all_of(rulings, why)
     more = (
         f"{ruling.why} ({plain(beside.estimate)} misses)" if "uthreads" in rulings else ruling.why
     )
     return Ruling(ruling.verdict, more, ruling.here, ruling.threshold)
+
+
+def _had_small_pages(evidence: Evidence) -> str:
+    """What the model says of processes where no page is large: most of it is the kernel's."""
+    rises = _rises(evidence, counters.PAGES_4K)
+    if rises is None:
+        return ""
+    small = plain(float(stats.median(list(rises[0].values()))))
+    return f" (of processes {small}, had all of the kernel's pages 4 KiB)"
 
 
 def l1i_misses(evidence: Evidence) -> Ruling:

@@ -14,13 +14,14 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
 from swtch.engines.native import PROBE_DIR, find_probe
+from swtch.engines.pages import SMALL_PAGES, Layout
 from swtch.engines.protocol import ProbeError, Result
 from swtch.errors import CannotError
 
@@ -29,7 +30,10 @@ PLUGIN = "swtch-cachemodel.so"
 SYSFS = Path("/sys/devices/system/cpu")
 MODES = ("single", "switch")
 # What the probe counts with a processor's counters, and what only the model knows.
-EVENTS = ("instructions", "l1i", "l1d", "dtlb", "kernel_instructions", "l2", "page_tables")
+EVENTS = (
+    *("instructions", "l1i", "l1d", "dtlb", "kernel_instructions", "l2", "page_tables"),
+    *("dtlb_4k", "splits", "flushes", "prefetches"),
+)
 
 Cache = tuple[int, int, int]  # bytes, ways, bytes of a line
 _SIZE_FIELDS = ("level", "type", "size")
@@ -37,23 +41,40 @@ _SIZE_FIELDS = ("level", "type", "size")
 
 @dataclass(frozen=True)
 class Geometry:
-    """``flush``: the page table's change empties the TLB of user pages."""
+    """``flush``: the page table's change empties the TLB of user pages. ``prefetch``: a load
+    that misses brings the next line. ``layout`` is the guest's, whose TLB it is."""
 
-    name: Literal["here", "paper"]
+    name: Literal["here", "paper", "prefetch"]
     l1i: Cache
     l1d: Cache
     l2: Cache
     tlb: tuple[int, int] = (64, 4)  # entries, ways
+    tlb2m: tuple[int, int] = (32, 4)  # of large pages
+    tlb1g: tuple[int, int] = (4, 4)
     flush: bool = False
+    prefetch: bool = False
     note: str = ""
+    layout: Layout = SMALL_PAGES
+
+    @property
+    def spaces(self) -> int:
+        """Whose pages stay when the page table changes: so many address spaces'."""
+        return 0 if self.flush else self.layout.spaces
+
+    def of_guest(self, layout: Layout) -> Geometry:
+        """The same caches under another kernel."""
+        return replace(self, layout=layout)
 
     def arguments(self, out: Path) -> str:
         """As -plugin takes them."""
         caches = (f"{n}={':'.join(map(str, getattr(self, n)))}" for n in ("l1i", "l1d", "l2"))
-        tlb = f"tlb={self.tlb[0]}:{self.tlb[1]}"
+        tlbs = (f"{n}={':'.join(map(str, getattr(self, n)))}" for n in ("tlb", "tlb2m", "tlb1g"))
+        pages = (f"pages={first:x}-{last:x}:{bits}" for first, last, bits in self.layout.regions)
+        prefetch = f"prefetch={'next' if self.prefetch else 'none'}"
         # A comma ends an argument of QEMU's, two are one.
         path = str(out).replace(",", ",,")
-        return ",".join([f"out={path}", *caches, tlb, f"flush={int(self.flush)}"])
+        words = [f"out={path}", *caches, *tlbs, *pages, f"spaces={self.spaces}", prefetch]
+        return ",".join(words)
 
     def described(self) -> dict[str, Any]:
         return {
@@ -62,20 +83,26 @@ class Geometry:
             "l1d": list(self.l1d),
             "l2": list(self.l2),
             "tlb": list(self.tlb),
+            "tlb2m": list(self.tlb2m),
+            "tlb1g": list(self.tlb1g),
             "flush": self.flush,
+            "spaces": self.spaces,
+            "prefetch": self.prefetch,
+            "large_pages": [f"{first:x}-{last:x}" for first, last, _ in self.layout.regions],
             "note": self.note,
         }
 
 
-# Table I: a Xeon D-1541. How many ways its caches have is Intel's to say; Linux of its
-# time changed the page table without PCID.
+# Table I: a Xeon D-1541. How many ways its caches have is Intel's to say, and so are the
+# entries for large pages; Linux of its time changed the page table without PCID.
 PAPER = Geometry(
     "paper", (32 << 10, 8, 64), (32 << 10, 8, 64), (256 << 10, 8, 64), (64, 4), flush=True
 )
 
 
 def geometry(name: str, sysfs: Path = SYSFS, cpuinfo: Path = Path("/proc/cpuinfo")) -> Geometry:
-    """The geometry called `name`: the study's, or this machine's as its kernel tells it."""
+    """The geometry called `name`: the study's, or this machine's as its kernel tells it, and
+    that with a prefetcher, which no kernel tells of."""
     if name == "paper":
         return PAPER
     caches = _own_caches(sysfs)
@@ -89,11 +116,12 @@ def geometry(name: str, sysfs: Path = SYSFS, cpuinfo: Path = Path("/proc/cpuinfo
     if missing:
         notes.append(f"this machine does not tell its {', '.join(missing)}: the study's instead")
     return Geometry(
-        "here",
+        "prefetch" if name == "prefetch" else "here",
         caches.get("l1i", PAPER.l1i),
         caches.get("l1d", PAPER.l1d),
         caches.get("l2", PAPER.l2),
         flush="flags" in flags and " pcid" not in flags,
+        prefetch=name == "prefetch",
         note="; ".join(notes),
     )
 

@@ -39,6 +39,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from swtch.engines import Outcome, caches
+from swtch.engines.pages import layout
 from swtch.engines.protocol import ProbeError, Result
 from swtch.engines.vm import (
     GUEST,
@@ -151,7 +152,7 @@ class ExactEngine:
                 ran = self._run(trial, invocation, folder)
                 stdout, stderr = ran.stdout, ran.stderr
                 result = in_instructions(read_ran(ran, trial))
-                result = _with_caches(result, trial, folder)
+                result = self._with_caches(result, trial, folder)
             except (ProbeError, CannotError) as fault:
                 error = str(fault)
                 if not stdout and not stderr:
@@ -183,7 +184,7 @@ class ExactEngine:
         console, line = folder / "console", folder / "line"
         arguments = qemu.command(machine, console=f"file,path={console}", line=f"file,path={line}")
         if (wanted := trial.probe.get(caches.CACHES)) is not None:
-            given = caches.geometry(str(wanted)).arguments(folder / COUNTS)
+            given = _geometry(str(wanted), subject).arguments(folder / COUNTS)
             arguments += ["-plugin", f"{_escaped(caches.plugin())},{given}"]
         complaint = self._boot(arguments, BOOT_S + trial.timeout_s)
         return _read(console if machine.one_wire else line, console, complaint)
@@ -211,6 +212,14 @@ class ExactEngine:
             raise ProbeError(f"guest did not end within {limit_s:g} s")
         return complaint
 
+    def _with_caches(self, result: Result, trial: Trial, folder: Path) -> Result:
+        wanted = trial.probe.get(caches.CACHES)
+        if wanted is None:
+            return result
+        text = (folder / COUNTS).read_text() if (folder / COUNTS).exists() else ""
+        subject = self._subjects[str(trial.factors[GUEST])]
+        return caches.counted(result, trial.probe, text, _geometry(str(wanted), subject))
+
     def _keep(self, trial: Trial, folder: Path) -> None:
         if self._logs is None:
             return
@@ -227,12 +236,10 @@ def _escaped(path: Path) -> str:
     return str(path).replace(",", ",,")
 
 
-def _with_caches(result: Result, trial: Trial, folder: Path) -> Result:
-    wanted = trial.probe.get(caches.CACHES)
-    if wanted is None:
-        return result
-    text = (folder / COUNTS).read_text() if (folder / COUNTS).exists() else ""
-    return caches.counted(result, trial.probe, text, caches.geometry(str(wanted)))
+def _geometry(name: str, subject: Subject) -> caches.Geometry:
+    kernel = subject.prepared.kernel
+    arch = subject.prepared.guest.arch.name
+    return caches.geometry(name).of_guest(layout(arch, kernel.release, Path(kernel.image)))
 
 
 def _read_until_end(file: int, deadline: float) -> str | None:

@@ -18,7 +18,7 @@ from typing import Final
 
 from swtch.experiments import Experiment, Main, Metric, Setting, value
 from swtch.experiments.direct_cost import Way, request
-from swtch.records import Model, Scalar, Trial
+from swtch.records import Depth, Model, Scalar, Trial
 
 NAME: Final = "counters"
 WAYS: Final = (Way("process", "pipe"), Way("pthread", "pipe"), Way("uthread", "locks"))
@@ -30,6 +30,8 @@ EVENTS: Final[Mapping[str, str]] = {
     "dtlb": "dTLB load misses",
     "instructions": "instructions",
 }
+# Of a model only: what dTLB load misses would be, had all of the kernel's pages 4 KiB.
+PAGES_4K: Final = "dtlb_4k"
 
 KIB: Final = 1 << 10
 SIZES: Final = tuple(1 << power for power in range(10, 21))
@@ -38,10 +40,13 @@ STRIDES: Final = (8, 64, 256)
 # Whatever a run leaves out, claims are about this one: a line for each element.
 STRIDE: Final = 64
 
-GEOMETRIES: Final = ("paper", "here")
+GEOMETRIES: Final = ("paper", "here", "prefetch")
+# By depth, the first so many: each is a boot for each model.
+GEOMETRIES_AT: Final[Mapping[Depth, int]] = {"quick": 1, "normal": 2, "paper": 3}
 EXACT_NOTES: Final[Mapping[str, str]] = {
     "paper": "counted by a model of the study's caches and dTLB (32 KB, 256 KB, 64 entries)",
     "here": "counted by a model of this machine's caches; the dTLB is the study's",
+    "prefetch": "the same with a next-line prefetcher, which this machine may have or not",
 }
 
 
@@ -97,6 +102,8 @@ def _metrics() -> dict[str, Metric]:
                     ki = metric(mode, event, size, stride, per_thousand=True)
                     of = _per_thousand(mode, event, cell)
                     metrics[ki] = Metric(unit="a thousand instructions", of=of)
+            small = metric(mode, PAGES_4K, size, stride)
+            metrics[small] = value(small, "a unit of work")
     metrics["l1d_kib"] = value("l1d_bytes", "KiB", 1 / KIB)
     return metrics
 
@@ -127,8 +134,8 @@ def shortened(setting: Setting) -> str:
 
 
 def trials(setting: Setting) -> tuple[Trial, ...]:
-    """Each model with all cells; in the exact engine for both geometries, if not quick."""
-    geometries = GEOMETRIES[:1] if not setting.counting or setting.quick else GEOMETRIES
+    """Each model with all cells; in the exact engine for the depth's geometries."""
+    geometries = GEOMETRIES[: GEOMETRIES_AT[setting.depth] if setting.counting else 1]
     return tuple(
         _trial(way, geometry, setting)
         for geometry in geometries

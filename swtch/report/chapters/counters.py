@@ -17,7 +17,11 @@ from swtch.report.tables import Row, Table, gate_marks
 
 CELLS = ((KIB, 0), *((size, stride) for stride in STRIDES for size in SIZES))
 HOW = {"single": "alone", "switch": "in turns"}
-SOURCES = {"paper": "the study's caches", "here": "this machine's caches"}
+SOURCES = {
+    "paper": "the study's caches",
+    "here": "this machine's caches",
+    "prefetch": "this machine's caches with a prefetcher",
+}
 
 
 def figures(story: Story) -> list[Figure]:
@@ -152,6 +156,11 @@ def _by(story: Story, finding: Finding) -> str:
 def _described(model: dict[str, Any]) -> str:
     l1i, l1d, l2 = (f"{model[name][0] // KIB} KiB x {model[name][1]}" for name in _LEVELS)
     tlb = f"{model['tlb'][0]} x {model['tlb'][1]}"
+    # Older runs knew no large pages.
+    if "tlb2m" in model:
+        tlb += f" and {model['tlb2m'][0]} x {model['tlb2m'][1]} for 2 MiB"
+    if model.get("prefetch"):
+        tlb += ", next-line prefetcher"
     left = "emptied" if model["flush"] else "kept"
     text = f"model: L1i {l1i}, L1d {l1d}, L2 {l2}, dTLB {tlb}, {left} at a switch of page tables"
     return f"{text} ({model['note']})" if model["note"] else text
