@@ -34,7 +34,8 @@ FULL = os.environ.get("SWTCH_KERNEL_TESTS") == "full"
 EVERY = FULL or os.environ.get("SWTCH_KERNEL_TESTS") == "matrix"
 SOURCE = Path(__file__).parents[1] / "kthread_perf/tests"
 WATCHED = ("slub_debug=FZPU", "page_poison=1")
-RESULT = re.compile(r"(ok|FAIL) (\S+)(?: (.*))?")
+RESULT = re.compile(r"(ok|not ok) (\d+) (\S+)")
+TOTALS = re.compile(r"# Totals: pass:(\d+) fail:(\d+) xfail:0 xpass:0 skip:0 error:0")
 
 # Script: how many results it has at least, its counts in the short form.
 SCRIPTS = {
@@ -134,15 +135,34 @@ def bench(
     assert made.close(), "the guest did not power off"
 
 
-def results(output: str) -> dict[str, tuple[str, str]]:
-    """Results by name; a line that is none, or a name that comes twice, is a fault."""
-    found: dict[str, tuple[str, str]] = {}
-    for line in output.splitlines():
-        match = RESULT.fullmatch(line)
-        assert match, f"not a result: {line!r}"
-        verdict, name, why = match.groups()
-        assert name not in found or "FAIL" not in (verdict, found[name][0]), line
-        found[name] = (verdict, why or "")
+def results(output: str) -> dict[str, str]:
+    """What KTAP says: for each result "", or why it failed. A line that is none, a number
+    out of order, a failure beside another result of its name, or totals that are missing or
+    wrong is a fault."""
+    version, *lines = output.splitlines() or [""]
+    assert version == "KTAP version 1", f"no KTAP: {output[:200]!r}"
+    found: dict[str, str] = {}
+    why, number = "", 0
+    totals: tuple[int, ...] = ()
+    counts = {"ok": 0, "not ok": 0}
+    for line in lines:
+        assert not totals, f"behind the totals: {line!r}"
+        if match := TOTALS.fullmatch(line):
+            totals = (int(match[1]), int(match[2]))
+        elif line.startswith("# "):
+            why = line[2:]
+        else:
+            result = RESULT.fullmatch(line)
+            assert result, f"not KTAP: {line!r}"
+            verdict, name = result[1], result[3]
+            number += 1
+            assert int(result[2]) == number, line
+            counts[verdict] += 1
+            reason = (why or "it does not say why") if verdict == "not ok" else ""
+            assert name not in found or not (reason or found[name]), line
+            found[name] = reason
+            why = ""
+    assert totals == tuple(counts.values()), "the script ended early"
     return found
 
 
@@ -154,7 +174,7 @@ def test_module(bench: Bench, script: str, request: pytest.FixtureRequest) -> No
         pytest.skip("once is enough in the short form")
     status, output, complaints = bench.run(script, "" if FULL else words, 1800 if FULL else 120)
     found = results(output)
-    failed = {name: why for name, (verdict, why) in found.items() if verdict == "FAIL"}
+    failed = {name: why for name, why in found.items() if why}
     assert not failed
     assert status == 0
     assert f"{script}_log_is_clean" in found, "the script ended early"

@@ -14,7 +14,7 @@ load
 
 # fuzzed NAME STATUS SAID: what became of one fuzzer.
 fuzzed() {
-	if [ "$2" = 0 ]; then ok "$1 ($3)"; else fail "$1" "status $2: $3"; fi
+	if [ "$2" = 0 ]; then ok "$1" "$3"; else fail "$1" "status $2: $3"; fi
 }
 
 said=$($fuzz "$seed" $((writes / 2)) 2>&1)

@@ -2,8 +2,11 @@
 # shellcheck shell=busybox
 #
 # lib.sh - what the module's tests share. They run as root inside a guest under
-# busybox sh, one line a test on standard output: `ok NAME` or `FAIL NAME WHY`.
-# The exit status is 1 if one failed.
+# busybox sh and say KTAP on standard output (Documentation/dev-tools/ktap.rst): the version,
+# `ok N NAME` or, after a line that says why, `not ok N NAME`, and last the totals
+# as kselftest has them. There is no plan: how many results a kernel gives depends on what
+# it has, and who sees no totals knows that a script ended early. The exit status is 1 if
+# one failed.
 #
 #   MODULE=/path/kthread_perf.ko sh scenarios.sh
 #
@@ -13,19 +16,27 @@
 
 MODULE=${MODULE:-/swtch/kthread_perf.ko}
 PROC=/proc/kthread_perf
+passed=0
 failed=0
 TMP=${TMPDIR:-/tmp}
 mkdir -p "$TMP"
 
+echo "KTAP version 1"
+
+# ok NAME [MORE]: in a word, because # begins a directive.
 ok() {
-	echo "ok $1"
+	passed=$((passed + 1))
+	[ $# -eq 1 ] || echo "# $1: $2"
+	echo "ok $((passed + failed)) $1"
 }
 
 fail() {
 	local name=$1
 	shift
-	echo "FAIL $name $*"
-	failed=1
+	failed=$((failed + 1))
+	echo "# $name: $*" | tr '\n' ' '
+	echo
+	echo "not ok $((passed + failed)) $name"
 }
 
 # check NAME COMMAND...: ok if the command succeeds.
@@ -189,5 +200,7 @@ objects() {
 finish() {
 	unload
 	log_is_clean "$1"
-	exit $failed
+	echo "# Totals: pass:$passed fail:$failed xfail:0 xpass:0 skip:0 error:0"
+	[ $failed -eq 0 ]
+	exit
 }
