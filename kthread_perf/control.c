@@ -40,7 +40,7 @@ struct request {
 	bool wait;
 };
 
-static char *next_word(char **text)
+static char *kperf_control_next_word(char **text)
 {
 	char *word;
 
@@ -50,7 +50,7 @@ static char *next_word(char **text)
 	return word;
 }
 
-static bool take_word(struct request *r, char *word)
+static bool kperf_control_take_word(struct request *r, char *word)
 {
 	char *value = strchr(word, '=');
 
@@ -76,7 +76,7 @@ static bool take_word(struct request *r, char *word)
 }
 
 /* probe=NAME, before everything else; at most one. */
-static bool take_probe(struct request *r, const char *text)
+static bool kperf_control_take_probe(struct request *r, const char *text)
 {
 	const char *p = text;
 	bool found = false;
@@ -102,26 +102,26 @@ static bool take_probe(struct request *r, const char *text)
 }
 
 /* %pE, because what was written may hold anything. */
-static void refuse(const char *word)
+static void kperf_control_refuse(const char *word)
 {
 	int size = min_t(size_t, strlen(word), 40);
 
 	pr_notice_ratelimited("control: refused \"%*pEp\"\n", size, word);
 }
 
-static int take_words(struct request *r, char *text)
+static int kperf_control_take_words(struct request *r, char *text)
 {
 	unsigned int n = 0;
 	char *word;
 
-	if (!take_probe(r, text)) {
+	if (!kperf_control_take_probe(r, text)) {
 		pr_notice_ratelimited("control: no such probe\n");
 		return -EINVAL;
 	}
-	while ((word = next_word(&text))) {
+	while ((word = kperf_control_next_word(&text))) {
 		n++;
-		if (!take_word(r, word)) {
-			refuse(word);
+		if (!kperf_control_take_word(r, word)) {
+			kperf_control_refuse(word);
 			return -EINVAL;
 		}
 	}
@@ -129,13 +129,14 @@ static int take_words(struct request *r, char *text)
 }
 
 /* All under the lock: what it was tried on is what it is applied to. */
-static int apply(struct request *r, char *text, struct kperf_run **run)
+static int kperf_control_apply(struct request *r, char *text,
+			       struct kperf_run **run)
 {
 	int error;
 
 	mutex_lock(&kperf.lock);
 	r->params = kperf.params;
-	error = take_words(r, text);
+	error = kperf_control_take_words(r, text);
 	if (!error && r->start)
 		error = kperf_run_start(&r->params, r->wait);
 	if (!error)
@@ -148,8 +149,8 @@ static int apply(struct request *r, char *text, struct kperf_run **run)
 	return error;
 }
 
-static ssize_t control_write(struct file *file, const char __user *from,
-			     size_t size, loff_t *at)
+static ssize_t kperf_control_write(struct file *file, const char __user *from,
+				   size_t size, loff_t *at)
 {
 	struct kperf_run *run = NULL;
 	struct request *r;
@@ -166,7 +167,8 @@ static ssize_t control_write(struct file *file, const char __user *from,
 		kfree(text);
 		return -ENOMEM;
 	}
-	error = strlen(text) == size ? apply(r, text, &run) : -EINVAL;
+	error = strlen(text) == size ? kperf_control_apply(r, text, &run) :
+				       -EINVAL;
 	if (!error && r->stop)
 		kperf_run_stop(run);
 	/* Not -ERESTARTSYS: a restarted write would start a second run. */
@@ -180,7 +182,7 @@ static ssize_t control_write(struct file *file, const char __user *from,
 	return error ?: size;
 }
 
-static int control_show(struct seq_file *m, void *unused)
+static int kperf_control_show(struct seq_file *m, void *unused)
 {
 	static const char *const names[] = { "idle", "running", "done" };
 	struct kperf_run *run;
@@ -197,17 +199,17 @@ static int control_show(struct seq_file *m, void *unused)
 	return 0;
 }
 
-static int control_open(struct inode *inode, struct file *file)
+static int kperf_control_open(struct inode *inode, struct file *file)
 {
 	if ((file->f_mode & FMODE_WRITE) && !kperf_permitted())
 		return -EPERM;
-	return single_open(file, control_show, NULL);
+	return single_open(file, kperf_control_show, NULL);
 }
 
 const struct proc_ops kperf_control_ops = {
-	.proc_open = control_open,
+	.proc_open = kperf_control_open,
 	.proc_read = seq_read,
-	.proc_write = control_write,
+	.proc_write = kperf_control_write,
 	.proc_lseek = seq_lseek,
 	.proc_release = single_release,
 };

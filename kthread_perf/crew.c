@@ -59,7 +59,7 @@ void kperf_thread_begin(struct kperf_thread *t)
 }
 
 /* Be accounted: sleep, and again if a timer that was early made it none. */
-static void leave_cpu(void)
+static void kperf_crew_leave_cpu(void)
 {
 	unsigned long before = current->nvcsw;
 	int i;
@@ -79,13 +79,13 @@ void kperf_thread_end(struct kperf_thread *t)
 	t->nivcsw = current->nivcsw - t->nivcsw;
 	t->cpu_end = raw_smp_processor_id();
 	t->evicted = !cpumask_equal(current->cpus_ptr, cpumask_of(t->cpu));
-	leave_cpu();
+	kperf_crew_leave_cpu();
 	t->utime_ns = current->utime - t->utime_ns;
 	t->stime_ns = current->stime - t->stime_ns;
 	t->cpu_ns = current->se.sum_exec_runtime - t->cpu_ns;
 }
 
-static int member(void *data)
+static int kperf_crew_member(void *data)
 {
 	struct kperf_thread *t = data;
 	struct kperf_run *run = t->run;
@@ -105,7 +105,7 @@ static int member(void *data)
 	return 0;
 }
 
-static int set_policy(struct task_struct *task, u64 policy)
+static int kperf_crew_set_policy(struct task_struct *task, u64 policy)
 {
 	struct sched_attr batch = {
 		.size = sizeof(batch),
@@ -124,18 +124,18 @@ static int set_policy(struct task_struct *task, u64 policy)
 	return -EINVAL;
 }
 
-static int make_member(struct kperf_thread *t, u64 policy)
+static int kperf_crew_make_member(struct kperf_thread *t, u64 policy)
 {
 	struct task_struct *task;
 	int error;
 
-	task = kthread_create(member, t, "kperf/%u", t->index);
+	task = kthread_create(kperf_crew_member, t, "kperf/%u", t->index);
 	if (IS_ERR(task))
 		return PTR_ERR(task);
 	get_task_struct(task);
 	t->task = task;
 	t->pid = task_pid_nr(task);
-	error = set_policy(task, policy);
+	error = kperf_crew_set_policy(task, policy);
 	if (error)
 		return error;
 	/* Last: it makes any later change of affinity impossible. */
@@ -143,7 +143,7 @@ static int make_member(struct kperf_thread *t, u64 policy)
 	return 0;
 }
 
-static void collect_members(struct kperf_run *run)
+static void kperf_crew_collect_members(struct kperf_run *run)
 {
 	unsigned int i;
 
@@ -159,7 +159,7 @@ static void collect_members(struct kperf_run *run)
 }
 
 /* Of a run that was stopped as well: then this is the reason, and comes first. */
-static void check_cpus(struct kperf_run *run)
+static void kperf_crew_check_cpus(struct kperf_run *run)
 {
 	unsigned int i;
 
@@ -169,7 +169,7 @@ static void check_cpus(struct kperf_run *run)
 				       "a CPU went away while it was measured");
 }
 
-static void wake_members(struct kperf_run *run)
+static void kperf_crew_wake_members(struct kperf_run *run)
 {
 	unsigned int i;
 
@@ -207,14 +207,15 @@ int kperf_crew_perform(struct kperf_run *run,
 		if (!cpu_online(run->threads[i].cpu))
 			error = -ENODEV;
 		else
-			error = make_member(&run->threads[i], policy);
+			error = kperf_crew_make_member(&run->threads[i],
+						       policy);
 	}
 	if (!error)
-		wake_members(run);
+		kperf_crew_wake_members(run);
 	cpus_read_unlock();
 	if (error) {
-		/* Never woken: kthread_stop() ends them without member(). */
-		collect_members(run);
+		/* Never woken: kthread_stop() ends them without kperf_crew_member(). */
+		kperf_crew_collect_members(run);
 		return error;
 	}
 
@@ -223,11 +224,11 @@ int kperf_crew_perform(struct kperf_run *run,
 	wait_event_idle(run->wait,
 			!atomic_read(&run->left) || kperf_stopping(run));
 	while (atomic_read(&run->left)) {
-		wake_members(run);
+		kperf_crew_wake_members(run);
 		wait_event_idle_timeout(run->wait, !atomic_read(&run->left),
 					HZ / 20);
 	}
-	collect_members(run);
-	check_cpus(run);
+	kperf_crew_collect_members(run);
+	kperf_crew_check_cpus(run);
 	return 0;
 }

@@ -16,7 +16,7 @@
 
 #include "histogram.h"
 
-static unsigned int bucket_of(u64 ns)
+static unsigned int kperf_histogram_bucket_of(u64 ns)
 {
 	unsigned int top;
 
@@ -49,7 +49,7 @@ void kperf_histogram_add(struct kperf_histogram *h, u64 ns)
 	h->max = max(h->max, ns);
 	h->sum += ns;
 	h->count++;
-	h->bucket[bucket_of(ns)]++;
+	h->bucket[kperf_histogram_bucket_of(ns)]++;
 }
 
 /**

@@ -47,14 +47,14 @@ struct interrupt {
 	unsigned long handled;
 };
 
-static void handle_work(struct irq_work *work)
+static void kperf_interrupt_handle_work(struct irq_work *work)
 {
 	struct interrupt *p = container_of(work, struct interrupt, work);
 
 	WRITE_ONCE(p->handled, p->handled + 1);
 }
 
-static void handle_call(void *data)
+static void kperf_interrupt_handle_call(void *data)
 {
 	struct interrupt *p = data;
 
@@ -62,7 +62,7 @@ static void handle_call(void *data)
 }
 
 /* One interrupt, there and back. False if it never came or we shall stop. */
-static bool interrupt_self(struct interrupt *p)
+static bool kperf_interrupt_self(struct interrupt *p)
 {
 	unsigned long want = READ_ONCE(p->handled) + 1;
 	u64 begin;
@@ -85,18 +85,19 @@ static bool interrupt_self(struct interrupt *p)
 	return true;
 }
 
-static bool measure_direct(struct interrupt *p, struct kperf_spread *out)
+static bool kperf_interrupt_measure_direct(struct interrupt *p,
+					   struct kperf_spread *out)
 {
 	u64 rounds = p->run->params.rounds;
 	u64 i;
 
 	/* Warm up: the study raised one before. */
-	if (!interrupt_self(p))
+	if (!kperf_interrupt_self(p))
 		return false;
 	for (i = 0; i < rounds; i++) {
 		u64 begin = ktime_get_ns();
 
-		if (!interrupt_self(p) || kperf_stopping(p->run))
+		if (!kperf_interrupt_self(p) || kperf_stopping(p->run))
 			return false;
 		p->samples[i] = ktime_get_ns() - begin;
 	}
@@ -104,8 +105,8 @@ static bool measure_direct(struct interrupt *p, struct kperf_spread *out)
 	return true;
 }
 
-static bool measure_base(struct interrupt *p, unsigned int cpu,
-			 struct kperf_spread *out)
+static bool kperf_interrupt_measure_base(struct interrupt *p, unsigned int cpu,
+					 struct kperf_spread *out)
 {
 	u64 rounds = p->run->params.rounds;
 	u64 i;
@@ -113,7 +114,8 @@ static bool measure_base(struct interrupt *p, unsigned int cpu,
 	for (i = 0; i < rounds; i++) {
 		u64 begin = ktime_get_ns();
 
-		if (smp_call_function_single(cpu, handle_call, p, 1)) {
+		if (smp_call_function_single(cpu, kperf_interrupt_handle_call,
+					     p, 1)) {
 			kperf_run_fail(p->run, ENODEV, "smp_call",
 				       "the CPU went away");
 			return false;
@@ -127,8 +129,9 @@ static bool measure_base(struct interrupt *p, unsigned int cpu,
 }
 
 /* The work is in n + 1 parts, with interrupts between them or without. */
-static bool perform(struct interrupt *p, bool with, unsigned int repeat,
-		    struct kperf_pass *pass)
+static bool kperf_interrupt_perform(struct interrupt *p, bool with,
+				    unsigned int repeat,
+				    struct kperf_pass *pass)
 {
 	struct cut *times = kperf_cuts(p->run, with, repeat);
 	const struct kperf_params *q = &p->run->params;
@@ -147,7 +150,7 @@ static bool perform(struct interrupt *p, bool with, unsigned int repeat,
 	now = begin;
 	for (i = 0; i <= q->n; i++) {
 		if (i && with) {
-			if (!interrupt_self(p))
+			if (!kperf_interrupt_self(p))
 				return false;
 			end = ktime_get_ns();
 			times[i].before = end - now;
@@ -171,34 +174,37 @@ static bool perform(struct interrupt *p, bool with, unsigned int repeat,
 	return true;
 }
 
-static void measure(struct kperf_thread *t)
+static void kperf_interrupt_measure(struct kperf_thread *t)
 {
 	struct interrupt *p = t->run->data;
 	struct kperf_overhead *o = t->run->overhead;
 	const struct kperf_params *q = &t->run->params;
 	unsigned int i;
 
-	if (!measure_direct(p, &o->warm) || !measure_base(p, t->cpu, &o->base))
+	if (!kperf_interrupt_measure_direct(p, &o->warm) ||
+	    !kperf_interrupt_measure_base(p, t->cpu, &o->base))
 		return;
 	kperf_pace(t->run, p->samples);
 	for (i = 0; i < q->repeat; i++) {
 		bool with = !cuts_whole_first(i);
 
-		if (!perform(p, with, i, with ? &o->rn[i] : &o->r[i]) ||
-		    !perform(p, !with, i, with ? &o->r[i] : &o->rn[i]))
+		if (!kperf_interrupt_perform(p, with, i,
+					     with ? &o->rn[i] : &o->r[i]) ||
+		    !kperf_interrupt_perform(p, !with, i,
+					     with ? &o->r[i] : &o->rn[i]))
 			return;
 		o->repeats = i + 1;
 	}
 }
 
-static void body(struct kperf_thread *t)
+static void kperf_interrupt_body(struct kperf_thread *t)
 {
 	kperf_thread_begin(t);
-	measure(t);
+	kperf_interrupt_measure(t);
 	kperf_thread_end(t);
 }
 
-static void perform_interrupt(struct kperf_run *run)
+static void kperf_interrupt_perform_all(struct kperf_run *run)
 {
 	const struct kperf_params *q = &run->params;
 	enum task_kind kind = q->task_a;
@@ -210,7 +216,7 @@ static void perform_interrupt(struct kperf_run *run)
 	if (!run->overhead || !p)
 		goto out;
 	p->run = run;
-	p->work = IRQ_WORK_INIT_HARD(handle_work);
+	p->work = IRQ_WORK_INIT_HARD(kperf_interrupt_handle_work);
 	p->samples = kperf_memory(q->rounds * sizeof(*p->samples));
 	p->memory = kperf_memory(task_memory(kind, kperf_task_bytes(q, kind)));
 	if (!p->samples || !p->memory)
@@ -221,7 +227,7 @@ static void perform_interrupt(struct kperf_run *run)
 			goto out;
 	}
 	run->data = p;
-	error = kperf_crew_perform(run, body, KPERF_FIFO);
+	error = kperf_crew_perform(run, kperf_interrupt_body, KPERF_FIFO);
 	/* One that came too late must not find its memory gone. */
 	irq_work_sync(&p->work);
 out:
@@ -241,5 +247,5 @@ out:
 const struct kperf_experiment_ops kperf_interrupt = {
 	.threads = 1,
 	.one_cpu = true,
-	.perform = perform_interrupt,
+	.perform = kperf_interrupt_perform_all,
 };

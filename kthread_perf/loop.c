@@ -21,10 +21,8 @@
  * after a tick said so, and counts as involuntary too. With SCHED_FIFO
  * schedule() never rotates equal threads, sched_yield does.
  *
- * The increment: counter_add_chunk() of workloads/ on x86-64, one `lock add`.
- * On arm64 the compiler would have to decide between LL/SC and LSE at build
- * time; the kernel's atomics decide when it boots, and give the same ldaddal
- * that a pthread gets.
+ * The increment is workloads/counter.h's: one atomic instruction, the same that a
+ * pthread's loop has.
  */
 #include <linux/compiler.h>
 #include <linux/delay.h>
@@ -38,18 +36,7 @@
 /* How many increments at most before looking at stop and resched. */
 #define SLICE 65536
 
-static void add_chunk(struct counter *c, u64 n)
-{
-#ifdef CONFIG_ARM64
-	BUILD_BUG_ON(sizeof(c->value) != sizeof(atomic64_t));
-	while (n--)
-		atomic64_fetch_add(1, (atomic64_t *)&c->value);
-#else
-	counter_add_chunk(c, n);
-#endif
-}
-
-static void intervene(const struct kperf_params *p)
+static void kperf_loop_intervene(const struct kperf_params *p)
 {
 	unsigned long us;
 
@@ -73,7 +60,7 @@ static void intervene(const struct kperf_params *p)
 	}
 }
 
-static bool intervenes_at(const struct kperf_params *p, u64 i)
+static bool kperf_loop_intervenes_at(const struct kperf_params *p, u64 i)
 {
 	if (p->work_mode == KPERF_MODE_NORMAL || !p->yield_interval)
 		return false;
@@ -81,7 +68,7 @@ static bool intervenes_at(const struct kperf_params *p, u64 i)
 	       p->work_mode == KPERF_MODE_SLEEP;
 }
 
-static u64 loop_bare(struct kperf_thread *t)
+static u64 kperf_loop_bare(struct kperf_thread *t)
 {
 	struct kperf_run *run = t->run;
 	const struct kperf_params *p = &run->params;
@@ -90,12 +77,12 @@ static u64 loop_bare(struct kperf_thread *t)
 	while (i < p->work_target && !kperf_stopping(run)) {
 		u64 chunk = counter_chunk(i, p->work_target, p->yield_interval);
 
-		if (intervenes_at(p, i))
-			intervene(p);
+		if (kperf_loop_intervenes_at(p, i))
+			kperf_loop_intervene(p);
 		while (chunk && !kperf_stopping(run)) {
 			u64 n = min_t(u64, chunk, SLICE);
 
-			add_chunk(&run->counter, n);
+			counter_add_chunk(&run->counter, n);
 			chunk -= n;
 			i += n;
 			cond_resched();
@@ -104,7 +91,7 @@ static u64 loop_bare(struct kperf_thread *t)
 	return i;
 }
 
-static u64 loop_instrumented(struct kperf_thread *t)
+static u64 kperf_loop_instrumented(struct kperf_thread *t)
 {
 	struct kperf_run *run = t->run;
 	const struct kperf_params *p = &run->params;
@@ -116,15 +103,15 @@ static u64 loop_instrumented(struct kperf_thread *t)
 
 		if (p->yield_interval && i == until) {
 			until += p->yield_interval;
-			if (intervenes_at(p, i)) {
+			if (kperf_loop_intervenes_at(p, i)) {
 				begin = ktime_get_ns();
-				intervene(p);
+				kperf_loop_intervene(p);
 				kperf_histogram_add(&t->pause,
 						    ktime_get_ns() - begin);
 			}
 		}
 		begin = ktime_get_ns();
-		add_chunk(&run->counter, 1);
+		counter_add_chunk(&run->counter, 1);
 		atomic64_inc(&t->local);
 		t->work++;
 		atomic64_inc(&run->total);
@@ -135,26 +122,26 @@ static u64 loop_instrumented(struct kperf_thread *t)
 	return i;
 }
 
-static void scenario_body(struct kperf_thread *t)
+static void kperf_loop_body(struct kperf_thread *t)
 {
 	kperf_thread_begin(t);
 	if (t->run->params.loop == KPERF_INSTRUMENTED)
-		t->work = loop_instrumented(t);
+		t->work = kperf_loop_instrumented(t);
 	else
-		t->work = loop_bare(t);
+		t->work = kperf_loop_bare(t);
 	kperf_thread_end(t);
 }
 
-static void perform_scenario(struct kperf_run *run)
+static void kperf_loop_perform(struct kperf_run *run)
 {
 	int error;
 
-	error = kperf_crew_perform(run, scenario_body, run->params.policy);
+	error = kperf_crew_perform(run, kperf_loop_body, run->params.policy);
 	if (error)
 		kperf_run_fail(run, -error, "threads",
 			       "the threads could not be made");
 }
 
 const struct kperf_experiment_ops kperf_scenario = {
-	.perform = perform_scenario,
+	.perform = kperf_loop_perform,
 };

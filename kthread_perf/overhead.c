@@ -16,7 +16,7 @@
 
 #define STEPS 16
 
-static int compare(const void *a, const void *b)
+static int kperf_overhead_compare(const void *a, const void *b)
 {
 	u64 x = *(const u64 *)a;
 	u64 y = *(const u64 *)b;
@@ -38,7 +38,7 @@ void kperf_spread(struct kperf_spread *out, u64 *values, unsigned int n)
 	memset(out, 0, sizeof(*out));
 	if (!n)
 		return;
-	sort(values, n, sizeof(*values), compare, NULL);
+	sort(values, n, sizeof(*values), kperf_overhead_compare, NULL);
 	for (i = 0; i < n; i++)
 		sum += values[i];
 	out->mean = div_u64(sum, n);
@@ -81,8 +81,8 @@ struct cut *kperf_cuts(const struct kperf_run *run, bool with,
 }
 
 /* The tasks of R', from those of R and what each of them lost. */
-static void middle_lost(const struct kperf_run *run, bool alone,
-			struct kperf_pass *out)
+static void kperf_overhead_middle_lost(const struct kperf_run *run, bool alone,
+				       struct kperf_pass *out)
 {
 	struct kperf_pass r;
 	unsigned int i;
@@ -119,7 +119,7 @@ void kperf_middle(const struct kperf_run *run, bool with,
 	out->task_ns[1] = alone ? 0 : sum.work[1];
 	out->switch_ns = sum.before;
 	if (with)
-		middle_lost(run, alone, out);
+		kperf_overhead_middle_lost(run, alone, out);
 	out->total_ns = out->task_ns[0] + out->task_ns[1] + out->switch_ns;
 }
 

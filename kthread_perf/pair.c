@@ -63,7 +63,7 @@ struct pair {
 	u8 *evict;
 	u64 *samples;
 
-	/* whose turn it is: written by who gives it, pairs with take_turn() */
+	/* whose turn it is: written by who gives it, pairs with kperf_pair_take_turn() */
 	int turn;
 
 	/* belongs to the thread whose turn it is */
@@ -73,11 +73,11 @@ struct pair {
 	u64 left_ns;
 };
 
-static bool take_turn(struct pair *p, int me)
+static bool kperf_pair_take_turn(struct pair *p, int me)
 {
 	for (;;) {
 		set_current_state(TASK_IDLE);
-		/* pairs with the release in give_turn() */
+		/* pairs with the release in kperf_pair_give_turn() */
 		if (smp_load_acquire(&p->turn) == me || kperf_stopping(p->run))
 			break;
 		schedule();
@@ -86,16 +86,16 @@ static bool take_turn(struct pair *p, int me)
 	return !kperf_stopping(p->run);
 }
 
-static void give_turn(struct pair *p, int me)
+static void kperf_pair_give_turn(struct pair *p, int me)
 {
 	p->run->overhead->handovers++;
-	/* pairs with the acquire in take_turn() */
+	/* pairs with the acquire in kperf_pair_take_turn() */
 	smp_store_release(&p->turn, !me);
 	wake_up_process(p->run->threads[!me].task);
 }
 
 /* A's, before anybody runs: same data, same caches every time. */
-static void prepare(struct pair *p, const struct program *program)
+static void kperf_pair_prepare(struct pair *p, const struct program *program)
 {
 	const struct kperf_params *q = &p->run->params;
 	int i;
@@ -112,8 +112,8 @@ static void prepare(struct pair *p, const struct program *program)
 }
 
 /* One part of this thread's work, or all that are left; the time then, 0: stop. */
-static u64 work(struct pair *p, int me, const struct program *program, u64 part,
-		u64 now)
+static u64 kperf_pair_work(struct pair *p, int me,
+			   const struct program *program, u64 part, u64 now)
 {
 	const struct kperf_params *q = &p->run->params;
 	u64 parts = me ? (program->cuts + 1) / 2 : program->cuts / 2 + 1;
@@ -135,8 +135,8 @@ static u64 work(struct pair *p, int me, const struct program *program, u64 part,
 }
 
 /* One of a pass's n + 1 stretches; `index` counts both threads'. */
-static bool stretch(struct pair *p, int me, const struct program *program,
-		    u64 index)
+static bool kperf_pair_stretch(struct pair *p, int me,
+			       const struct program *program, u64 index)
 {
 	u64 now;
 	u64 end;
@@ -154,7 +154,8 @@ static bool stretch(struct pair *p, int me, const struct program *program,
 	}
 	if (program->cold_switch)
 		evict(p->evict, p->run->params.evict_bytes);
-	end = program->work ? work(p, me, program, index, now) : ktime_get_ns();
+	end = program->work ? kperf_pair_work(p, me, program, index, now) :
+			      ktime_get_ns();
 	if (!end)
 		return false;
 	p->pass.task_ns[me] += end - now;
@@ -164,25 +165,27 @@ static bool stretch(struct pair *p, int me, const struct program *program,
 }
 
 /* This thread's half of a pass. A has the turn before and after. */
-static bool perform(struct pair *p, int me, const struct program *program)
+static bool kperf_pair_perform(struct pair *p, int me,
+			       const struct program *program)
 {
 	u64 index;
 
 	if (me == 0)
-		prepare(p, program);
+		kperf_pair_prepare(p, program);
 	for (index = me; index <= program->n; index += 2) {
-		if (!take_turn(p, me) || !stretch(p, me, program, index))
+		if (!kperf_pair_take_turn(p, me) ||
+		    !kperf_pair_stretch(p, me, program, index))
 			return false;
 		if (index < program->n)
-			give_turn(p, me);
+			kperf_pair_give_turn(p, me);
 	}
 	if (me == 1 && program->n % 2)
-		give_turn(p, me);
-	return me == 1 || take_turn(p, me);
+		kperf_pair_give_turn(p, me);
+	return me == 1 || kperf_pair_take_turn(p, me);
 }
 
 /* A's, after a pass with work: it has to have computed what the first did. */
-static void check_digests(struct pair *p, bool first)
+static void kperf_pair_check_digests(struct pair *p, bool first)
 {
 	struct kperf_overhead *o = p->run->overhead;
 	int i;
@@ -197,8 +200,8 @@ static void check_digests(struct pair *p, bool first)
 	}
 }
 
-static bool measure_direct(struct pair *p, int me, bool cold,
-			   struct kperf_spread *spread)
+static bool kperf_pair_measure_direct(struct pair *p, int me, bool cold,
+				      struct kperf_spread *spread)
 {
 	/* A cold round walks the whole eviction buffer: fewer of them. */
 	struct program program = {
@@ -208,7 +211,7 @@ static bool measure_direct(struct pair *p, int me, bool cold,
 		.samples = p->samples,
 	};
 
-	if (!perform(p, me, &program))
+	if (!kperf_pair_perform(p, me, &program))
 		return false;
 	if (me == 0)
 		kperf_spread(spread, p->samples, program.n);
@@ -216,7 +219,8 @@ static bool measure_direct(struct pair *p, int me, bool cold,
 }
 
 /* R or R' of one repetition. */
-static bool repeat(struct pair *p, int me, unsigned int i, bool whole)
+static bool kperf_pair_repeat(struct pair *p, int me, unsigned int i,
+			      bool whole)
 {
 	const struct kperf_params *q = &p->run->params;
 	struct kperf_overhead *o = p->run->overhead;
@@ -228,7 +232,7 @@ static bool repeat(struct pair *p, int me, unsigned int i, bool whole)
 		.times = kperf_cuts(p->run, !whole, i),
 	};
 
-	if (!perform(p, me, &program))
+	if (!kperf_pair_perform(p, me, &program))
 		return false;
 	if (me)
 		return true;
@@ -236,11 +240,11 @@ static bool repeat(struct pair *p, int me, unsigned int i, bool whole)
 		o->r[i] = p->pass;
 	else
 		o->rn[i] = p->pass;
-	check_digests(p, whole && i == 0);
+	kperf_pair_check_digests(p, whole && i == 0);
 	return true;
 }
 
-static void measure(struct kperf_thread *t)
+static void kperf_pair_measure(struct kperf_thread *t)
 {
 	struct pair *p = t->run->data;
 	struct kperf_overhead *o = t->run->overhead;
@@ -248,28 +252,28 @@ static void measure(struct kperf_thread *t)
 	int me = t->index;
 	unsigned int i;
 
-	if (!measure_direct(p, me, false, &o->warm) ||
-	    !measure_direct(p, me, true, &o->cold))
+	if (!kperf_pair_measure_direct(p, me, false, &o->warm) ||
+	    !kperf_pair_measure_direct(p, me, true, &o->cold))
 		return;
 	if (me == 0)
 		kperf_pace(t->run, p->samples);
 	for (i = 0; i < q->repeat; i++) {
-		if (!repeat(p, me, i, cuts_whole_first(i)) ||
-		    !repeat(p, me, i, !cuts_whole_first(i)))
+		if (!kperf_pair_repeat(p, me, i, cuts_whole_first(i)) ||
+		    !kperf_pair_repeat(p, me, i, !cuts_whole_first(i)))
 			return;
 		if (me == 0)
 			o->repeats = i + 1;
 	}
 }
 
-static void body(struct kperf_thread *t)
+static void kperf_pair_body(struct kperf_thread *t)
 {
 	kperf_thread_begin(t);
-	measure(t);
+	kperf_pair_measure(t);
 	kperf_thread_end(t);
 }
 
-static void perform_pair(struct kperf_run *run)
+static void kperf_pair_perform_all(struct kperf_run *run)
 {
 	const struct kperf_params *q = &run->params;
 	struct pair *p;
@@ -298,7 +302,7 @@ static void perform_pair(struct kperf_run *run)
 			goto out;
 	}
 	run->data = p;
-	error = kperf_crew_perform(run, body, KPERF_FIFO);
+	error = kperf_crew_perform(run, kperf_pair_body, KPERF_FIFO);
 out:
 	if (error)
 		kperf_run_fail(run, -error, "pair-overhead",
@@ -317,5 +321,5 @@ out:
 const struct kperf_experiment_ops kperf_pair = {
 	.threads = 2,
 	.one_cpu = true,
-	.perform = perform_pair,
+	.perform = kperf_pair_perform_all,
 };

@@ -129,13 +129,13 @@ static const struct choice {
 	{ "task_b", AT(task_b), task_names, false },
 };
 
-static u64 *field(struct kperf_params *p, size_t at)
+static u64 *kperf_params_field(struct kperf_params *p, size_t at)
 {
 	return (u64 *)((char *)p + at);
 }
 
-static int set_number(struct kperf_params *p, const struct number *d,
-		      const char *value)
+static int kperf_params_set_number(struct kperf_params *p,
+				   const struct number *d, const char *value)
 {
 	u64 v;
 
@@ -144,15 +144,16 @@ static int set_number(struct kperf_params *p, const struct number *d,
 		return -EINVAL;
 	if (v < d->min || v > d->max || v % d->grain)
 		return -EINVAL;
-	*field(p, d->at) = v;
+	*kperf_params_field(p, d->at) = v;
 	if (d->preset)
 		p->scenario = 0;
 	return 0;
 }
 
 /* A list of distinct numbers below @limit: "0,2,3". */
-static int set_list(unsigned int *list, unsigned int *count, unsigned int most,
-		    unsigned int limit, char *value)
+static int kperf_params_set_list(unsigned int *list, unsigned int *count,
+				 unsigned int most, unsigned int limit,
+				 char *value)
 {
 	unsigned int got[KPERF_THREADS_MAX];
 	unsigned int n = 0;
@@ -177,7 +178,7 @@ static int set_list(unsigned int *list, unsigned int *count, unsigned int most,
 	return 0;
 }
 
-static int set_cpu_count(struct kperf_params *p, const char *value)
+static int kperf_params_set_cpu_count(struct kperf_params *p, const char *value)
 {
 	unsigned int v;
 
@@ -192,13 +193,14 @@ static int set_cpu_count(struct kperf_params *p, const char *value)
 	return 0;
 }
 
-static int set_cpus(struct kperf_params *p, char *value)
+static int kperf_params_set_cpus(struct kperf_params *p, char *value)
 {
 	unsigned int list[KPERF_THREADS_MAX];
 	unsigned int n = 0;
 	unsigned int i;
 
-	if (set_list(list, &n, KPERF_THREADS_MAX, nr_cpu_ids, value))
+	if (kperf_params_set_list(list, &n, KPERF_THREADS_MAX, nr_cpu_ids,
+				  value))
 		return -EINVAL;
 	for (i = 0; i < n; i++)
 		if (!cpu_online(list[i]))
@@ -209,7 +211,7 @@ static int set_cpus(struct kperf_params *p, char *value)
 	return 0;
 }
 
-static int set_scenario(struct kperf_params *p, const char *value)
+static int kperf_params_set_scenario(struct kperf_params *p, const char *value)
 {
 	int i = match_string(kperf_scenario_names, -1, value);
 
@@ -232,7 +234,8 @@ static int set_scenario(struct kperf_params *p, const char *value)
 }
 
 /* The lab's word for study 000's interventions. */
-static int set_intervention(struct kperf_params *p, const char *value)
+static int kperf_params_set_intervention(struct kperf_params *p,
+					 const char *value)
 {
 	if (!strcmp(value, "none"))
 		p->work_mode = KPERF_MODE_NORMAL;
@@ -246,7 +249,7 @@ static int set_intervention(struct kperf_params *p, const char *value)
 	return 0;
 }
 
-static int set_probe(struct kperf_params *p, const char *value)
+static int kperf_params_set_probe(struct kperf_params *p, const char *value)
 {
 	int i = match_string(kperf_experiment_names, -1, value);
 
@@ -271,21 +274,22 @@ int kperf_params_set(struct kperf_params *p, const char *key, char *value)
 	unsigned int i;
 
 	if (!strcmp(key, "scenario"))
-		return set_scenario(p, value);
+		return kperf_params_set_scenario(p, value);
 	if (!strcmp(key, "probe"))
-		return set_probe(p, value);
+		return kperf_params_set_probe(p, value);
 	if (!strcmp(key, "intervention"))
-		return set_intervention(p, value);
+		return kperf_params_set_intervention(p, value);
 	if (!strcmp(key, "bind_cpu_count"))
-		return set_cpu_count(p, value);
+		return kperf_params_set_cpu_count(p, value);
 	if (!strcmp(key, "cpus"))
-		return set_cpus(p, value);
+		return kperf_params_set_cpus(p, value);
 	if (!strcmp(key, "mm_pids"))
-		return set_list(p->pids, &p->nr_pids, KPERF_PIDS_MAX,
-				PID_MAX_LIMIT, value);
+		return kperf_params_set_list(p->pids, &p->nr_pids,
+					     KPERF_PIDS_MAX, PID_MAX_LIMIT,
+					     value);
 	for (i = 0; i < ARRAY_SIZE(numbers); i++)
 		if (!strcmp(key, numbers[i].name))
-			return set_number(p, &numbers[i], value);
+			return kperf_params_set_number(p, &numbers[i], value);
 	for (i = 0; i < ARRAY_SIZE(choices); i++) {
 		int v;
 
@@ -294,7 +298,7 @@ int kperf_params_set(struct kperf_params *p, const char *key, char *value)
 		v = match_string(choices[i].values, -1, value);
 		if (v < 0)
 			continue;
-		*field(p, choices[i].at) = v;
+		*kperf_params_field(p, choices[i].at) = v;
 		if (choices[i].preset)
 			p->scenario = 0;
 		return 0;
@@ -348,8 +352,8 @@ int kperf_params_check(const struct kperf_params *p)
 	return 0;
 }
 
-static void show_list(struct seq_file *m, const char *name,
-		      const unsigned int *list, unsigned int n)
+static void kperf_params_show_list(struct seq_file *m, const char *name,
+				   const unsigned int *list, unsigned int n)
 {
 	unsigned int i;
 
@@ -378,22 +382,23 @@ void kperf_params_show(struct seq_file *m, const struct kperf_params *p)
 			continue;
 		last = choices[i].at;
 		seq_printf(m, "%s %s\n", choices[i].name,
-			   choices[i].values[*field(q, last)]);
+			   choices[i].values[*kperf_params_field(q, last)]);
 	}
 	for (i = 0; i < ARRAY_SIZE(numbers); i++)
 		if (match_string(aliases, -1, numbers[i].name) < 0)
 			seq_printf(m, "%s %llu\n", numbers[i].name,
-				   *field(q, numbers[i].at));
+				   *kperf_params_field(q, numbers[i].at));
 	seq_printf(m, "bind_cpu_count %llu\n", p->bind_cpu_count);
-	show_list(m, "cpus", p->cpus, p->nr_cpus);
-	show_list(m, "mm_pids", p->pids, p->nr_pids);
+	kperf_params_show_list(m, "cpus", p->cpus, p->nr_cpus);
+	kperf_params_show_list(m, "mm_pids", p->pids, p->nr_pids);
 }
 
 /*
  * insmod kthread_perf.ko scenario=B1 policy=batch: in the order given, as for
  * control. Read-only in sysfs: control changes parameters, under its lock.
  */
-static int load_set(const char *value, const struct kernel_param *kp)
+static int kperf_params_load_set(const char *value,
+				 const struct kernel_param *kp)
 {
 	char copy[64];
 
@@ -402,7 +407,7 @@ static int load_set(const char *value, const struct kernel_param *kp)
 	return kperf_params_set(&kperf_defaults, kp->name, strim(copy));
 }
 
-static int load_get(char *buffer, const struct kernel_param *kp)
+static int kperf_params_load_get(char *buffer, const struct kernel_param *kp)
 {
 	struct kperf_params *p = &kperf_defaults;
 	const char *name = kp->name;
@@ -411,13 +416,15 @@ static int load_get(char *buffer, const struct kernel_param *kp)
 	for (i = 0; i < ARRAY_SIZE(numbers); i++)
 		if (!strcmp(name, numbers[i].name))
 			return sysfs_emit(buffer, "%llu\n",
-					  *field(p, numbers[i].at));
+					  *kperf_params_field(p,
+							      numbers[i].at));
 	for (i = 0; i < ARRAY_SIZE(choices); i++) {
 		const struct choice *c = &choices[i];
 
 		if (!strcmp(name, c->name))
-			return sysfs_emit(buffer, "%s\n",
-					  c->values[*field(p, c->at)]);
+			return sysfs_emit(
+				buffer, "%s\n",
+				c->values[*kperf_params_field(p, c->at)]);
 	}
 	if (!strcmp(name, "scenario"))
 		return sysfs_emit(buffer, "%s\n",
@@ -426,8 +433,8 @@ static int load_get(char *buffer, const struct kernel_param *kp)
 }
 
 static const struct kernel_param_ops load_ops = {
-	.set = load_set,
-	.get = load_get,
+	.set = kperf_params_load_set,
+	.get = kperf_params_load_get,
 };
 
 /* Strings are not broken: they are looked for. */

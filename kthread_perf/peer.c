@@ -48,59 +48,59 @@ struct cursor {
 };
 
 /* The next byte, or 0 at the end: a text with a zero byte in it is refused. */
-static char peek(const struct cursor *c)
+static char kperf_peer_peek(const struct cursor *c)
 {
 	return c->at < c->size ? c->text[c->at] : 0;
 }
 
-static bool take(struct cursor *c, char want)
+static bool kperf_peer_take(struct cursor *c, char want)
 {
-	if (peek(c) != want)
+	if (kperf_peer_peek(c) != want)
 		return false;
 	c->at++;
 	return true;
 }
 
-static void skip_space(struct cursor *c)
+static void kperf_peer_skip_space(struct cursor *c)
 {
-	while (peek(c) == ' ' || peek(c) == '\t' || peek(c) == '\n' ||
-	       peek(c) == '\r')
+	while (kperf_peer_peek(c) == ' ' || kperf_peer_peek(c) == '\t' ||
+	       kperf_peer_peek(c) == '\n' || kperf_peer_peek(c) == '\r')
 		c->at++;
 }
 
-static bool take_digits(struct cursor *c)
+static bool kperf_peer_take_digits(struct cursor *c)
 {
-	if (!isdigit(peek(c)))
+	if (!isdigit(kperf_peer_peek(c)))
 		return false;
-	while (isdigit(peek(c)))
+	while (isdigit(kperf_peer_peek(c)))
 		c->at++;
 	return true;
 }
 
 /* RFC 8259: -? (0 | 1-9 digits) (. digits)? (e [+-]? digits)? */
-static bool take_number(struct cursor *c)
+static bool kperf_peer_take_number(struct cursor *c)
 {
-	if (peek(c) == '-')
+	if (kperf_peer_peek(c) == '-')
 		c->at++;
-	if (!take(c, '0') && !take_digits(c))
+	if (!kperf_peer_take(c, '0') && !kperf_peer_take_digits(c))
 		return false;
-	if (take(c, '.') && !take_digits(c))
+	if (kperf_peer_take(c, '.') && !kperf_peer_take_digits(c))
 		return false;
-	if (peek(c) == 'e' || peek(c) == 'E') {
+	if (kperf_peer_peek(c) == 'e' || kperf_peer_peek(c) == 'E') {
 		c->at++;
-		if (peek(c) == '+' || peek(c) == '-')
+		if (kperf_peer_peek(c) == '+' || kperf_peer_peek(c) == '-')
 			c->at++;
-		return take_digits(c);
+		return kperf_peer_take_digits(c);
 	}
 	return true;
 }
 
-static bool take_string(struct cursor *c)
+static bool kperf_peer_take_string(struct cursor *c)
 {
-	if (!take(c, '"'))
+	if (!kperf_peer_take(c, '"'))
 		return false;
 	for (;;) {
-		char ch = peek(c);
+		char ch = kperf_peer_peek(c);
 		int i;
 
 		/* Also the end, and, char being signed or not, bytes > 127. */
@@ -111,24 +111,24 @@ static bool take_string(struct cursor *c)
 			return true;
 		if (ch != '\\')
 			continue;
-		ch = peek(c);
+		ch = kperf_peer_peek(c);
 		if (!ch || !strchr("\"\\/bfnrtu", ch))
 			return false;
 		c->at++;
 		for (i = 0; ch == 'u' && i < 4; i++) {
-			if (!isxdigit(peek(c)))
+			if (!isxdigit(kperf_peer_peek(c)))
 				return false;
 			c->at++;
 		}
 	}
 }
 
-static bool take_name(struct cursor *c, struct member *m)
+static bool kperf_peer_take_name(struct cursor *c, struct member *m)
 {
 	size_t begin = c->at + 1;
 	size_t i;
 
-	if (!take_string(c))
+	if (!kperf_peer_take_string(c))
 		return false;
 	m->name = begin;
 	m->name_size = c->at - 1 - begin;
@@ -143,7 +143,8 @@ static bool take_name(struct cursor *c, struct member *m)
 	return true;
 }
 
-static bool is_known(const struct kperf_peer *peer, const struct member *m)
+static bool kperf_peer_is_known(const struct kperf_peer *peer,
+				const struct member *m)
 {
 	unsigned int i;
 
@@ -155,42 +156,43 @@ static bool is_known(const struct kperf_peer *peer, const struct member *m)
 	return false;
 }
 
-static bool take_member(struct cursor *c, struct kperf_peer *peer)
+static bool kperf_peer_take_member(struct cursor *c, struct kperf_peer *peer)
 {
 	struct member *m = &peer->member[peer->count];
 
 	if (peer->count == MEMBERS_MAX)
 		return false;
-	skip_space(c);
-	if (!take_name(c, m) || is_known(peer, m))
+	kperf_peer_skip_space(c);
+	if (!kperf_peer_take_name(c, m) || kperf_peer_is_known(peer, m))
 		return false;
-	skip_space(c);
-	if (!take(c, ':'))
+	kperf_peer_skip_space(c);
+	if (!kperf_peer_take(c, ':'))
 		return false;
-	skip_space(c);
+	kperf_peer_skip_space(c);
 	m->value = c->at;
-	if (peek(c) == '"' ? !take_string(c) : !take_number(c))
+	if (kperf_peer_peek(c) == '"' ? !kperf_peer_take_string(c) :
+					!kperf_peer_take_number(c))
 		return false;
 	m->value_size = c->at - m->value;
 	peer->count++;
-	skip_space(c);
+	kperf_peer_skip_space(c);
 	return true;
 }
 
-static bool parse(struct kperf_peer *peer, size_t size)
+static bool kperf_peer_parse_all(struct kperf_peer *peer, size_t size)
 {
 	struct cursor c = { .text = peer->text, .size = size };
 
-	skip_space(&c);
-	if (!take(&c, '{'))
+	kperf_peer_skip_space(&c);
+	if (!kperf_peer_take(&c, '{'))
 		return false;
 	do {
-		if (!take_member(&c, peer))
+		if (!kperf_peer_take_member(&c, peer))
 			return false;
-	} while (take(&c, ','));
-	if (!take(&c, '}'))
+	} while (kperf_peer_take(&c, ','));
+	if (!kperf_peer_take(&c, '}'))
 		return false;
-	skip_space(&c);
+	kperf_peer_skip_space(&c);
 	return c.at == size;
 }
 
@@ -210,7 +212,7 @@ struct kperf_peer *kperf_peer_parse(const char *text, size_t size)
 	if (!peer)
 		return ERR_PTR(-ENOMEM);
 	memcpy(peer->text, text, size);
-	if (parse(peer, size))
+	if (kperf_peer_parse_all(peer, size))
 		return peer;
 	kfree(peer);
 	return ERR_PTR(-EINVAL);

@@ -32,7 +32,7 @@ void *kperf_memory(size_t size)
 				       __GFP_NOWARN);
 }
 
-static void free_run(struct kref *ref)
+static void kperf_free_run(struct kref *ref)
 {
 	struct kperf_run *run = container_of(ref, struct kperf_run, ref);
 
@@ -47,7 +47,7 @@ static void free_run(struct kref *ref)
 void kperf_run_put(struct kperf_run *run)
 {
 	if (run)
-		kref_put(&run->ref, free_run);
+		kref_put(&run->ref, kperf_free_run);
 }
 
 /**
@@ -73,7 +73,7 @@ struct kperf_run *kperf_run_get(void)
  */
 enum kperf_state kperf_run_state(const struct kperf_run *run)
 {
-	/* pairs with the release in finish() of supervisor.c */
+	/* pairs with the release in kperf_finish() of supervisor.c */
 	return run ? smp_load_acquire(&run->state) : KPERF_IDLE;
 }
 

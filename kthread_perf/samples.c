@@ -22,7 +22,8 @@
 
 #include "kperf.h"
 
-static void show_threads(struct seq_file *m, const struct kperf_run *run)
+static void kperf_samples_show_threads(struct seq_file *m,
+				       const struct kperf_run *run)
 {
 	unsigned int i;
 
@@ -45,7 +46,7 @@ static void show_threads(struct seq_file *m, const struct kperf_run *run)
 	seq_puts(m, "],\"carriers\":[]");
 }
 
-static u64 wall_ns(const struct kperf_run *run)
+static u64 kperf_samples_wall_ns(const struct kperf_run *run)
 {
 	u64 start = U64_MAX;
 	u64 end = 0;
@@ -59,7 +60,7 @@ static u64 wall_ns(const struct kperf_run *run)
 }
 
 /* How far apart the threads began: what the barrier is worth. */
-static u64 skew_ns(const struct kperf_run *run)
+static u64 kperf_samples_skew_ns(const struct kperf_run *run)
 {
 	u64 first = U64_MAX;
 	u64 last = 0;
@@ -72,7 +73,8 @@ static u64 skew_ns(const struct kperf_run *run)
 	return last - first;
 }
 
-static void show_histograms(struct seq_file *m, const struct kperf_run *run)
+static void kperf_samples_show_histograms(struct seq_file *m,
+					  const struct kperf_run *run)
 {
 	struct kperf_histogram *sum;
 	unsigned int i;
@@ -90,17 +92,18 @@ static void show_histograms(struct seq_file *m, const struct kperf_run *run)
 	kfree(sum);
 }
 
-static void show_scenario(struct seq_file *m, struct kperf_run *run)
+static void kperf_samples_show_scenario(struct seq_file *m,
+					struct kperf_run *run)
 {
 	const struct kperf_params *p = &run->params;
-	u64 wall = wall_ns(run);
-	u64 count = run->counter.value;
+	u64 wall = kperf_samples_wall_ns(run);
+	u64 count = counter_read(&run->counter);
 
 	seq_printf(m, ",\"wall_ns\":%llu,\"counter\":%llu,\"expected\":%llu",
 		   wall, count, p->thread_count * p->work_target);
 	seq_printf(m, ",\"throughput_ops\":%llu,\"start_skew_ns\":%llu",
 		   wall ? mul_u64_u64_div_u64(count, NSEC_PER_SEC, wall) : 0,
-		   skew_ns(run));
+		   kperf_samples_skew_ns(run));
 	seq_printf(m, ",\"scenario\":\"%s\",\"work_mode\":\"%s\"",
 		   kperf_scenario_names[p->scenario],
 		   kperf_mode_names[p->work_mode]);
@@ -109,12 +112,12 @@ static void show_scenario(struct seq_file *m, struct kperf_run *run)
 	if (p->loop == KPERF_INSTRUMENTED) {
 		seq_printf(m, ",\"counted_total\":%lld",
 			   (long long)atomic64_read(&run->total));
-		show_histograms(m, run);
+		kperf_samples_show_histograms(m, run);
 	}
 }
 
-static void show_spread(struct seq_file *m, const char *name,
-			const struct kperf_spread *s)
+static void kperf_samples_show_spread(struct seq_file *m, const char *name,
+				      const struct kperf_spread *s)
 {
 	seq_printf(m, ",\"%s_ns\":%llu,\"%s_mean_ns\":%llu", name, s->p50, name,
 		   s->mean);
@@ -122,8 +125,9 @@ static void show_spread(struct seq_file *m, const char *name,
 		   name, s->max);
 }
 
-static void show_passes(struct seq_file *m, const char *name,
-			const struct kperf_pass *pass, unsigned int n)
+static void kperf_samples_show_passes(struct seq_file *m, const char *name,
+				      const struct kperf_pass *pass,
+				      unsigned int n)
 {
 	unsigned int i;
 
@@ -136,7 +140,7 @@ static void show_passes(struct seq_file *m, const char *name,
 }
 
 /* In which order R and R' were done. */
-static void show_orders(struct seq_file *m, unsigned int n)
+static void kperf_samples_show_orders(struct seq_file *m, unsigned int n)
 {
 	unsigned int i;
 
@@ -147,7 +151,8 @@ static void show_orders(struct seq_file *m, unsigned int n)
 	seq_puts(m, "]");
 }
 
-static void show_pair(struct seq_file *m, const struct kperf_run *run)
+static void kperf_samples_show_pair(struct seq_file *m,
+				    const struct kperf_run *run)
 {
 	const struct kperf_params *p = &run->params;
 	const struct kperf_overhead *o = run->overhead;
@@ -164,12 +169,12 @@ static void show_pair(struct seq_file *m, const struct kperf_run *run)
 		    (s64)((p->n - 1) * o->cold.p50);
 
 	seq_printf(m, ",\"wall_ns\":%llu,\"r_ns\":%llu,\"rn_ns\":%llu",
-		   wall_ns(run), r.total_ns, rn.total_ns);
+		   kperf_samples_wall_ns(run), r.total_ns, rn.total_ns);
 	seq_printf(m,
 		   ",\"rn_a_ns\":%llu,\"rn_b_ns\":%llu,\"rn_switch_ns\":%llu",
 		   rn.task_ns[0], rn.task_ns[1], rn.switch_ns);
-	show_spread(m, "c_cold", &o->cold);
-	show_spread(m, "c_warm", &o->warm);
+	kperf_samples_show_spread(m, "c_cold", &o->cold);
+	kperf_samples_show_spread(m, "c_warm", &o->warm);
 	seq_printf(m, ",\"direct_ns\":%llu", p->n * o->cold.p50);
 	seq_printf(m, ",\"indirect_ns\":%lld",
 		   (s64)(rn.total_ns - r.total_ns) -
@@ -189,7 +194,8 @@ static void show_pair(struct seq_file *m, const struct kperf_run *run)
 		   o->digest[0], o->digest[1]);
 }
 
-static void show_interrupt(struct seq_file *m, const struct kperf_run *run)
+static void kperf_samples_show_interrupt(struct seq_file *m,
+					 const struct kperf_run *run)
 {
 	const struct kperf_params *p = &run->params;
 	const struct kperf_overhead *o = run->overhead;
@@ -201,9 +207,9 @@ static void show_interrupt(struct seq_file *m, const struct kperf_run *run)
 	kperf_middle(run, true, &rn);
 	total = (s64)(rn.total_ns - r.total_ns);
 	seq_printf(m, ",\"wall_ns\":%llu,\"r_ns\":%llu,\"rn_ns\":%llu",
-		   wall_ns(run), r.total_ns, rn.total_ns);
-	show_spread(m, "d", &o->warm);
-	show_spread(m, "base", &o->base);
+		   kperf_samples_wall_ns(run), r.total_ns, rn.total_ns);
+	kperf_samples_show_spread(m, "d", &o->warm);
+	kperf_samples_show_spread(m, "base", &o->base);
 	seq_printf(m, ",\"d_net_ns\":%lld", (s64)(o->warm.p50 - o->base.p50));
 	seq_printf(m, ",\"total_ns\":%lld,\"direct_ns\":%llu", total,
 		   p->n * o->warm.p50);
@@ -219,7 +225,7 @@ static void show_interrupt(struct seq_file *m, const struct kperf_run *run)
 }
 
 /* SCHED_FIFO threads that do not yield: an involuntary switch is somebody else. */
-static bool preempted(const struct kperf_run *run)
+static bool kperf_samples_preempted(const struct kperf_run *run)
 {
 	unsigned int i;
 
@@ -229,26 +235,27 @@ static bool preempted(const struct kperf_run *run)
 	return false;
 }
 
-static void show_overhead(struct seq_file *m, const struct kperf_run *run)
+static void kperf_samples_show_overhead(struct seq_file *m,
+					const struct kperf_run *run)
 {
 	const struct kperf_overhead *o = run->overhead;
 
 	if (run->params.experiment == KPERF_PAIR)
-		show_pair(m, run);
+		kperf_samples_show_pair(m, run);
 	else
-		show_interrupt(m, run);
+		kperf_samples_show_interrupt(m, run);
 	seq_printf(m, ",\"n\":%llu,\"repeats\":%u", run->params.n, o->repeats);
 	seq_printf(m, ",\"mm\":%s,\"cold\":%s,\"correct\":%s",
 		   run->params.mm ? "true" : "false",
 		   run->params.cold ? "true" : "false",
 		   o->correct ? "true" : "false");
 	seq_printf(m, ",\"preempted\":%s,\"waited\":%s",
-		   preempted(run) ? "true" : "false",
+		   kperf_samples_preempted(run) ? "true" : "false",
 		   run->waited ? "true" : "false");
 	/* [total, in A, in B, in switches] of each repetition */
-	show_passes(m, "r", o->r, o->repeats);
-	show_passes(m, "rn", o->rn, o->repeats);
-	show_orders(m, o->repeats);
+	kperf_samples_show_passes(m, "r", o->r, o->repeats);
+	kperf_samples_show_passes(m, "rn", o->rn, o->repeats);
+	kperf_samples_show_orders(m, o->repeats);
 	seq_printf(m, ",\"cycle_ps\":%llu", pace_ps(o->pace.p50));
 	seq_puts(m, ",\"policy\":\"fifo\"");
 }
@@ -264,23 +271,23 @@ void kperf_samples_sample(struct seq_file *m, struct kperf_run *run)
 	seq_printf(m, ",\"experiment\":\"%s\",\"pid\":%d",
 		   kperf_experiment_names[run->params.experiment], run->pid);
 	if (run->params.experiment == KPERF_SCENARIO)
-		show_scenario(m, run);
+		kperf_samples_show_scenario(m, run);
 	else
-		show_overhead(m, run);
+		kperf_samples_show_overhead(m, run);
 	/* Logical switches and page faults: a kthread has none of either. */
 	seq_puts(m, ",\"switches\":0,\"minflt\":0,\"majflt\":0");
-	show_threads(m, run);
+	kperf_samples_show_threads(m, run);
 	seq_puts(m, "}");
 }
 
-static void show_error(struct seq_file *m, int error, const char *where,
-		       const char *what)
+static void kperf_samples_show_error(struct seq_file *m, int error,
+				     const char *where, const char *what)
 {
 	seq_printf(m, "{\"kind\":\"error\",\"schema\":1,\"errno\":%d", error);
 	seq_printf(m, ",\"where\":\"%s\",\"what\":\"%s\"}\n", where, what);
 }
 
-static int samples_show(struct seq_file *m, void *unused)
+static int kperf_samples_show(struct seq_file *m, void *unused)
 {
 	struct kperf_run *run = m->private;
 	enum kperf_state state = kperf_run_state(run);
@@ -292,11 +299,12 @@ static int samples_show(struct seq_file *m, void *unused)
 	if (state == KPERF_RUNNING)
 		return 0;
 	if (state == KPERF_IDLE) {
-		show_error(m, ENODATA, "control", "no run was started");
+		kperf_samples_show_error(m, ENODATA, "control",
+					 "no run was started");
 		return 0;
 	}
 	if (run->error) {
-		show_error(m, run->error, run->where, run->what);
+		kperf_samples_show_error(m, run->error, run->where, run->what);
 		return 0;
 	}
 	kperf_samples_sample(m, run);
@@ -304,17 +312,17 @@ static int samples_show(struct seq_file *m, void *unused)
 	return 0;
 }
 
-static int samples_open(struct inode *inode, struct file *file)
+static int kperf_samples_open(struct inode *inode, struct file *file)
 {
 	struct kperf_run *run = kperf_run_get();
-	int error = single_open(file, samples_show, run);
+	int error = single_open(file, kperf_samples_show, run);
 
 	if (error)
 		kperf_run_put(run);
 	return error;
 }
 
-static int samples_release(struct inode *inode, struct file *file)
+static int kperf_samples_release(struct inode *inode, struct file *file)
 {
 	struct seq_file *m = file->private_data;
 
@@ -323,8 +331,8 @@ static int samples_release(struct inode *inode, struct file *file)
 }
 
 const struct proc_ops kperf_samples_ops = {
-	.proc_open = samples_open,
+	.proc_open = kperf_samples_open,
 	.proc_read = seq_read,
 	.proc_lseek = seq_lseek,
-	.proc_release = samples_release,
+	.proc_release = kperf_samples_release,
 };

@@ -24,7 +24,8 @@
 
 static const char *const state_names[] = { "idle", "running", "done" };
 
-static void show_threads(struct seq_file *m, const struct kperf_run *run)
+static void kperf_stats_show_threads(struct seq_file *m,
+				     const struct kperf_run *run)
 {
 	unsigned int i;
 
@@ -59,7 +60,7 @@ static void show_threads(struct seq_file *m, const struct kperf_run *run)
 	}
 }
 
-static u64 throughput(const struct kperf_run *run)
+static u64 kperf_stats_throughput(const struct kperf_run *run)
 {
 	u64 start = U64_MAX;
 	u64 end = 0;
@@ -71,11 +72,12 @@ static u64 throughput(const struct kperf_run *run)
 	}
 	if (end <= start)
 		return 0;
-	return mul_u64_u64_div_u64(run->counter.value, NSEC_PER_SEC,
+	return mul_u64_u64_div_u64(counter_read(&run->counter), NSEC_PER_SEC,
 				   end - start);
 }
 
-static void show_result(struct seq_file *m, const struct kperf_run *run)
+static void kperf_stats_show_result(struct seq_file *m,
+				    const struct kperf_run *run)
 {
 	u64 nvcsw = 0;
 	u64 nivcsw = 0;
@@ -88,22 +90,23 @@ static void show_result(struct seq_file *m, const struct kperf_run *run)
 	seq_printf(m, "nvcsw %llu\nnivcsw %llu\n", nvcsw, nivcsw);
 	if (run->params.experiment == KPERF_SCENARIO) {
 		u64 want = run->params.thread_count * run->params.work_target;
-		u64 got = run->counter.value;
+		u64 got = counter_read(&run->counter);
 
 		seq_printf(m,
 			   "counter %llu\nexpected %llu\ncounter_correct %s\n",
 			   got, want, got == want ? "yes" : "no");
-		seq_printf(m, "throughput_ops %llu\n", throughput(run));
+		seq_printf(m, "throughput_ops %llu\n",
+			   kperf_stats_throughput(run));
 	} else if (run->overhead) {
 		seq_printf(m, "results_correct %s\n",
 			   run->overhead->correct ? "yes" : "no");
 		seq_printf(m, "preempted %s\n", nivcsw ? "yes" : "no");
 	}
-	show_threads(m, run);
+	kperf_stats_show_threads(m, run);
 }
 
-static void show_peer(struct seq_file *m, const struct kperf_run *run,
-		      bool result)
+static void kperf_stats_show_peer(struct seq_file *m,
+				  const struct kperf_run *run, bool result)
 {
 	u64 theirs;
 
@@ -114,7 +117,8 @@ static void show_peer(struct seq_file *m, const struct kperf_run *run,
 	    !kperf_peer_number(kperf.peer, "throughput", &theirs))
 		return;
 	if (theirs) {
-		u64 ratio = mul_u64_u64_div_u64(throughput(run), 1000, theirs);
+		u64 ratio = mul_u64_u64_div_u64(kperf_stats_throughput(run),
+						1000, theirs);
 
 		seq_printf(m, "ratio.throughput %llu.%03u\n",
 			   div_u64(ratio, 1000),
@@ -122,7 +126,7 @@ static void show_peer(struct seq_file *m, const struct kperf_run *run,
 	}
 }
 
-static int stats_show(struct seq_file *m, void *unused)
+static int kperf_stats_show(struct seq_file *m, void *unused)
 {
 	struct kperf_run *run;
 	enum kperf_state state;
@@ -142,9 +146,9 @@ static int stats_show(struct seq_file *m, void *unused)
 		seq_printf(m, "error %d %s: %s\n", run->error, run->where,
 			   run->what);
 	if (result)
-		show_result(m, run);
+		kperf_stats_show_result(m, run);
 	if (kperf.peer)
-		show_peer(m, run, result);
+		kperf_stats_show_peer(m, run, result);
 
 	seq_puts(m, "[json]\n");
 	seq_printf(m, "{\"version\":\"%s\",\"state\":\"%s\",\"kthread\":",
@@ -163,15 +167,15 @@ static int stats_show(struct seq_file *m, void *unused)
 	return 0;
 }
 
-static int stats_open(struct inode *inode, struct file *file)
+static int kperf_stats_open(struct inode *inode, struct file *file)
 {
 	if ((file->f_mode & FMODE_WRITE) && !kperf_permitted())
 		return -EPERM;
-	return single_open(file, stats_show, NULL);
+	return single_open(file, kperf_stats_show, NULL);
 }
 
-static ssize_t stats_write(struct file *file, const char __user *from,
-			   size_t size, loff_t *at)
+static ssize_t kperf_stats_write(struct file *file, const char __user *from,
+				 size_t size, loff_t *at)
 {
 	struct kperf_peer *peer;
 	char *text;
@@ -193,9 +197,9 @@ static ssize_t stats_write(struct file *file, const char __user *from,
 }
 
 const struct proc_ops kperf_stats_ops = {
-	.proc_open = stats_open,
+	.proc_open = kperf_stats_open,
 	.proc_read = seq_read,
-	.proc_write = stats_write,
+	.proc_write = kperf_stats_write,
 	.proc_lseek = seq_lseek,
 	.proc_release = single_release,
 };

@@ -43,7 +43,7 @@ static const struct kperf_experiment_ops *const experiments[] = {
 	[KPERF_INTERRUPT] = &kperf_interrupt,
 };
 
-static void drop_mms(struct kperf_run *run)
+static void kperf_drop_mms(struct kperf_run *run)
 {
 	unsigned int i;
 
@@ -54,9 +54,9 @@ static void drop_mms(struct kperf_run *run)
 	}
 }
 
-static void finish(struct kperf_run *run)
+static void kperf_finish(struct kperf_run *run)
 {
-	drop_mms(run);
+	kperf_drop_mms(run);
 	if (kperf_stopping(run))
 		kperf_run_fail(run, ECANCELED, "control",
 			       "the run was stopped");
@@ -65,12 +65,12 @@ static void finish(struct kperf_run *run)
 	wake_up_all(&kperf.done);
 }
 
-static int supervise(void *data)
+static int kperf_supervise(void *data)
 {
 	struct kperf_run *run = data;
 
 	experiments[run->params.experiment]->perform(run);
-	finish(run);
+	kperf_finish(run);
 	return 0;
 }
 
@@ -79,7 +79,7 @@ static int supervise(void *data)
  * namespace that the threads' own are printed in, the first; who is in another is
  * refused, because a number would be another process there.
  */
-static int take_mms(struct kperf_run *run)
+static int kperf_take_mms(struct kperf_run *run)
 {
 	const struct kperf_params *p = &run->params;
 	unsigned int i;
@@ -101,7 +101,7 @@ static int take_mms(struct kperf_run *run)
 	return 0;
 }
 
-static struct kperf_run *new_run(const struct kperf_params *p)
+static struct kperf_run *kperf_new_run(const struct kperf_params *p)
 {
 	const struct kperf_experiment_ops *ops = experiments[p->experiment];
 	unsigned int n = ops->threads ?: p->thread_count;
@@ -127,11 +127,11 @@ static struct kperf_run *new_run(const struct kperf_params *p)
 		run->threads[i].index = i;
 		run->threads[i].cpu = run->cpus[i % run->nr_cpus];
 	}
-	if (take_mms(run))
+	if (kperf_take_mms(run))
 		goto invalid;
 	return run;
 invalid:
-	drop_mms(run);
+	kperf_drop_mms(run);
 	kperf_run_put(run);
 	return ERR_PTR(-EINVAL);
 }
@@ -139,9 +139,9 @@ invalid:
 /*
  * See that the supervisor is gone. It has nothing left to do but to return, or
  * is about to stop; if it never got a CPU, kthread_stop() ends it before
- * supervise(), and the run is finished here.
+ * kperf_supervise(), and the run is finished here.
  */
-static void collect(struct kperf_run *run)
+static void kperf_collect(struct kperf_run *run)
 {
 	if (!run || !run->supervisor)
 		return;
@@ -149,7 +149,7 @@ static void collect(struct kperf_run *run)
 	put_task_struct(run->supervisor);
 	run->supervisor = NULL;
 	if (kperf_run_state(run) == KPERF_RUNNING)
-		finish(run);
+		kperf_finish(run);
 }
 
 /**
@@ -177,12 +177,12 @@ int kperf_run_start(const struct kperf_params *params, bool waited)
 	error = kperf_params_check(params);
 	if (error)
 		return error;
-	run = new_run(params);
+	run = kperf_new_run(params);
 	if (IS_ERR(run))
 		return PTR_ERR(run);
-	task = kthread_create(supervise, run, "kperf");
+	task = kthread_create(kperf_supervise, run, "kperf");
 	if (IS_ERR(task)) {
-		drop_mms(run);
+		kperf_drop_mms(run);
 		kperf_run_put(run);
 		return PTR_ERR(task);
 	}
@@ -190,7 +190,7 @@ int kperf_run_start(const struct kperf_params *params, bool waited)
 	run->waited = waited;
 	run->supervisor = task;
 	run->pid = task_pid_nr(task);
-	collect(kperf.run);
+	kperf_collect(kperf.run);
 	kperf_run_put(kperf.run);
 	kperf.run = run;
 	wake_up_process(task);
@@ -227,6 +227,6 @@ void kperf_run_shutdown(void)
 	kperf.run = NULL;
 	mutex_unlock(&kperf.lock);
 	kperf_run_stop(run);
-	collect(run);
+	kperf_collect(run);
 	kperf_run_put(run);
 }

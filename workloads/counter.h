@@ -14,20 +14,53 @@
 #ifndef WORKLOADS_COUNTER_H
 #define WORKLOADS_COUNTER_H
 
+#ifdef __KERNEL__
+#include <linux/atomic.h>
+
+/*
+ * The kernel's own atomics, which its tools for finding races know. On x86-64 this
+ * is the one `lock add` of the user's half. On arm64 a compiler would have to decide
+ * between LL/SC and LSE at build time; the kernel decides when it boots, and
+ * gives with a result the same ldaddal that a pthread gets.
+ */
+struct counter {
+	atomic64_t value;
+} __attribute__((aligned(128)));
+
+static inline void counter_add(struct counter *c)
+{
+#ifdef CONFIG_ARM64
+	atomic64_fetch_add(1, &c->value);
+#else
+	atomic64_add(1, &c->value);
+#endif
+}
+
+static inline unsigned long long counter_read(const struct counter *c)
+{
+	return (unsigned long long)atomic64_read(&c->value);
+}
+#else
 /* Alone in its cache line: the contention measured is the counter's own. */
 struct counter {
 	long long value;
 } __attribute__((aligned(128)));
 
+/* seq_cst is what the study's __sync_fetch_and_add() means. */
+static inline void counter_add(struct counter *c)
+{
+	__atomic_fetch_add(&c->value, 1, __ATOMIC_SEQ_CST);
+}
+#endif
+
 /*
  * Add `n` ones. The asm barrier keeps the compiler from merging iterations
- * or unrolling them into one addition; seq_cst is what the study's
- * __sync_fetch_and_add() means.
+ * or unrolling them into one addition.
  */
 static inline void counter_add_chunk(struct counter *c, unsigned long long n)
 {
 	while (n--) {
-		__atomic_fetch_add(&c->value, 1, __ATOMIC_SEQ_CST);
+		counter_add(c);
 		__asm__ volatile("" : : : "memory");
 	}
 }
@@ -44,6 +77,7 @@ static inline void counter_add_chunk(struct counter *c, unsigned long long n)
  * the atomic one beside it; tally.h, where threads are measured and not
  * additions, counts in a register.
  */
+#ifndef __KERNEL__
 static inline void counter_add_plain_chunk(struct counter *c,
 					   unsigned long long n)
 {
@@ -52,6 +86,7 @@ static inline void counter_add_plain_chunk(struct counter *c,
 		__asm__ volatile("" : : : "memory");
 	}
 }
+#endif
 
 /* The length of the chunk that starts at iteration `i` of `total`. */
 static inline unsigned long long counter_chunk(unsigned long long i,
