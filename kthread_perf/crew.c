@@ -43,6 +43,7 @@
 
 #include "compat.h"
 #include "kperf.h"
+#include "trace.h"
 
 /**
  * kperf_thread_begin() - note the counters where the measured part begins
@@ -220,6 +221,7 @@ int kperf_crew_perform(struct kperf_run *run,
 	}
 
 	wait_event_idle(run->wait, !atomic_read(&run->absent));
+	trace_kperf_start(run->pid, run->params.experiment, run->nr_threads);
 	complete_all(&run->go);
 	wait_event_idle(run->wait,
 			!atomic_read(&run->left) || kperf_stopping(run));

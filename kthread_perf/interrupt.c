@@ -31,6 +31,7 @@
 
 #include "compat.h"
 #include "kperf.h"
+#include "trace.h"
 
 /* An interrupt that takes longer than this will not come. */
 #define LOST_NS 1000000000ULL
@@ -51,6 +52,7 @@ static void kperf_interrupt_handle_work(struct irq_work *work)
 {
 	struct interrupt *p = container_of(work, struct interrupt, work);
 
+	trace_kperf_interrupt(p->handled + 1);
 	WRITE_ONCE(p->handled, p->handled + 1);
 }
 

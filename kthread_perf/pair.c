@@ -40,6 +40,7 @@
 #include <linux/vmalloc.h>
 
 #include "kperf.h"
+#include "trace.h"
 
 /*
  * n is how often the tasks hand over, cuts in how many parts their work is; in a
@@ -88,7 +89,11 @@ static bool kperf_pair_take_turn(struct pair *p, int me)
 
 static void kperf_pair_give_turn(struct pair *p, int me)
 {
+	const struct kperf_thread *t = p->run->threads;
+
 	p->run->overhead->handovers++;
+	trace_kperf_handover(t[me].pid, t[!me].pid,
+			     p->run->overhead->handovers);
 	/* pairs with the acquire in kperf_pair_take_turn() */
 	smp_store_release(&p->turn, !me);
 	wake_up_process(p->run->threads[!me].task);

@@ -35,6 +35,7 @@
 #include <linux/sched/task.h>
 
 #include "kperf.h"
+#include "trace.h"
 
 /* The only place that knows which experiments there are. */
 static const struct kperf_experiment_ops *const experiments[] = {
@@ -60,6 +61,7 @@ static void kperf_finish(struct kperf_run *run)
 	if (kperf_stopping(run))
 		kperf_run_fail(run, ECANCELED, "control",
 			       "the run was stopped");
+	trace_kperf_end(run->pid, run->error);
 	/* pairs with the acquire in kperf_run_state() */
 	smp_store_release(&run->state, KPERF_DONE);
 	wake_up_all(&kperf.done);

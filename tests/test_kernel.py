@@ -44,6 +44,7 @@ SCRIPTS = {
     "overhead": (70, ""),
     "realtime": (10, ""),
     "access": (16, ""),
+    "trace": (14, ""),
     "lifecycle": (30, "ROUNDS=5 CROWD=2"),
     "memory": (11, "ROUNDS=4"),
     "fuzz": (7, "WRITES=2000"),
@@ -51,7 +52,7 @@ SCRIPTS = {
 # What they need: root with few capabilities, and random bytes.
 PROGRAMS = ("caps", "fuzz")
 # Where nothing depends on the architecture, the short form runs on one.
-ONCE = ("control", "memory")
+ONCE = ("control", "memory", "trace")
 
 if EVERY:
     CASES = [(guest, cpus) for guest in guests.GUESTS for cpus in (4, 1)]

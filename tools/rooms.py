@@ -84,7 +84,7 @@ TREES = (
     Tree(
         "kthread_perf",
         (
-            ("histogram", "compat"),
+            ("histogram", "compat", "trace"),
             ("kperf",),
             ("params", "peer"),
             ("run",),
