@@ -94,7 +94,7 @@ TREES = (
             ("supervisor",),
             ("samples",),
             ("control", "stats"),
-            ("main",),
+            ("main", "kunit"),
         ),
         apart=("build", "tests"),
     ),
