@@ -12,7 +12,6 @@
 #include <linux/bitops.h>
 #include <linux/math64.h>
 #include <linux/minmax.h>
-#include <linux/seq_file.h>
 
 #include "histogram.h"
 
@@ -93,41 +92,4 @@ u64 kperf_histogram_quantile(const struct kperf_histogram *h,
 			return min(kperf_histogram_floor(i + 1) - 1, h->max);
 	}
 	return h->max;
-}
-
-/**
- * kperf_histogram_json() - print as members of a JSON object
- * @m:		where to
- * @name:	prefix of the members
- * @h:		the histogram
- *
- * Prints `,"NAME_count":...` and so on, the summary as numbers and the buckets
- * that are not empty as a list of [smallest value, count].
- */
-void kperf_histogram_json(struct seq_file *m, const char *name,
-			  const struct kperf_histogram *h)
-{
-	const char *comma = "";
-	unsigned int i;
-
-	seq_printf(m, ",\"%s_count\":%llu,\"%s_min_ns\":%llu", name, h->count,
-		   name, h->min);
-	seq_printf(m, ",\"%s_mean_ns\":%llu", name,
-		   h->count ? div64_u64(h->sum, h->count) : 0);
-	seq_printf(m, ",\"%s_p50_ns\":%llu,\"%s_p90_ns\":%llu", name,
-		   kperf_histogram_quantile(h, 5000), name,
-		   kperf_histogram_quantile(h, 9000));
-	seq_printf(m, ",\"%s_p99_ns\":%llu,\"%s_p999_ns\":%llu", name,
-		   kperf_histogram_quantile(h, 9900), name,
-		   kperf_histogram_quantile(h, 9990));
-	seq_printf(m, ",\"%s_max_ns\":%llu,\"%s_buckets\":[", name, h->max,
-		   name);
-	for (i = 0; i < KPERF_BUCKETS; i++) {
-		if (!h->bucket[i])
-			continue;
-		seq_printf(m, "%s[%llu,%u]", comma, kperf_histogram_floor(i),
-			   h->bucket[i]);
-		comma = ",";
-	}
-	seq_puts(m, "]");
 }

@@ -7,8 +7,6 @@
 
 #include <linux/types.h>
 
-struct seq_file;
-
 /* Four buckets an octave, 0 ns to 2^36 ns (69 s); the last takes the rest. */
 #define KPERF_BUCKETS (4 * 35 + 4)
 
@@ -26,7 +24,5 @@ void kperf_histogram_merge(struct kperf_histogram *to,
 u64 kperf_histogram_floor(unsigned int bucket);
 u64 kperf_histogram_quantile(const struct kperf_histogram *h,
 			     unsigned int permyriad);
-void kperf_histogram_json(struct seq_file *m, const char *name,
-			  const struct kperf_histogram *h);
 
 #endif

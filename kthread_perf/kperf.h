@@ -30,6 +30,7 @@
 #include "workloads/pace.h"
 #include "workloads/task.h"
 
+struct kperf_json;
 struct mm_struct;
 struct seq_file;
 
@@ -263,7 +264,8 @@ extern struct kperf kperf;
 struct kperf_peer *kperf_peer_parse(const char *text, size_t size);
 void kperf_peer_free(struct kperf_peer *peer);
 void kperf_peer_show(struct seq_file *m, const struct kperf_peer *peer);
-void kperf_peer_json(struct seq_file *m, const struct kperf_peer *peer);
+void kperf_peer_json(struct kperf_json *j, const char *key,
+		     const struct kperf_peer *peer);
 bool kperf_peer_number(const struct kperf_peer *peer, const char *key, u64 *v);
 
 /* run.c */
@@ -316,7 +318,8 @@ void kperf_run_stop(struct kperf_run *run);
 void kperf_run_shutdown(void);
 
 /* samples.c */
-void kperf_samples_sample(struct seq_file *m, struct kperf_run *run);
+void kperf_samples_sample(struct kperf_json *j, const char *key,
+			  struct kperf_run *run);
 extern const struct proc_ops kperf_samples_ops;
 
 /* stats.c, control.c */

@@ -15,6 +15,13 @@
  *
  * The parser looks at each byte once, does not recurse, and never reads at or
  * beyond the end it was given.
+ *
+ * Why a parser in the kernel at all: study 001 writes such an object to stats, and its
+ * programs shall find that door. The lab does not use it; it puts the two results side by
+ * side itself. So this stays thin, bounded and under the fuzzer (tests/fuzz.c), and
+ * learns nothing more. Rejected: `key=value` words, as control has them (the study's
+ * programs would have to change), keeping what was written without looking (it is shown
+ * again inside of JSON).
  */
 #include <linux/ctype.h>
 #include <linux/err.h>
@@ -23,6 +30,7 @@
 #include <linux/slab.h>
 #include <linux/string.h>
 
+#include "json.h"
 #include "kperf.h"
 
 #define MEMBERS_MAX 64
@@ -247,21 +255,23 @@ void kperf_peer_show(struct seq_file *m, const struct kperf_peer *peer)
 
 /**
  * kperf_peer_json() - print as a JSON object
- * @m:		where to
+ * @j:		where to
+ * @key:	the member that it is
  * @peer:	the result
  */
-void kperf_peer_json(struct seq_file *m, const struct kperf_peer *peer)
+void kperf_peer_json(struct kperf_json *j, const char *key,
+		     const struct kperf_peer *peer)
 {
 	unsigned int i;
 
+	kperf_json_open(j, key, '{');
 	for (i = 0; i < peer->count; i++) {
 		const struct member *e = &peer->member[i];
 
-		seq_printf(m, "%c\"%.*s\":%.*s", i ? ',' : '{', e->name_size,
-			   peer->text + e->name, e->value_size,
-			   peer->text + e->value);
+		kperf_json_checked(j, peer->text + e->name, e->name_size,
+				   peer->text + e->value, e->value_size);
 	}
-	seq_puts(m, "}");
+	kperf_json_close(j, '}');
 }
 
 /**

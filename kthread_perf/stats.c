@@ -18,6 +18,7 @@
 #include <linux/uaccess.h>
 #include <linux/utsname.h>
 
+#include "json.h"
 #include "kperf.h"
 
 #define WRITE_MAX 4096
@@ -128,6 +129,7 @@ static void kperf_stats_show_peer(struct seq_file *m,
 
 static int kperf_stats_show(struct seq_file *m, void *unused)
 {
+	struct kperf_json json = { .m = m };
 	struct kperf_run *run;
 	enum kperf_state state;
 	bool result;
@@ -151,18 +153,19 @@ static int kperf_stats_show(struct seq_file *m, void *unused)
 		kperf_stats_show_peer(m, run, result);
 
 	seq_puts(m, "[json]\n");
-	seq_printf(m, "{\"version\":\"%s\",\"state\":\"%s\",\"kthread\":",
-		   KPERF_VERSION, state_names[state]);
+	kperf_json_open(&json, NULL, '{');
+	kperf_json_text(&json, "version", KPERF_VERSION);
+	kperf_json_text(&json, "state", state_names[state]);
 	if (result)
-		kperf_samples_sample(m, run);
+		kperf_samples_sample(&json, "kthread", run);
 	else
-		seq_puts(m, "null");
-	seq_puts(m, ",\"pthread\":");
+		kperf_json_null(&json, "kthread");
 	if (kperf.peer)
-		kperf_peer_json(m, kperf.peer);
+		kperf_peer_json(&json, "pthread", kperf.peer);
 	else
-		seq_puts(m, "null");
-	seq_puts(m, "}\n");
+		kperf_json_null(&json, "pthread");
+	kperf_json_close(&json, '}');
+	seq_putc(m, '\n');
 	mutex_unlock(&kperf.lock);
 	return 0;
 }

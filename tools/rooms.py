@@ -84,7 +84,7 @@ TREES = (
     Tree(
         "kthread_perf",
         (
-            ("histogram", "compat", "trace"),
+            ("histogram", "compat", "json", "trace"),
             ("kperf",),
             ("params", "peer"),
             ("run",),
