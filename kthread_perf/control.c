@@ -206,10 +206,4 @@ static int kperf_control_open(struct inode *inode, struct file *file)
 	return single_open(file, kperf_control_show, NULL);
 }
 
-const struct proc_ops kperf_control_ops = {
-	.proc_open = kperf_control_open,
-	.proc_read = seq_read,
-	.proc_write = kperf_control_write,
-	.proc_lseek = seq_lseek,
-	.proc_release = single_release,
-};
+KPERF_DOOR(control, kperf_control_open, kperf_control_write, single_release);

@@ -16,7 +16,9 @@
 #include <linux/cache.h>
 #include <linux/capability.h>
 #include <linux/completion.h>
+#include <linux/fs.h>
 #include <linux/kref.h>
+#include <linux/module.h>
 #include <linux/mutex.h>
 #include <linux/proc_fs.h>
 #include <linux/sched.h>
@@ -316,6 +318,38 @@ extern const struct kperf_experiment_ops kperf_interrupt;
 int kperf_run_start(const struct kperf_params *params, bool waited);
 void kperf_run_stop(struct kperf_run *run);
 void kperf_run_shutdown(void);
+
+/*
+ * A file: in /proc, and where the module was built with DEBUGFS=1 in debugfs, too. Who
+ * has the latter open keeps the module loaded, because debugfs calls a file's release when
+ * the file is gone already.
+ */
+#define KPERF_PROC_DOOR(name, open_, write_, release_) \
+	const struct proc_ops kperf_##name##_ops = {   \
+		.proc_open = (open_),                  \
+		.proc_read = seq_read,                 \
+		.proc_write = (write_),                \
+		.proc_lseek = seq_lseek,               \
+		.proc_release = (release_),            \
+	}
+#ifdef KPERF_DEBUGFS
+#define KPERF_DOOR(name, open_, write_, release_)            \
+	const struct file_operations kperf_##name##_fops = { \
+		.owner = THIS_MODULE,                        \
+		.open = (open_),                             \
+		.read = seq_read,                            \
+		.write = (write_),                           \
+		.llseek = seq_lseek,                         \
+		.release = (release_),                       \
+	};                                                   \
+	KPERF_PROC_DOOR(name, open_, write_, release_)
+
+extern const struct file_operations kperf_control_fops;
+extern const struct file_operations kperf_stats_fops;
+extern const struct file_operations kperf_samples_fops;
+#else
+#define KPERF_DOOR KPERF_PROC_DOOR
+#endif
 
 /* samples.c */
 void kperf_samples_sample(struct kperf_json *j, const char *key,

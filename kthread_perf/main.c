@@ -12,6 +12,9 @@
  * is inside one of them (a writer that waited for the run has been woken); then
  * what they showed is freed.
  *
+ * Built with DEBUGFS=1 the same three are in debugfs as well, for a kernel whose
+ * maintainers want no new file in /proc; the studies' interface stays.
+ *
  * Only root may read or write: the files start real-time threads and show PIDs.
  * And who opens one to write needs CAP_SYS_NICE or CAP_SYS_ADMIN where the machine
  * began: a real-time thread of the kernel's takes a CPU from everybody, whatever
@@ -21,6 +24,7 @@
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
+#include <linux/debugfs.h>
 #include <linux/init.h>
 #include <linux/module.h>
 #include <linux/proc_fs.h>
@@ -28,6 +32,35 @@
 #include "kperf.h"
 
 static struct proc_dir_entry *folder;
+
+#ifdef KPERF_DEBUGFS
+static struct dentry *debug_folder;
+
+/* Nobody depends on it, so what goes wrong is debugfs' own affair. */
+static void __init kperf_debugfs_add(void)
+{
+	debug_folder = debugfs_create_dir("kthread_perf", NULL);
+	debugfs_create_file("stats", 0600, debug_folder, NULL,
+			    &kperf_stats_fops);
+	debugfs_create_file("control", 0600, debug_folder, NULL,
+			    &kperf_control_fops);
+	debugfs_create_file("samples", 0400, debug_folder, NULL,
+			    &kperf_samples_fops);
+}
+
+static void kperf_debugfs_remove(void)
+{
+	debugfs_remove(debug_folder);
+}
+#else
+static inline void kperf_debugfs_add(void)
+{
+}
+
+static inline void kperf_debugfs_remove(void)
+{
+}
+#endif
 
 static int __init kperf_init(void)
 {
@@ -48,6 +81,7 @@ static int __init kperf_init(void)
 		proc_remove(folder);
 		return -ENOMEM;
 	}
+	kperf_debugfs_add();
 	pr_info("version %s, %u CPUs\n", KPERF_VERSION, num_online_cpus());
 	return 0;
 }
@@ -55,6 +89,7 @@ static int __init kperf_init(void)
 static void __exit kperf_exit(void)
 {
 	kperf_run_shutdown();
+	kperf_debugfs_remove();
 	proc_remove(folder);
 	kperf_peer_free(kperf.peer);
 }

@@ -402,9 +402,4 @@ static int kperf_samples_release(struct inode *inode, struct file *file)
 	return single_release(inode, file);
 }
 
-const struct proc_ops kperf_samples_ops = {
-	.proc_open = kperf_samples_open,
-	.proc_read = seq_read,
-	.proc_lseek = seq_lseek,
-	.proc_release = kperf_samples_release,
-};
+KPERF_DOOR(samples, kperf_samples_open, NULL, kperf_samples_release);

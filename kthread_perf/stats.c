@@ -199,10 +199,4 @@ static ssize_t kperf_stats_write(struct file *file, const char __user *from,
 	return size;
 }
 
-const struct proc_ops kperf_stats_ops = {
-	.proc_open = kperf_stats_open,
-	.proc_read = seq_read,
-	.proc_write = kperf_stats_write,
-	.proc_lseek = seq_lseek,
-	.proc_release = single_release,
-};
+KPERF_DOOR(stats, kperf_stats_open, kperf_stats_write, single_release);

@@ -45,6 +45,7 @@ SCRIPTS = {
     "realtime": (10, ""),
     "access": (16, ""),
     "trace": (14, ""),
+    "debugfs": (8, ""),
     "lifecycle": (30, "ROUNDS=5 CROWD=2"),
     "memory": (11, "ROUNDS=4"),
     "fuzz": (7, "WRITES=2000"),
@@ -52,7 +53,7 @@ SCRIPTS = {
 # What they need: root with few capabilities, and random bytes.
 PROGRAMS = ("caps", "fuzz")
 # Where nothing depends on the architecture, the short form runs on one.
-ONCE = ("control", "memory", "trace")
+ONCE = ("control", "memory", "trace", "debugfs")
 
 if EVERY:
     CASES = [(guest, cpus) for guest in guests.GUESTS for cpus in (4, 1)]
@@ -68,6 +69,8 @@ class Bench:
         extra = {f"/swtch/tests/{script.name}": script for script in SOURCE.glob("*.sh")}
         for program in PROGRAMS:
             extra[f"/swtch/{program}"] = compiled(guest.arch, folder, program)
+        headers = prepare.prepare(guest).kernel.headers
+        extra["/swtch/debugfs.ko"] = with_debugfs(guest.arch, headers, folder)
         prepared = prepare.prepare(guest, extra=extra)
         assert prepared.has_module
         self._machine = qemu.Machine(
@@ -111,6 +114,15 @@ class Bench:
             return self._session.power_off()
         finally:
             self._session.kill()
+
+
+def with_debugfs(arch: Arch, headers: str, folder: Path) -> Path:
+    """The module, built with that option."""
+    out = folder / "debugfs"
+    command = [str(SOURCE.parents[1] / "tools/kmod.sh"), "--headers", headers]
+    command += ["--arch", arch.name, "--out", str(out)]
+    subprocess.run(command, check=True, env={**os.environ, "DEBUGFS": "1"}, capture_output=True)
+    return out / "kthread_perf.ko"
 
 
 def compiled(arch: Arch, folder: Path, name: str) -> Path:
