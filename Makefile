@@ -22,7 +22,7 @@ run: ## set up, then repeat all studies (6 minutes); ARGS="EXPERIMENT... [OPTION
 test: ## set up, then every test: native, sanitizers, arm64, Python
 	@tools/test.sh $(ARGS)
 
-test-kernel: ## test the module in every guest, libuthread in arm64's (an hour)
+test-kernel: ## test the module in every guest, libuthread in arm64's (two hours)
 	@tools/test-kernel.sh $(ARGS)
 
 test-conformance: ## others' tests of threads by uthread-run (an hour); ARGS="[glibc] [gnulib] [glib]"

@@ -5,7 +5,9 @@ The short form, which `make test` runs, is one guest per architecture and small
 counts. SWTCH_KERNEL_TESTS=full (`make test-kernel`) is every guest with the
 scripts' own counts, among them a hundred loads and a hundred thousand writes of
 the fuzzer, with four CPUs and with one. SWTCH_KERNEL_TESTS=matrix is every guest with
-the small counts.
+the small counts. Both also take the kernels of ``standing.py``: PREEMPT_RT, the newest that
+Debian packages, and those with the kernel's own checkers; one that is not there is skipped,
+and pytest says why.
 
 The guests' kernels watch every object of their heap (slub_debug, page_poison).
 A script looks at the kernel's log when it is done; the session looks at the
@@ -22,6 +24,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import standing
 
 from swtch.errors import CannotError
 from swtch.vm import build, guests, prepare, programs, qemu
@@ -57,6 +60,7 @@ ONCE = ("control", "memory", "trace", "debugfs")
 
 if EVERY:
     CASES = [(guest, cpus) for guest in guests.GUESTS for cpus in (4, 1)]
+    CASES += [(kernel, 4) for kernel in standing.KERNELS]
 else:
     CASES = [("6.1-amd64", 4), ("6.1-arm64", 4)]
 
@@ -65,13 +69,15 @@ class Bench:
     """One guest with the tests in it; booted anew when a script has killed it."""
 
     def __init__(self, name: str, cpus: int, folder: Path) -> None:
-        guest = guests.GUESTS[name]
+        beside = standing.KERNELS.get(name)
+        own = standing.own(beside) if beside else None
+        guest = beside.guest if beside else guests.GUESTS[name]
         extra = {f"/swtch/tests/{script.name}": script for script in SOURCE.glob("*.sh")}
         for program in PROGRAMS:
             extra[f"/swtch/{program}"] = compiled(guest.arch, folder, program)
-        headers = prepare.prepare(guest).kernel.headers
+        headers = prepare.prepare(guest, own=own).kernel.headers
         extra["/swtch/debugfs.ko"] = with_debugfs(guest.arch, headers, folder)
-        prepared = prepare.prepare(guest, extra=extra)
+        prepared = prepare.prepare(guest, own=own, extra=extra)
         assert prepared.has_module
         self._machine = qemu.Machine(
             arch=guest.arch,
@@ -138,10 +144,12 @@ def bench(
 ) -> Iterator[Bench]:
     name, cpus = request.param
     try:
-        programs.ensure([guests.GUESTS[name].arch])
+        beside = standing.KERNELS.get(name)
+        arch = beside.guest.arch if beside else guests.GUESTS[name].arch
+        programs.ensure([arch])
         made = Bench(name, cpus, tmp_path_factory.mktemp(name))
     except CannotError as error:
-        if EVERY:
+        if EVERY and name not in standing.KERNELS:
             raise
         pytest.skip(str(error))
     yield made
