@@ -2,7 +2,7 @@
 /*
  * What differs between the kernels this module is built for.
  *
- * Built and tested against 6.1 and 6.12; newer ones should only need lines
+ * Built and tested against 6.1, 6.12 and 7.3; newer ones should only need lines
  * here. A feature is tested for, never a version: distributions backport.
  */
 #ifndef KTHREAD_PERF_COMPAT_H

@@ -61,9 +61,9 @@ offline() {
 	control "probe=scenario work_target=1000 cpus=$last start wait"
 	same "${name}_and_comes_back" 4000 "$(number counter)"
 }
-# Under PREEMPT_RT a CPU does not go before its real-time threads let it: who asks for that
-# waits for as long as they run, be it minutes. So the run is stopped meanwhile; then it is
-# one that was stopped or one whose CPU went away, and never one with a result.
+# Under PREEMPT_RT (6.12-rt) who asked for a CPU to go was seen to wait for as long as its
+# real-time threads ran, be it minutes. So the run is stopped meanwhile; then it is one that
+# was stopped or one whose CPU went away, and never one with a result.
 offline_later() {
 	name=cpu_goes_away_in_$1
 	shift
