@@ -20,7 +20,7 @@ from swtch.errors import CannotError
 from swtch.vm import cache, packages
 from swtch.vm.aptstate import AptState, Package
 from swtch.vm.guests import ARCHES, Guest, host_arch
-from swtch.vm.prepare import Own
+from swtch.vm.own import Own
 
 AMD64 = ARCHES["amd64"]
 # Where a release's newest kernels are, and which kernels a debugging one is made of.
