@@ -19,7 +19,7 @@ from pathlib import Path
 from swtch.analysis import pairing
 from swtch.analysis.findings import group_samples
 from swtch.commands import campaign, compare, run
-from swtch.engines import choice
+from swtch.engines import TRAITS, choice
 from swtch.errors import EXIT_OK, EXIT_SOME_FAILED, EXIT_WORSE, CannotError, RequestError
 from swtch.records import Depth
 from swtch.records import Engine as EngineName
@@ -72,7 +72,6 @@ def options_of(terms: Terms) -> choice.Options:
             "vm compare needs two kernels: name another guest, another folder that a kernel was"
             " built in, or two values of --append."
         )
-    exact = terms.engine == "exact"
     return choice.Options(
         engines=(terms.engine,),
         guests=",".join(named) or None,
@@ -83,7 +82,7 @@ def options_of(terms: Terms) -> choice.Options:
         pin=choice.parse_pin(terms.pin),
         cpus=terms.cpus,
         memory_mib=terms.memory_mib,
-        boots=terms.boots and not exact,
+        boots=terms.boots and not TRAITS[terms.engine].counting,
     )
 
 
