@@ -473,8 +473,8 @@ static void *makes_calls(void *arg)
 	return arg;
 }
 
-/* Without a tick, or giving way. */
-TEST(who_makes_calls_looks_for_the_events_of_others)
+/* Of fds answers() takes [0] and [1]; [2] and [3] are their other ends. */
+static void with_pipes(void *(*fn)(void *))
 {
 	int there[2], back[2], fds[4];
 
@@ -485,7 +485,13 @@ TEST(who_makes_calls_looks_for_the_events_of_others)
 	fds[1] = back[1];
 	fds[2] = there[1];
 	fds[3] = back[0];
-	in_uthread(makes_calls, fds);
+	in_uthread(fn, fds);
+}
+
+/* Without a tick, or giving way. */
+TEST(who_makes_calls_looks_for_the_events_of_others)
+{
+	with_pipes(makes_calls);
 }
 
 static void *calls_in_vfork(void *arg)
@@ -521,16 +527,7 @@ static void *calls_in_vfork(void *arg)
 /* It has its parent's memory, but neither its timers nor its threads. */
 TEST(a_child_of_vfork_looks_for_nobody)
 {
-	int there[2], back[2], fds[4];
-
-	skip_where_calls_are_libcs();
-	start_long(UTHREAD_TICK_MAX);
-	CHECK(!pipe(there) && !pipe(back));
-	fds[0] = there[0];
-	fds[1] = back[1];
-	fds[2] = there[1];
-	fds[3] = back[0];
-	in_uthread(calls_in_vfork, fds);
+	with_pipes(calls_in_vfork);
 }
 
 static void *calls_all_the_time(void *arg)
