@@ -142,6 +142,88 @@ TEST(who_waits_is_found_though_nobody_tells)
 	in_uthread(past_us, NULL);
 }
 
+#define MANY 150
+
+static void *echoes(void *arg)
+{
+	const int fd = *(int *)arg;
+	char c;
+
+	while (uthread_read(fd, &c, 1) == 1)
+		CHECK_EQ(uthread_write(fd, &c, 1), 1);
+	return NULL;
+}
+
+static void *asks_until_told(void *arg)
+{
+	const int fd = ((int *)arg)[0];
+	int *done = (int *)arg + 1;
+	char c = 'e';
+
+	while (!__atomic_load_n(done, __ATOMIC_RELAXED)) {
+		CHECK_EQ(uthread_write(fd, &c, 1), 1);
+		CHECK_EQ(uthread_read(fd, &c, 1), 1);
+	}
+	shutdown(fd, SHUT_RDWR);
+	return NULL;
+}
+
+/* More than are looked after at once, while there is other traffic, or none. */
+static void many_past_us(int traffic)
+{
+	static int pairs[MANY][2];
+	uthread_t t[MANY], echo[2] = { 0 };
+	int i, sv[2], asking[2] = { 0 };
+	uint64_t before = parks();
+
+	for (i = 0; i < MANY; i++) {
+		local_pair(pairs[i]);
+		t[i] = spawn(is_closed, &pairs[i][0]);
+	}
+	all_parked(before, MANY);
+	local_pair(sv);
+	asking[0] = sv[0];
+	if (traffic) {
+		echo[0] = spawn(echoes, &sv[1]);
+		echo[1] = spawn(asks_until_told, asking);
+	}
+	for (i = 0; i < MANY; i++)
+		CHECK(!syscall(SYS_close, pairs[i][0]));
+	for (i = 0; i < MANY; i++) {
+		joined(t[i]);
+		uthread_close(pairs[i][1]);
+	}
+	__atomic_store_n(&asking[1], 1, __ATOMIC_RELAXED);
+	for (i = 0; traffic && i < 2; i++)
+		joined(echo[i]);
+	uthread_close(sv[0]);
+	uthread_close(sv[1]);
+}
+
+static void *many_in_traffic(void *arg)
+{
+	many_past_us(1);
+	return arg;
+}
+
+static void *many_alone(void *arg)
+{
+	many_past_us(0);
+	return arg;
+}
+
+TEST(many_who_wait_are_found_though_nobody_tells)
+{
+	start_workers(1);
+	in_uthread(many_alone, NULL);
+}
+
+TEST(many_who_wait_are_found_in_traffic)
+{
+	start_workers(1);
+	in_uthread(many_in_traffic, NULL);
+}
+
 /* By libc's own functions. */
 static void *libc_closes(void *arg)
 {

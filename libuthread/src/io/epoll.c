@@ -57,7 +57,7 @@ static bool deliver(const struct epoll_event *events, int n)
 	unsigned edges = 0;
 	int i;
 
-	io_sweep(&ready);
+	io_sweep(!n, &ready);
 	for (i = -FETCH_ENTRY; i < n; i++) {
 		if (i + FETCH_ENTRY < n)
 			io_fetch_entry((int)events[i + FETCH_ENTRY].data.u64);

@@ -167,10 +167,10 @@ void io_fd_fresh(int fd, uint8_t kind);
 bool io_fd_in_use(const struct io_fd *e);
 /* The next one behind fd, -1: none. */
 int io_fd_next_in_use(int fd);
-/* Look after those of one chunk, from fd on, who have waited for long. The first
- * descriptor of the next chunk, or 0. In a region. */
-int io_fd_chunk(int fd, bool (*due)(uint32_t since),
-		struct uthread_list *ready);
+/* Look after `most` of those who have waited for long, from fd on. The descriptor
+ * where to go on, or 0: that was all. In a region. */
+int io_fd_some(int fd, int most, bool (*due)(uint32_t since),
+	       struct uthread_list *ready);
 
 /* ---- sweep.c ---- */
 
@@ -178,8 +178,9 @@ int io_fd_chunk(int fd, bool (*due)(uint32_t since),
 uint32_t io_sweep_wait(void);
 /* When the next one is to begin, CLOCK_MONOTONIC. */
 uint64_t io_sweep_next(void);
-/* If it is time. True: somebody is to be made ready. In a region. */
-bool io_sweep(struct uthread_list *ready);
+/* If it is time; `idle`: no event has come. True: somebody is to be made ready. In
+ * a region. */
+bool io_sweep(bool idle, struct uthread_list *ready);
 void io_sweep_forked(void);
 
 /* ---- backend.c ---- */

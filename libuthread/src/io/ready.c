@@ -395,21 +395,27 @@ static int reassure(struct io_fd *e, int fd, struct uthread_list *ready)
 	return err == ENOENT ? 0 : err;
 }
 
-/* What sweep.c does to one chunk. The descriptor behind it, or 0: the end. */
-int io_fd_chunk(int fd, bool (*due)(uint32_t since), struct uthread_list *ready)
+static inline bool is_waited_for(const struct io_fd *e)
+{
+	return (load_relaxed(&e->registered) || io_levels()) &&
+	       (load_relaxed(&e->waits[IO_IN].head) ||
+		load_relaxed(&e->waits[IO_OUT].head) ||
+		load_relaxed(&e->lookers.head));
+}
+
+int io_fd_some(int fd, int most, bool (*due)(uint32_t since),
+	       struct uthread_list *ready)
 {
 	/* acquire: what is in it; pairs: make_chunk() */
 	struct io_fd *c = load_acquire(&chunks[fd / CHUNK]), *e;
-	int i;
+	int i, asked = 0;
 
-	for (i = 0; c && i < CHUNK; i++) {
+	for (i = fd % CHUNK; c && i < CHUNK; i++) {
 		e = c + i;
-		if ((!load_relaxed(&e->registered) && !io_levels()) ||
-		    (!load_relaxed(&e->waits[IO_IN].head) &&
-		     !load_relaxed(&e->waits[IO_OUT].head) &&
-		     !load_relaxed(&e->lookers.head)) ||
-		    !due(load_relaxed(&e->since)))
+		if (!is_waited_for(e) || !due(load_relaxed(&e->since)))
 			continue;
+		if (asked++ == most)
+			return fd / CHUNK * CHUNK + i;
 		lock(e);
 		if ((e->registered || io_levels()) && !e->closing)
 			reassure(e, fd / CHUNK * CHUNK + i, ready);

@@ -398,7 +398,7 @@ static bool deliver(const struct ring_event *v, int n, bool by_poller)
 	uint32_t ended = 0;
 	int i;
 
-	io_sweep(&ready);
+	io_sweep(!n, &ready);
 	for (i = 0; i < n; i++, v++) {
 		switch (v->data & TAG_MASK) {
 		case TAG_ORDER:
