@@ -4,9 +4,10 @@
  *
  *	lock	0 free, 1 held, 2 held and somebody may wait
  *
- * Who comes by may take it before who was woken, as with glibc. Who was woken takes
- * it with 2, because others may wait behind it. Robust mutexes, those with a ceiling
- * and shared ones are glibc's; those that inherit priorities count as normal.
+ * What that means to who has to wait is libuthread's (src/sync/futex_lock.c): who comes
+ * by may take it before who was woken, as with glibc, but not for ever. Robust
+ * mutexes, those with a ceiling and shared ones are glibc's; those that inherit
+ * priorities count as normal.
  */
 #include "libc.h"
 
@@ -38,24 +39,28 @@ static inline void has(pthread_mutex_t *m, uint32_t tid, unsigned users)
 	m->__data.__nusers += users;
 }
 
-static __attribute__((noinline)) int
-word_lock_slow(uint32_t *word, clockid_t clock, const struct timespec *deadline)
+/* Where glibc counts spins of adaptive ones, which are ours. */
+static inline int8_t *heat_of(pthread_mutex_t *m)
 {
-	uint32_t free;
-	int i, err;
+	return (int8_t *)&m->__data.__spins;
+}
 
-	for (i = 0; i < SPINS; i++) {
-		free = 0;
-		if (!load_relaxed(word) && cas(word, &free, 1))
-			return 0;
-		pause_cpu();
-	}
-	while (__atomic_exchange_n(word, 2, __ATOMIC_SEQ_CST)) {
-		err = wait_on(word, 2, clock, deadline, 0);
-		if (err && err != EAGAIN)
-			return err;
-	}
-	return 0;
+static __attribute__((noinline)) int
+lock_slow(pthread_mutex_t *m, clockid_t clock, const struct timespec *deadline)
+{
+	uint32_t *word = word_of(&m->__data.__lock);
+	int err;
+
+	/* The runtime has a meaning for some of these. */
+	if (deadline && unlikely(!time_is_valid(deadline)))
+		return deadline->tv_sec < 0 ? ETIMEDOUT : EINVAL;
+	if (likely(!asynchronous))
+		return uthread_futex_lock(word, heat_of(m), clock, deadline, 0);
+	err = uthread_futex_lock(word, heat_of(m), clock, deadline,
+				 UTHREAD_FUTEX_CANCEL);
+	if (err == ECANCELED)
+		uthread_testcancel();
+	return err;
 }
 
 static inline bool word_trylock(uint32_t *word)
@@ -107,7 +112,7 @@ static inline int lock_until(pthread_mutex_t *m, clockid_t clock,
 			return err;
 	}
 	if (unlikely(!word_trylock(word))) {
-		err = word_lock_slow(word, clock, deadline);
+		err = lock_slow(m, clock, deadline);
 		if (err)
 			return err;
 	}
@@ -161,7 +166,7 @@ EXPORT int pthread_mutex_trylock(pthread_mutex_t *m)
 static inline int unlock(pthread_mutex_t *m, unsigned users)
 {
 	const int kind = kind_of(m), type = kind & KIND_TYPE;
-	uint32_t *word = word_of(&m->__data.__lock);
+	uint32_t *word = word_of(&m->__data.__lock), held = 1;
 
 	if (unlikely(kind & KIND_GLIBC))
 		return LIBC(pthread_mutex_unlock)(m);
@@ -174,9 +179,9 @@ static inline int unlock(pthread_mutex_t *m, unsigned users)
 	}
 	__atomic_store_n(word_of(&m->__data.__owner), 0, __ATOMIC_RELAXED);
 	m->__data.__nusers -= users;
-	/* From the exchange on it may be gone. */
-	if (__atomic_exchange_n(word, 0, __ATOMIC_SEQ_CST) > 1)
-		wake(word, 1);
+	/* From here on it may be gone. */
+	if (unlikely(!cas(word, &held, 0)))
+		uthread_futex_unlock(word);
 	return 0;
 }
 

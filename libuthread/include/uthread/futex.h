@@ -53,6 +53,21 @@ int uthread_futex_wake(const uint32_t *word, int count, uint32_t bits);
 int uthread_futex_requeue(const uint32_t *word, int count, int move,
 			  const uint32_t *to);
 
+/*
+ * A lock of one word: 0 free, 1 held, 2 held and somebody may wait. Who makes 1 of 0
+ * by a compare-and-swap has it, and who makes 0 of its 1 so has given it back; these
+ * do the rest. Who comes by may take it before who was woken, but whoever has waited
+ * for half a millisecond is next.
+ *
+ * `heat` (NULL: none), 0 at first, is where the lock learns how much it is used. Where
+ * it is held nearly all of the time who waits neither spins nor is taken to another
+ * worker at once when it is woken.
+ */
+/* ETIMEDOUT, ECANCELED, EINTR, EINVAL: as uthread_futex_wait(), with its `flags`. */
+int uthread_futex_lock(uint32_t *word, int8_t *heat, clockid_t clock,
+		       const struct timespec *deadline, int flags);
+void uthread_futex_unlock(uint32_t *word);
+
 #ifdef __cplusplus
 }
 #endif

@@ -90,6 +90,42 @@ static void test_contention(pthread_mutex_t *m)
 	IS(count, 40000);
 }
 
+static int got; /* atomic */
+
+static void *until_got(void *arg)
+{
+	while (!__atomic_load_n(&got, __ATOMIC_RELAXED)) {
+		pthread_mutex_lock(arg);
+		pthread_mutex_unlock(arg);
+	}
+	return NULL;
+}
+
+static void *gets_it(void *arg)
+{
+	int i;
+
+	for (i = 0; i < 100; i++) {
+		pthread_mutex_lock(arg);
+		pthread_mutex_unlock(arg);
+	}
+	__atomic_store_n(&got, 1, __ATOMIC_RELAXED);
+	return NULL;
+}
+
+/* Who comes by all the time is not first for ever. */
+static void test_overtaken(pthread_mutex_t *m)
+{
+	pthread_t t[5];
+	int i;
+
+	got = 0;
+	for (i = 0; i < 5; i++)
+		t[i] = start(i < 4 ? until_got : gets_it, m);
+	for (i = 0; i < 5; i++)
+		pthread_join(t[i], NULL);
+}
+
 static void *dies(void *arg)
 {
 	IS(pthread_mutex_lock(arg), 0);
@@ -153,6 +189,8 @@ int main(void)
 	test_contention(&recursive);
 	test_contention(&errorcheck);
 	test_contention(&adaptive);
+	test_overtaken(&normal);
+	test_overtaken(&recursive);
 	test_attributes();
 	test_shared();
 	return 0;

@@ -243,6 +243,7 @@ struct worker {
 	const void *at_home; /* atomic: the lock that it holds as its home */
 	uint64_t home; /* a name that no other worker has or will have */
 	uint32_t turns; /* switches asked for; others read it, relaxed */
+	uint64_t late_until; /* sched_ready_late(); the same */
 	uint32_t look; /* its tick: look around at the next switch */
 	uint32_t ticking; /* atomic: somebody waits, so the timer runs, */
 	uint32_t fine; /* atomic: and with fine ticks in between (tick.c) */

@@ -13,6 +13,10 @@
  * see to itself (timer_lost()); or of an armed tick. That there is a timekeeper
  * says nothing: it may sleep until a later deadline.
  *
+ * Who was made ready late (share.c) may be all there is: then its worker's tick will
+ * find it, or, where none is soon, one was woken for it, as for any, and each sleeper
+ * that has seen it sleeps until that is over.
+ *
  * So are the events of descriptors, once uthreads wait for such (rt.io_sources):
  * those of one sleeper, the poller, which sleeps in epoll_wait() instead of on
  * its futex; or of a worker that is awake, which polls when it runs out of ready
@@ -154,11 +158,15 @@ static void take_office(struct worker *w)
 }
 
 /* Until it is woken, its deadline or, with `n` of them, events. False: not yet. */
-static bool idle_sleep(struct worker *w, struct io_slept *slept, int *n)
+static bool idle_sleep(struct worker *w, uint64_t late, struct io_slept *slept,
+		       int *n)
 {
-	const uint64_t deadline = load_relaxed(&rt.timekeeper) == w ?
-					  load_relaxed(&rt.kept) :
-					  NO_DEADLINE;
+	uint64_t deadline = load_relaxed(&rt.timekeeper) == w ?
+				    load_relaxed(&rt.kept) :
+				    NO_DEADLINE;
+
+	if (late < deadline)
+		deadline = late;
 
 	if (likely(load_relaxed(&rt.poller) != w))
 		return futex_wait(&w->wake, 0, deadline) == ETIMEDOUT;
@@ -169,6 +177,7 @@ static bool idle_sleep(struct worker *w, struct io_slept *slept, int *n)
 bool go_idle(struct worker *w)
 {
 	struct io_slept slept;
+	uint64_t late;
 	int n = 0;
 
 	store_relaxed(&w->wake, 0);
@@ -189,6 +198,7 @@ bool go_idle(struct worker *w)
 	if (unlikely(load_relaxed(&w->mask) != rt.mask) &&
 	    sched_hooks.base_mask)
 		sched_hooks.base_mask(w, false);
+	late = late_next(); /* before: then what is over is left */
 	if (anything_left(w) || load_relaxed(&w->poison)) {
 		spin_lock(&rt.idle_lock);
 		idle_remove(w);
@@ -199,7 +209,7 @@ bool go_idle(struct worker *w)
 	take_office(w);
 	spin_unlock(&rt.idle_lock);
 	STAT_INC(w->stats.idles);
-	while (!load_acquire(&w->wake) && !idle_sleep(w, &slept, &n))
+	while (!load_acquire(&w->wake) && !idle_sleep(w, late, &slept, &n))
 		;
 	spin_lock(&rt.idle_lock);
 	idle_remove(w);

@@ -41,7 +41,7 @@
  */
 static bool look(struct worker *w)
 {
-	bool found = false, active;
+	bool found = false, active, late;
 	uint64_t next;
 	int round;
 
@@ -49,16 +49,18 @@ static bool look(struct worker *w)
 		return false;
 	__atomic_fetch_add(&rt.nspinning, 1, __ATOMIC_SEQ_CST);
 	do {
-		active = false;
-		for (round = 0; round < LOOK_ROUNDS && !found; round++) {
+		active = late = false;
+		for (round = 0; round < LOOK_ROUNDS && !found && !late;
+		     round++) {
 			next = now_ns() + LOOK_NS;
-			found = steal(w, &active) || look_around(w);
-			while (!found && !load_relaxed(&w->inbox_count) &&
+			found = steal(w, &active, &late) || look_around(w);
+			while (!found && !late &&
+			       !load_relaxed(&w->inbox_count) &&
 			       now_ns() < next)
 				arch_pause();
 		}
 		if (!found && active)
-			nap(w, NAP_NS);
+			nap(w, NAP_NS); /* else go_idle() knows how late */
 		/* Else the monitor takes it for one that sleeps: find_work(). */
 	} while (!found && active && !load_relaxed(&w->poison) &&
 		 !worker_is_stuck(w));
@@ -125,9 +127,9 @@ static bool retire(struct worker *w)
  * who looks for it, or as a sleeper whom it is enough to wake. */
 static void look_to_rescue(struct worker *w)
 {
-	bool active = false;
+	bool active = false, late = false;
 
-	if (!steal(w, &active) || !load_relaxed(&w->count))
+	if (!steal(w, &active, &late) || !load_relaxed(&w->count))
 		nap(w, RESCUER_NAP_NS);
 }
 

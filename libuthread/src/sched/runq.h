@@ -201,9 +201,10 @@ static inline bool may_move(const struct uthread *ut, bool lend)
 bool look_around(struct worker *w);
 /*
  * Look at every other worker once. *active: somebody switches or has
- * something, so looking again soon is worth it.
+ * something, so looking again soon is worth it. *late: it is not yet, but at
+ * late_next().
  */
-bool steal(struct worker *w, bool *active);
+bool steal(struct worker *w, bool *active, bool *late);
 /* Uthreads of `v` that may move. */
 static inline uint32_t stealable(const struct worker *v)
 {
@@ -215,7 +216,9 @@ static inline uint32_t stealable(const struct worker *v)
 /* Somewhere but with `but` (NULL: with nobody) a uthread is ready that any worker
  * may run? */
 bool anything_to_steal(const struct worker *but);
-/* Anything a worker that goes to sleep would miss? */
+/* When somebody will be that was made ready late, or NO_DEADLINE. */
+uint64_t late_next(void);
+/* Anything a worker that goes to sleep, until late_next(), would miss? */
 bool anything_left(const struct worker *w);
 
 static inline bool around_waits(const struct worker *w)
@@ -239,6 +242,7 @@ static inline void adopt(struct worker *w, struct uthread *next)
 		w->shared = true;
 	}
 	store_relaxed(&w->running, next);
+	store_relaxed(&w->late_until, 0);
 	if (unlikely(rt.policy))
 		policy_begin(next);
 	STAT_INC(w->stats.switches);

@@ -116,6 +116,18 @@ void sched_give_base(void);
 /* ---- share.c ---- */
 /* Make a parked or new uthread ready. Called once per park, in a region. */
 void sched_ready(struct uthread *ut, enum uthread_ready why);
+/* The same with one that was woken and is likely to come too late if it is taken to
+ * another worker: it is left to this one for a while, or its next tick. */
+void sched_ready_late(struct uthread *ut);
+
+#define LATE_NS 1000000
+
+/* Then a worker's own tick finds who was left to it as soon as anybody would. */
+static inline bool sched_ticks_soon(void)
+{
+	return rt.tick_ns && rt.tick_ns <= LATE_NS;
+}
+
 /* The same with many. */
 void sched_ready_all(struct uthread_list *l, enum uthread_ready why);
 /* Let others have what waits for a worker that is stuck. */

@@ -7,8 +7,10 @@
  * the inbox of the worker it is bound to, or, by a plain pthread, into the
  * global queue. A worker with an empty queue looks there, at deadlines, and
  * at the other workers' queues: stealing takes what waits while its worker
- * computes, or half of a backlog. Whoever adds work for workers that are all
- * busy sees to it that they have ticks.
+ * computes, or half of a backlog. But who was made ready late, for something that
+ * others are likely to have taken again, is left to its worker for a moment: taken
+ * over at once it would cost both an interrupt, only to park again. Whoever adds
+ * work for workers that are all busy sees to it that they have ticks.
  */
 #include "sched/affinity.h"
 #include "sched/runq.h"
@@ -103,6 +105,29 @@ void sched_ready(struct uthread *ut, enum uthread_ready why)
 	ut->why = why;
 	uthread_become(ut, UT_READY);
 	ready_from(worker_current(), ut);
+}
+
+/*
+ * Until the worker's next switch (adopt()), or until others wait here, too: it is a
+ * matter of what stealing is worth, not of who may run. Where ticks are soon no
+ * sleeper is woken for it, which would have to go to sleep again.
+ */
+void sched_ready_late(struct uthread *ut)
+{
+	struct worker *w = worker_current();
+
+	if (!w || ut->bound >= 0 || load_relaxed(&ut->flags) & UT_AFFINE ||
+	    !may_run(w, ut) || rt.policy || !load_relaxed(&w->running)) {
+		sched_ready(ut, UTHREAD_READY_WOKEN);
+		return;
+	}
+	ut_assert(here_now()->off);
+	ut->why = UTHREAD_READY_WOKEN;
+	uthread_become(ut, UT_READY);
+	store_relaxed(&w->late_until, now_ns() + LATE_NS);
+	local_push(w, ut);
+	if (!sched_ticks_soon())
+		poke();
 }
 
 void sched_ready_all(struct uthread_list *l, enum uthread_ready why)
@@ -253,6 +278,31 @@ static uint32_t take_movable(struct worker *v, uint32_t want, bool lend,
 	return got;
 }
 
+/* Until when who waits there is left to that worker (sched_ready_late()); 0: not. */
+static uint64_t late_until(const struct worker *v)
+{
+	const uint64_t until = load_relaxed(&v->late_until);
+
+	if (likely(!until) || stealable(v) != 1 || until <= now_ns())
+		return 0;
+	return until;
+}
+
+uint64_t late_next(void)
+{
+	uint64_t next = NO_DEADLINE, until;
+	int i;
+
+	if (sched_ticks_soon())
+		return next;
+	for (i = 0; i < load_acquire(&rt.existing); i++) {
+		until = late_until(rt.workers[i]);
+		if (until && until < next)
+			next = until;
+	}
+	return next;
+}
+
 /* Half of what `v` has. */
 static bool steal_from(struct worker *w, struct worker *v)
 {
@@ -323,9 +373,10 @@ void sched_drain(struct worker *v)
 
 /*
  * Look at every other worker once. *active: somebody switches or has
- * something, so looking again soon is worth it.
+ * something, so looking again soon is worth it. *late: it is not yet, but at
+ * late_next().
  */
-bool steal(struct worker *w, bool *active)
+bool steal(struct worker *w, bool *active, bool *late)
 {
 	uint32_t n = (uint32_t)load_acquire(&rt.existing), start, i;
 	uint32_t turns, moved, waiting;
@@ -343,6 +394,10 @@ bool steal(struct worker *w, bool *active)
 		moved = turns - w->seen_turns[v->index];
 		w->seen_turns[v->index] = turns;
 		waiting = stealable(v);
+		if (unlikely(late_until(v))) {
+			*late = true;
+			continue;
+		}
 		*active |= waiting || moved;
 		if (!waiting || (waiting == 1 && moved > BRISK))
 			continue;
@@ -362,9 +417,20 @@ bool anything_to_steal(const struct worker *but)
 	return load_relaxed(&rt.global_count) != 0;
 }
 
-/* Anything a worker that goes to sleep would miss? */
+/* The same, but for those who are left to their workers for a moment. */
+static bool anything_due(void)
+{
+	int i;
+
+	for (i = 0; i < load_acquire(&rt.existing); i++)
+		if (stealable(rt.workers[i]) && !late_until(rt.workers[i]))
+			return true;
+	return load_relaxed(&rt.global_count) != 0;
+}
+
+/* Anything a worker that goes to sleep, until late_next(), would miss? */
 bool anything_left(const struct worker *w)
 {
 	return around_waits(w) || timer_due() || load_relaxed(&w->count) ||
-	       worker_is_leaving(w) || anything_to_steal(NULL);
+	       worker_is_leaving(w) || anything_due();
 }

@@ -109,6 +109,7 @@ void waiter_wake_chosen(struct waiter *w)
 {
 	const bool away = load_relaxed(&w->state) == WAITER_AWAY_CHOSEN;
 	struct uthread *ut = w->ut;
+	const bool late = w->late;
 	uint32_t *word = &w->state;
 
 	/*
@@ -119,10 +120,12 @@ void waiter_wake_chosen(struct waiter *w)
 	store_release(word, WAITER_WOKEN); /* pairs: who waits */
 	if (unlikely(away))
 		return;
-	if (ut)
-		sched_ready(ut, UTHREAD_READY_WOKEN);
-	else
+	if (!ut)
 		futex_wake(word, 1);
+	else if (unlikely(late))
+		sched_ready_late(ut);
+	else
+		sched_ready(ut, UTHREAD_READY_WOKEN);
 }
 
 bool waiter_choose(struct waiter *w)

@@ -112,6 +112,7 @@ struct waiter {
 	uint32_t state; /* atomic, enum waiter_state */
 	uint32_t choosing; /* atomic; of a lone one: a waker is at it */
 	bool lone;
+	bool late; /* its own: sched_ready_late() */
 	bool handed; /* who wakes it: what it waited for is its own */
 	uint8_t intr; /* enum intr: a handler ends it, */
 	bool interrupted; /* and has; its own */
@@ -205,6 +206,7 @@ static inline void waiter_init_on(struct waiter *w, enum waiter_kind kind,
 	w->on = on;
 	w->queued = false;
 	w->cancellable = w->cancelled = w->handed = w->lone = false;
+	w->late = false;
 	w->since = 0;
 	w->timed = false;
 	w->interrupted = false;

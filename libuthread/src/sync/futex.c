@@ -30,6 +30,7 @@
 #include "base/ksignal.h"
 #include "sched/cancel.h"
 #include "sched/waiter.h"
+#include "sync/sync.h"
 
 #define BUCKET_BITS 12
 #define BUCKETS (1u << BUCKET_BITS)
@@ -48,6 +49,7 @@ struct futex_waiter {
 	/* Guarded by the lock of `in`. */
 	const uint32_t *word;
 	uint32_t bits;
+	bool heir;
 	struct bucket *in; /* atomic */
 };
 
@@ -92,8 +94,10 @@ static void leave(struct futex_waiter *fw)
 	OBJECT_UNLOCK(b);
 }
 
+/* `turn`: NULL for who waits for no lock. */
 static int wait_until(const uint32_t *word, uint32_t value, uint32_t bits,
-		      uint64_t deadline, int flags)
+		      uint64_t deadline, int flags,
+		      const struct futex_turn *turn)
 {
 	REGION;
 	struct futex_waiter fw = { .word = word, .bits = bits };
@@ -113,13 +117,27 @@ static int wait_until(const uint32_t *word, uint32_t value, uint32_t bits,
 		return EAGAIN;
 	}
 	fw.in = b;
-	waitq_push(WAITQ(b), &fw.w);
+	if (turn) {
+		fw.w.late = turn->late;
+		fw.heir = turn->heir;
+	}
+	if (turn && turn->first)
+		waitq_push_front(WAITQ(b), &fw.w);
+	else
+		waitq_push(WAITQ(b), &fw.w);
 	OBJECT_UNLOCK(b);
 	r = waiter_wait(&fw.w, deadline);
 	if (r && waiter_leaves(&fw.w))
 		leave(&fw);
 	count_add(load_acquire(&fw.in), (uint32_t)-1);
-	return r;
+	return !r && fw.w.handed ? EALREADY : r;
+}
+
+int futex_wait_turn(const uint32_t *word, uint32_t value, uint64_t deadline,
+		    int flags, const struct futex_turn *turn)
+{
+	return wait_until(word, value, UTHREAD_FUTEX_ANY, deadline, flags,
+			  turn);
 }
 
 int uthread_futex_wait(const uint32_t *word, uint32_t value, uint32_t bits,
@@ -138,7 +156,7 @@ int uthread_futex_wait(const uint32_t *word, uint32_t value, uint32_t bits,
 		if (err)
 			return err;
 	}
-	return wait_until(word, value, bits, ns, flags);
+	return wait_until(word, value, bits, ns, flags, NULL);
 }
 
 /* ---- waking ---- */
@@ -168,6 +186,41 @@ static int wake(struct bucket *b, const uint32_t *word, int count,
 			n++;
 	}
 	return n;
+}
+
+/* Under the lock, without which nobody comes to wait: who reads the word then finds
+ * what it is now. From the store on it may be gone. */
+static void give_back(struct bucket *b, uint32_t *word)
+{
+	struct waiter *w, *next;
+
+	for (w = WAITQ(b)->head; w; w = next) {
+		next = w->next;
+		if (of(w)->word != word || !waitq_choose(WAITQ(b), w))
+			continue;
+		w->handed = of(w)->heir;
+		if (!w->handed)
+			store_release(word, 0); /* pairs: who takes it */
+		waiter_wake_chosen(w);
+		return;
+	}
+	store_release(word, 0); /* pairs: who takes it */
+}
+
+void futex_give_back(uint32_t *word)
+{
+	struct bucket *b = bucket_of(word);
+
+	/* In a handler inside of the runtime nobody is handed anything. */
+	if (!load_relaxed(&b->count) ||
+	    (unlikely(here_now()->off) && !worker_current())) {
+		__atomic_store_n(word, 0, __ATOMIC_SEQ_CST);
+		uthread_futex_wake(word, 1, UTHREAD_FUTEX_ANY);
+		return;
+	}
+	bucket_lock(b);
+	give_back(b, word);
+	OBJECT_UNLOCK(b);
 }
 
 /* ---- wakes in handlers of plain pthreads ---- */

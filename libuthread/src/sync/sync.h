@@ -13,6 +13,21 @@ static inline int pshared_error(int pshared)
 	return pshared == UTHREAD_PROCESS_SHARED ? ENOTSUP : EINVAL;
 }
 
+/* ---- futex.c ---- */
+/* How it waits for a lock. */
+struct futex_turn {
+	bool late; /* sched_ready_late() */
+	bool first; /* before who waits already */
+	bool heir; /* futex_give_back() leaves the lock to it: EALREADY */
+};
+
+/* As uthread_futex_wait(). */
+int futex_wait_turn(const uint32_t *word, uint32_t value, uint64_t deadline,
+		    int flags, const struct futex_turn *turn);
+/* *word becomes 0, and who came first is woken; or that one is an heir, and the word
+ * stays as it is. */
+void futex_give_back(uint32_t *word);
+
 /* ---- mutex_pi.c ---- */
 /* It ends with inheriting mutexes for which others wait. */
 void pi_abandon(struct uthread *me);
