@@ -36,7 +36,7 @@
 #define RESCUER_NAP_NS 500000
 
 /*
- * Look for work for a little while; true: the run queue has some. A wake-up
+ * Look for work for a little while; true: the run queue has some, or w->handoff. A wake-up
  * costs more than that, and who adds work need not wake anybody meanwhile.
  */
 static bool look(struct worker *w)
@@ -157,6 +157,18 @@ static void let_signals_in(struct worker *w)
 	sched_hooks.base_signals(w);
 }
 
+/* Whom look() has found elsewhere is in no queue (steal_from()): it runs before anything
+ * else that may keep this worker. */
+static struct uthread *take_stolen(struct worker *w)
+{
+	struct uthread *ut = w->handoff;
+
+	w->handoff = NULL;
+	if (ut && unlikely(worker_is_stuck(w)))
+		sched_hooks.unstuck(w);
+	return ut;
+}
+
 /* Runs on the base context: the next uthread, sleeping until there is one. NULL:
  * as retire(). */
 static struct uthread *find_work(struct worker *w)
@@ -176,6 +188,16 @@ static struct uthread *find_work(struct worker *w)
 			look_around(w);
 		looked = false;
 		ut = local_pop(w);
+		if (!ut && unlikely(w->kind == WORKER_RESCUER)) {
+			look_to_rescue(w);
+			continue;
+		}
+		if (!ut) {
+			woken = !look(w);
+			if (woken)
+				looked = go_idle(w);
+			ut = take_stolen(w);
+		}
 		if (ut) {
 			/* It may have been us who kept the next deadline, or
 			 * who was to look for it. */
@@ -185,13 +207,6 @@ static struct uthread *find_work(struct worker *w)
 				sched_wake_for_io(w);
 			pass_on(w, woken);
 			return ut;
-		}
-		if (unlikely(w->kind == WORKER_RESCUER)) {
-			look_to_rescue(w);
-		} else {
-			woken = !look(w);
-			if (woken)
-				looked = go_idle(w);
 		}
 	}
 }

@@ -200,8 +200,9 @@ static inline bool may_move(const struct uthread *ut, bool lend)
 /* Everything but the run queue; true: the run queue has something new. */
 bool look_around(struct worker *w);
 /*
- * Look at every other worker once. *active: somebody switches or has
- * something, so looking again soon is worth it. *late: it is not yet, but at
+ * Look at every other worker once; true: the first of what was found is w->handoff,
+ * but with the rescuer, and the rest in the run queue. *active: somebody switches or
+ * has something, so looking again soon is worth it. *late: it is not yet, but at
  * late_next().
  */
 bool steal(struct worker *w, bool *active, bool *late);

@@ -303,7 +303,11 @@ uint64_t late_next(void)
 	return next;
 }
 
-/* Half of what `v` has. */
+/*
+ * Half of what `v` has. The first of these the thief keeps in hand, to run it: in its
+ * queue another thief could take it away before, and lose it in the same way. The
+ * rescuer runs only what its queue lets it have.
+ */
 static bool steal_from(struct worker *w, struct worker *v)
 {
 	struct uthread_list l = { 0 };
@@ -317,7 +321,10 @@ static bool steal_from(struct worker *w, struct worker *v)
 	if (!got)
 		return false;
 	store_relaxed(&w->stats.steals, w->stats.steals + got);
-	local_push_all(w, &l);
+	if (likely(w->kind != WORKER_RESCUER))
+		w->handoff = list_pop(&l);
+	if (l.head)
+		local_push_all(w, &l);
 	return true;
 }
 
