@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""plant.py NAME SRC OUT: a source of the runtime with one fault in it.
+
+SRC is libuthread/src; OUT is the file to write. Each fault is one that somebody could
+make: a fence that is missing, a look that is skipped, a flag that is lost. What it takes
+away must stand in the source exactly once, so that a fault that a change has made
+impossible to plant is found out, and is then planted anew where it belongs.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+
+class Fault(NamedTuple):
+    file: str  # that is compiled
+    before: str
+    after: str
+    header: str = ""  # where it is, if not in the file
+
+
+FAULTS = {
+    # A fence that is missing.
+    "idle-fence": Fault(
+        "sched/idle.c", "\tbias_heavy_fence(); /* pairs with poke(): now look once more */\n", ""
+    ),
+    "thief-fence": Fault(
+        "base/spin.c", "\tbias_heavy_fence(); /* pairs with the light fence in bias_lock() */\n", ""
+    ),
+    "home-fence": Fault("chan/lock.c", "\tbias_heavy_fence(); /* pairs: chan_lock() */\n", ""),
+    # An order that is too weak.
+    "unlock-order": Fault(
+        "sched/share.c",
+        "\tstore_release(lock, 0); /* pairs with acquire in spin_lock() */\n",
+        "\tstore_relaxed(lock, 0);\n",
+        header="base/spin.h",
+    ),
+    # A second look that is skipped.
+    "idle-look": Fault(
+        "sched/idle.c",
+        "\tif (anything_left(w) || load_relaxed(&w->poison)) {\n",
+        "\tif (load_relaxed(&w->poison)) {\n",
+    ),
+    "looker-leaves": Fault(
+        "sched/loop.c", "\t\t\tif (anything_to_steal(w))\n\t\t\t\twake_some();\n", "\t\t\t;\n"
+    ),
+    "woken-passes-on": Fault("sched/loop.c", "\t\t\tpass_on(w, woken);\n", ""),
+    "busy-look": Fault(
+        "sched/sched.c",
+        "\tif (likely(next && !load_acquire(&next->ctx.busy))) {\n",
+        "\tif (likely(next)) {\n",
+    ),
+    # A flag, or a deadline, that is lost.
+    "mutex-flag": Fault(
+        "sync/mutex.c",
+        "\t\tif (__atomic_exchange_n(&m->_state, CONTENDED,\n",
+        "\t\tif (__atomic_exchange_n(&m->_state, HELD,\n",
+    ),
+    "timer-publish": Fault(
+        "sched/timer.c",
+        "\t\tlook_again(now_ns());\n\tpublish_next();\n",
+        "\t\tlook_again(now_ns());\n",
+    ),
+    "timer-office": Fault("sched/idle.c", "\tif (timer_lost()) {\n", "\tif (0) {\n"),
+    # An unlock before a push, a release before a lock.
+    "sem-push": Fault(
+        "sync/sem.c",
+        "\twaitq_push(WAITQ(s), &wt);\n\tOBJECT_UNLOCK(s);\n\tr =",
+        "\tOBJECT_UNLOCK(s);\n\twaitq_push(WAITQ(s), &wt);\n\tr =",
+    ),
+    "cond-release": Fault(
+        "sync/cond.c",
+        "\tuthread_mutex_unlock(m);\n\twaitq_push(WAITQ(c), wt);\n\tOBJECT_UNLOCK(c);\n",
+        "\tOBJECT_UNLOCK(c);\n\tuthread_mutex_unlock(m);\n\tOBJECT_LOCK(c);\n"
+        "\twaitq_push(WAITQ(c), wt);\n\tOBJECT_UNLOCK(c);\n",
+    ),
+    # A line that all workers write (main.c finds it, not a schedule).
+    "shared-line": Fault(
+        "sched/sched.c",
+        "\tstore_relaxed(&w->turns, t);\n",
+        "\tstore_relaxed(&w->turns, t);\n\t__atomic_fetch_add(&rt.homes, 1, __ATOMIC_RELAXED);\n",
+    ),
+    # What the runtime had: two thieves take one uthread from each other, for ever.
+    "stolen-again": Fault(
+        "sched/share.c",
+        "\tif (likely(w->kind != WORKER_RESCUER))\n\t\tw->handoff = list_pop(&l);\n",
+        "",
+    ),
+}
+
+
+def planted(text: str, fault: Fault, where: str) -> str:
+    if text.count(fault.before) != 1:
+        sys.exit(f"plant.py: {where} has not got exactly once:\n{fault.before}")
+    return text.replace(fault.before, fault.after)
+
+
+def main() -> None:
+    name, src, out = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
+    fault = FAULTS[name]
+    text = (src / fault.file).read_text()
+    if fault.header:
+        # Before all others: its guard keeps the whole one away.
+        header = planted((src / fault.header).read_text(), fault, fault.header)
+        text = header + text
+    else:
+        text = planted(text, fault, fault.file)
+    out.write_text(text)
+
+
+if __name__ == "__main__":
+    main()
