@@ -280,6 +280,9 @@ void context_switch(struct context *from, struct context *to)
 	c->left = from;
 	c->tp = to->tp;
 	runtime_stack_of(to, &c->stack_low, &c->stack_high);
+	/* What it has stored there is in the way of who runs there now. */
+	memory_drain_of(c, c->stack_low,
+			(uint32_t)(c->stack_high - c->stack_low));
 	native_switch(&here, to->sp);
 	arrived();
 }

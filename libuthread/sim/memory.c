@@ -108,8 +108,7 @@ void memory_drain_all(void)
 		memory_drain(&sim.cpus[i]);
 }
 
-/* All that are of these bytes, and those before them. */
-static void drain_of(struct cpu *c, uintptr_t at, uint32_t bytes)
+void memory_drain_of(struct cpu *c, uintptr_t at, uint32_t bytes)
 {
 	uint32_t i, n = 0;
 
@@ -184,7 +183,7 @@ static void plain_read(const void *p, uint32_t bytes)
 		return;
 	catch_up(c);
 	if (c->nstores)
-		drain_of(c, at, bytes);
+		memory_drain_of(c, at, bytes);
 	if (sim.measuring)
 		lines_access(at, bytes, false);
 }
@@ -202,7 +201,7 @@ static void plain_write(const void *p, uint32_t bytes)
 	if (sim.memory == MEMORY_SC || bytes > 16 || on_own_stack(c, at) ||
 	    is_private(c, at)) {
 		if (c->nstores)
-			drain_of(c, at, bytes);
+			memory_drain_of(c, at, bytes);
 		return;
 	}
 	/* A TSO buffer keeps the order, so what is in it goes first. */
@@ -301,7 +300,7 @@ static inline bool begin(struct cpu *c, const volatile void *p, uint32_t bytes,
 		lines_access(at, bytes, write);
 	if (is_private(c, at)) {
 		if (c->nstores)
-			drain_of(c, at, bytes);
+			memory_drain_of(c, at, bytes);
 		return true;
 	}
 	cpu_point(what, p, value, from);
@@ -322,7 +321,7 @@ static bool own_store(struct cpu *c, uintptr_t at, uint32_t bytes, void *value)
 			memcpy(value, s->value, bytes);
 			return true;
 		}
-		drain_of(c, at, bytes);
+		memory_drain_of(c, at, bytes);
 		return false;
 	}
 	return false;
@@ -336,7 +335,7 @@ static void before_rmw(struct cpu *c, const volatile void *p, uint32_t bytes,
 	if (sim.memory == MEMORY_TSO || releases(order))
 		memory_drain(c);
 	else
-		drain_of(c, (uintptr_t)p, bytes);
+		memory_drain_of(c, (uintptr_t)p, bytes);
 }
 
 static void fence(int order, const void *from)
@@ -435,7 +434,8 @@ void __tsan_atomic_signal_fence(int order)
 			if (releases(order) || sim.memory == MEMORY_TSO)       \
 				memory_drain(c);                               \
 			else                                                   \
-				drain_of(c, (uintptr_t)p, sizeof(type));       \
+				memory_drain_of(c, (uintptr_t)p,               \
+						sizeof(type));                 \
 			*p = v;                                                \
 			return;                                                \
 		}                                                              \

@@ -113,6 +113,8 @@ void sim_note(const char *what, const volatile void *at, uint64_t value,
 
 /* ---- memory.c ---- */
 void memory_drain(struct cpu *c);
+/* Those of these bytes, and all before them. */
+void memory_drain_of(struct cpu *c, uintptr_t at, uint32_t bytes);
 void memory_drain_all(void);
 /* Some stores of somebody become visible, or none. */
 void memory_moves(void);
