@@ -65,6 +65,7 @@ missing() {
 		[ -x /usr/bin/chromium ] || echo chromium
 		compiles "${CC:-gcc}" c zlib.h || echo zlib1g-dev
 		compiles "${CC:-gcc}" c sqlite3.h || echo libsqlite3-dev
+		compiles "${CXX:-g++}" c++ relacy/relacy.hpp || echo relacy-dev
 		has curl || echo curl
 		has scdoc || echo scdoc
 		has cpio || echo cpio

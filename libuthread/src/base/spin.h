@@ -21,7 +21,7 @@
  * when it has started (spin.c). Rejected: Go's ring with a compare-and-swap
  * per pop (6 to 9 ns a yield here, more than the whole rest of it); queues
  * that are private and stolen from by request (a victim in a long computation
- * would not answer).
+ * would not answer). A model of it is in tests/relacy/bias.cc.
  */
 #ifndef UTHREAD_SPIN_H
 #define UTHREAD_SPIN_H

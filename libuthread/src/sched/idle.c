@@ -4,8 +4,9 @@
  *
  * Who adds work looks whether anybody sleeps; who goes to sleep says so and
  * looks once more. The fence between is the light one on the busy side and
- * membarrier on the sleeper's. One sleeper, the timekeeper, sleeps until the
- * next deadline only; the others until they are woken.
+ * membarrier on the sleeper's (a model of it: tests/relacy/idle.cc). One sleeper,
+ * the timekeeper, sleeps until the next deadline only; the others until they are
+ * woken.
  *
  * The next deadline is always somebody's: a sleeping timekeeper's, whose
  * time-out (rt.kept) is not later; or of a worker that is awake, which looks

@@ -48,7 +48,8 @@
  * So a waker need not compare and swap: it says that it is choosing, looks whether
  * anybody asks, and if not the waiter is its own. Who asks has said so in the
  * uthread's flags first, passes a heavy fence and lets a waker that is choosing
- * come first (waiter_cancel(), waiter_send_away()).
+ * come first (waiter_cancel(), waiter_send_away()). A model of that is in
+ * tests/relacy/wait.cc.
  */
 #ifndef UTHREAD_WAITER_H
 #define UTHREAD_WAITER_H
