@@ -31,6 +31,11 @@ FAULTS = {
         "base/spin.c", "\tbias_heavy_fence(); /* pairs with the light fence in bias_lock() */\n", ""
     ),
     "home-fence": Fault("chan/lock.c", "\tbias_heavy_fence(); /* pairs: chan_lock() */\n", ""),
+    "ask-fence": Fault(
+        "sched/ask.c",
+        "\tbias_heavy_fence(); /* pairs: waiter_wait_for(), switch_leave() */\n",
+        "",
+    ),
     # An order that is too weak.
     "unlock-order": Fault(
         "sched/share.c",

@@ -58,14 +58,6 @@ void cancel_unmark(const struct uthread *me)
 	(void)me;
 }
 
-bool cleanup_run(struct uthread *me, uintptr_t low, uintptr_t end)
-{
-	(void)me;
-	(void)low;
-	(void)end;
-	return false;
-}
-
 bool keys_round(struct uthread *ut)
 {
 	(void)ut;

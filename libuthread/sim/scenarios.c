@@ -11,7 +11,11 @@
 
 #include "uthread.h"
 #include "uthread/channel.h"
+#include "uthread/cancel.h"
 #include "uthread/sync.h"
+
+#include "sched/sched.h"
+#include "sched/waiter.h"
 
 #define MUST(condition)                                                   \
 	do {                                                              \
@@ -656,6 +660,114 @@ static void select_two(void)
 	MUST(m.sum == ITEMS * (ITEMS + 1));
 }
 
+/* ---- cancel: against who wakes; what was handed out is not lost ---- */
+
+static void *receives_all(void *arg)
+{
+	int item;
+
+	(void)arg;
+	while (!uthread_chan_recv(ch[0], &item))
+		__atomic_fetch_add(&m.sum, 1, __ATOMIC_RELAXED);
+	return NULL;
+}
+
+static void join_cancelled(uthread_t *t, int n)
+{
+	void *value;
+	int i;
+
+	for (i = 0; i < n; i++) {
+		MUST(!uthread_join(t[i], &value));
+		MUST(!value || value == UTHREAD_CANCELED);
+	}
+}
+
+static void cancel_chan(void)
+{
+	const int which = (int)sim_random(3);
+	uthread_t t[3];
+	int i;
+
+	MUST(!uthread_chan_create(&ch[0], sizeof(int), sim_random(2)));
+	make_some(t, 3, receives_all, NULL);
+	for (i = 0; i < 4; i++) {
+		if (i == which)
+			MUST(!uthread_cancel(t[i]));
+		MUST(!uthread_chan_send(ch[0], &i));
+	}
+	MUST(!uthread_chan_close(ch[0]));
+	join_cancelled(t, 3);
+	MUST(m.sum == 4);
+	MUST(!uthread_chan_destroy(ch[0]));
+}
+
+static void *cancels(void *arg)
+{
+	MUST(!uthread_cancel(arg));
+	return NULL;
+}
+
+/* By another uthread, while a third wakes it. */
+static void cancel_chan_inside(void)
+{
+	uthread_t t[4];
+
+	MUST(!uthread_chan_create(&ch[0], sizeof(int), 4));
+	make_some(t, 1, receives_all, NULL);
+	make_some(&t[1], 1, sends, NULL);
+	make_some(&t[2], 1, cancels, t[0]);
+	join_some(&t[1], 2);
+	MUST(!uthread_chan_close(ch[0]));
+	join_cancelled(t, 1);
+	MUST(m.sum + (int)uthread_chan_count(ch[0]) == ITEMS);
+}
+
+static void *takes_units(void *arg)
+{
+	(void)arg;
+	for (;;) {
+		MUST(!uthread_sem_wait(&m.sem));
+		__atomic_fetch_add(&m.sum, 1, __ATOMIC_RELAXED);
+	}
+	return NULL;
+}
+
+static void cancel_sem(void)
+{
+	uthread_t t[3];
+	int i, left;
+
+	make_some(t, 3, takes_units, NULL);
+	for (i = 0; i < 3; i++) {
+		uthread_sem_post(&m.sem);
+		MUST(!uthread_cancel(t[i]));
+		uthread_sem_post(&m.sem);
+	}
+	join_cancelled(t, 3);
+	MUST(!uthread_sem_getvalue(&m.sem, &left));
+	MUST(m.sum + left == 6);
+	MUST(!uthread_sem_destroy(&m.sem));
+}
+
+static void *sleeps_long(void *arg)
+{
+	(void)arg;
+	uthread_sleep(500000000);
+	return NULL;
+}
+
+static void cancel_sleep(void)
+{
+	uthread_t t[3];
+	int i;
+
+	make_some(t, 3, sleeps_long, NULL);
+	for (i = 0; i < 3; i++)
+		MUST(!uthread_cancel(t[i]));
+	join_cancelled(t, 3);
+}
+
 /* ---- rwlock, barrier ---- */
 
 static void *reads_and_writes(void *arg)
@@ -722,6 +834,58 @@ static void ticks(void)
 
 	make_some(t, 6, computes_until, (void *)6);
 	join_some(t, 6);
+}
+
+/* ---- workers: some are too many for a while ---- */
+
+/* As process/workers.c has it, where all of them have been made. */
+static void set_workers(int n)
+{
+	static uint32_t lock;
+	int had, i;
+
+	spin_lock(&lock);
+	had = rt.nworkers;
+	store_relaxed(&rt.nworkers, n);
+	for (i = had; i < n; i++)
+		worker_set_leaving(rt.proper[i], false);
+	for (i = n; i < had; i++)
+		worker_set_leaving(rt.proper[i], true);
+	spin_unlock(&lock);
+	for (i = had; i < n; i++)
+		sched_unrest(rt.proper[i]);
+	for (i = n; i < had; i++) {
+		sched_nudge(rt.proper[i]);
+		tick_want(rt.proper[i]);
+	}
+}
+
+static void fewer(void)
+{
+	const int all = rt.nworkers;
+	uthread_t t[6];
+	int i;
+
+	make_some(t, 2, yielder, NULL);
+	make_some(&t[2], 1, yielder, (void *)2);
+	make_some(&t[3], 2, answers, NULL);
+	for (i = 0; i < 3; i++) {
+		set_workers(1 + (int)sim_random((uint64_t)all));
+		uthread_sem_post(&m.sem);
+		uthread_sem_post(&m.sem);
+		uthread_sem_wait(&m.back);
+		uthread_sem_wait(&m.back);
+		/* Bound to one that rests, maybe. */
+		if (i == 1) {
+			uthread_attr_t a;
+
+			uthread_attr_init(&a);
+			MUST(!uthread_attr_setworker(&a, 0));
+			MUST(!uthread_create(&t[5], &a, does_it, NULL));
+		}
+	}
+	join_some(t, 6);
+	set_workers(all);
 }
 
 /* ---- lines: the same operation on every worker (lines.c) ---- */
@@ -994,8 +1158,15 @@ const struct scenario scenarios[] = {
 	{ "chan", chan, 0, false, false, false },
 	{ "chan-home", chan_home, 0, false, false, false },
 	{ "select", select_two, 0, false, false, false },
+	{ "cancel-chan", cancel_chan, 0, false, false, false },
+	{ "cancel-in", cancel_chan_inside, 0, false, false, false },
+	{ "cancel-sem", cancel_sem, 0, false, false, false },
+	{ "cancel-sleep", cancel_sleep, 0, false, false, false },
+	{ "cancel-ticks", cancel_sem, 0, true, false, false },
 	{ "rwlock", rwlock, 0, false, false, false },
 	{ "barrier", barrier_of_three, 0, false, false, false },
+	{ "workers", fewer, 0, false, false, false },
+	{ "workers-ticks", fewer, 0, true, false, false },
 	{ "ticks", ticks, 0, true, false, false },
 	{ "mutex-ticks", mutex, 0, true, false, false },
 	{ "cond-ticks", cond, 0, true, false, false },
