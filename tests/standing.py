@@ -138,8 +138,7 @@ def _packages(state: AptState, one: Standing) -> tuple[Package, list[Package]]:
         raise CannotError(f"{one.suite} has no kernel {one.series} {one.flavour}")
     release = match[1]
     flavour = state.find(f"linux-headers-{release}", "amd64", one.suite)
-    names = re.findall(r"linux-(?:headers-\S+-common(?:-rt)?|kbuild-\S+)", flavour.depends)
-    headers = [flavour, *(state.find(n.rstrip(","), host_arch(), one.suite) for n in names)]
+    headers = [flavour, *packages.headers_of(state, flavour, one.suite)]
     try:  # where newer ones have the image
         return state.find(f"linux-binary-{release}", "amd64", one.suite), headers
     except CannotError:

@@ -8,13 +8,14 @@ import shutil
 import subprocess
 import zlib
 from pathlib import Path
+from typing import cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from swtch.errors import CannotError, RequestError
-from swtch.vm import aptstate, cache, elf, guests
+from swtch.vm import aptstate, cache, elf, guests, packages
 from swtch.vm.initramfs import Archive
 from swtch.vm.serial import MARK, Decoder, encode
 
@@ -304,6 +305,57 @@ class TestAptSources:
     def test_any_text_is_parsed(self, text: str) -> None:
         aptstate.parse_list(text)
         aptstate.parse_deb822(text)
+
+
+class Offers:
+    """An apt that has every package, and remembers what it was asked for."""
+
+    def __init__(self) -> None:
+        self.asked = list[tuple[str, str, str]]()
+
+    def find(self, name: str, arch: str, suite: str) -> aptstate.Package:
+        self.asked.append((name, arch, suite))
+        return aptstate.Package(name=name, arch=arch, version="1", sha256="0" * 64, depends="")
+
+
+class TestHeaders:
+    def names(self, depends: str) -> list[str]:
+        state, flavour = (
+            Offers(),
+            aptstate.Package(
+                name="linux-headers-x", arch="arm64", version="1", sha256="0" * 64, depends=depends
+            ),
+        )
+        found = packages.headers_of(cast(aptstate.AptState, state), flavour, "bookworm")
+        assert [package.name for package in found] == [name for name, _, _ in state.asked]
+        assert {(arch, suite) for _, arch, suite in state.asked} == {
+            (guests.host_arch(), "bookworm")
+        }
+        return [package.name for package in found]
+
+    @pytest.mark.parametrize(
+        ("common", "kbuild"),
+        [
+            ("linux-headers-6.1.0-51-common", "linux-kbuild-6.1"),
+            ("linux-headers-6.1.0-51-common-rt", "linux-kbuild-6.1"),
+            ("linux-headers-6.12.95+deb13-common-rt", "linux-kbuild-6.12.95+deb13"),
+            ("linux-headers-7.3.1-common", "linux-kbuild-7.3.1"),
+        ],
+    )
+    @pytest.mark.parametrize("version", ["", " (= 6.1.192-1)"])
+    def test_of_a_flavour_are_those_it_depends_on(
+        self, common: str, kbuild: str, version: str
+    ) -> None:
+        depends = f"{common}{version}, {kbuild}{version}, gcc-12, linux-compiler-gcc-12-x86"
+        assert self.names(depends) == [common, kbuild]
+        assert self.names(f"gcc-12, {kbuild}{version}, {common}{version}") == [kbuild, common]
+
+    @pytest.mark.parametrize(
+        "depends", ["", "gcc-12", "linux-kbuild-6.1", "linux-headers-6.1-amd64"]
+    )
+    def test_without_one_of_both_are_none(self, depends: str) -> None:
+        with pytest.raises(CannotError, match="linux-headers-x depends on no common headers"):
+            self.names(depends)
 
 
 class TestLibraries:

@@ -122,13 +122,16 @@ def _resolve(state: AptState, guest: Guest) -> tuple[Package, list[Package]]:
     arch = guest.arch.name
     image = state.find(_newest(state, guest, "image"), arch, guest.suite)
     flavour = state.find(_newest(state, guest, "headers"), arch, guest.suite)
-    headers = [flavour]
-    for name in re.findall(r"linux-(?:headers-\S+-common|kbuild-\S+)", flavour.depends):
-        # Build programs are for this machine, whatever the guest is.
-        headers.append(state.find(name.rstrip(","), host_arch(), guest.suite))
-    if len(headers) != 3:
+    return image, [flavour, *headers_of(state, flavour, guest.suite)]
+
+
+def headers_of(state: AptState, flavour: Package, suite: str) -> list[Package]:
+    """What headers of a flavour are used with: those that flavours share (real-time ones have
+    their own), and build programs, which are for this machine, whatever the guest is."""
+    names = re.findall(r"(?:^|, )(linux-(?:headers-\S+-common|kbuild-)[^\s,]*)", flavour.depends)
+    if len(names) != 2:
         raise CannotError(f"{flavour.name} depends on no common headers or no build programs.")
-    return image, headers
+    return [state.find(name, host_arch(), suite) for name in names]
 
 
 def _newest(state: AptState, guest: Guest, what: str) -> str:
