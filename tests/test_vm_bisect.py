@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import subprocess
 from collections.abc import Callable, Sequence
@@ -17,7 +18,7 @@ from swtch.analysis.findings import Place
 from swtch.analysis.pairing import Pairing
 from swtch.commands import vm_bisect
 from swtch.commands.vm_bisect import BAD, CANNOT_TELL, END, GOOD, TERMS, Terms, verdict, watched
-from swtch.errors import CannotError
+from swtch.errors import EXIT_INTERRUPTED, CannotError
 from swtch.records import Interval
 
 
@@ -237,6 +238,80 @@ class TestStart:
         assert not (tmp_path / "out2").exists()
         with pytest.raises(CannotError, match="git status in"):
             vm_bisect.start(tree.terms(tree=str(tmp_path)), "a", "b", tmp_path / "out3")
+
+
+class TestEnded:
+    """By a signal to it alone, as a service manager or a build server sends it. Whoever waits
+    for the end of the pipe waits for all that were begun."""
+
+    def ended(
+        self, tmp_path: Path, call: Callable[[tuple[str, ...]], object], name: str, text: str = ""
+    ) -> None:
+        pipe = tmp_path / "pipe"
+        os.mkfifo(pipe)
+
+        def body() -> None:
+            last = f"(exec sleep 1000) & kill -{name} {os.getpid()}; wait"
+            try:
+                call(("sh", "-c", f"{text} exec 3>'{pipe}'; {last}"))
+            except KeyboardInterrupt:
+                os._exit(EXIT_INTERRUPTED)
+
+        process = multiprocessing.get_context("fork").Process(target=body)
+        process.start()
+        with pipe.open("rb") as stream:
+            assert stream.read() == b""
+        process.join()
+        assert process.exitcode == EXIT_INTERRUPTED
+
+    def whole(self, tree: Tree) -> None:
+        assert tree.git("rev-parse", "--abbrev-ref", "HEAD").strip() == "trunk"
+        assert tree.git("status", "--porcelain") == ""
+        assert not [path.name for path in (tree.path / ".git").glob("BISECT_*")]
+
+    @pytest.mark.parametrize("name", ["INT", "TERM", "HUP"])
+    def test_bisection_leaves_the_tree_as_it_was(
+        self, tmp_path: Path, tree: Tree, rows: Rows, name: str
+    ) -> None:
+        rows([(1.44, 1.44)])
+        good, bad = tree.commits[0], tree.commits[9]
+
+        def call(judge: tuple[str, ...]) -> None:
+            vm_bisect.start(tree.terms(), good, bad, tmp_path / "out", judge)
+
+        self.ended(tmp_path, call, name)
+        self.whole(tree)
+
+    def test_what_does_not_want_to_end_is_killed(
+        self, tmp_path: Path, tree: Tree, rows: Rows, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(vm_bisect, "_GRACE_S", 0.2)
+        rows([(1.44, 1.44)])
+        good, bad = tree.commits[0], tree.commits[9]
+
+        def call(judge: tuple[str, ...]) -> None:
+            vm_bisect.start(tree.terms(), good, bad, tmp_path / "out", judge)
+
+        self.ended(tmp_path, call, "TERM", "trap '' TERM;")
+        self.whole(tree)
+
+    def test_build_of_good_is_ended_with_what_it_began(self, tmp_path: Path, tree: Tree) -> None:
+        def call(build: tuple[str, ...]) -> None:
+            terms = tree.terms(build=build)
+            vm_bisect.start(terms, tree.commits[0], tree.commits[9], tmp_path / "out")
+
+        self.ended(tmp_path, call, "TERM")
+        self.whole(tree)
+
+    def test_step_gives_no_verdict(self, tmp_path: Path, tree: Tree) -> None:
+        def call(build: tuple[str, ...]) -> None:
+            folder = tmp_path / "out"
+            folder.mkdir()
+            terms = tree.terms(build=build, name="syscall/x/pthread", limit=1.1)
+            (folder / TERMS).write_bytes(msgspec.json.encode(terms))
+            vm_bisect.step(folder)
+
+        self.ended(tmp_path, call, "TERM")
 
 
 def test_default_build_is_of_the_architecture(tmp_path: Path) -> None:

@@ -16,6 +16,8 @@ Invariants:
 - Nothing begins in a tree with changes, and it ends on the commit it began on.
 - A step is in the tree, not where it all began: what it is told is absolute.
 - A step has exit code 0, 1 or 125; what is above 127 ends the bisection.
+- Ended by SIGTERM or SIGHUP it leaves no more than by SIGINT: git and builds have sessions of
+  their own, which are ended whole before the tree is put back, and that is not interrupted.
 
 Rejected: the median against a limit (a step that is decided by noise sends a bisection the
 wrong way, and nobody notices), a reference measured once (days are unlike each other).
@@ -25,10 +27,14 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Final
 
 import msgspec
@@ -50,6 +56,8 @@ TERMS: Final = "bisect.json"
 REFERENCE: Final = "good"
 _MORE: Final = 2  # so many times the blocks, when a step cannot be told
 _TRIES: Final = 2
+_GRACE_S: Final = 30.0  # for what is ended to end by itself: a step powers its guest off
+_ENDS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Terms(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,7 +112,7 @@ def start(
     tree = Path(terms.tree)
     began = _began(tree)
     _make(folder)
-    try:
+    with _ending.handled(), _left_as_it_was(tree, began):
         _build_at(tree, good, terms)
         shutil.copyfile(own.found(tree).kernel, folder / REFERENCE)
         _build_at(tree, bad, terms)
@@ -116,22 +124,24 @@ def start(
         words = judge or (sys.executable, "-P", "-m", "swtch", "vm", "bisect", "--step")
         if judge is None:
             words = (*words, str(folder.resolve()))
-        done = subprocess.run(
-            ["git", "-C", str(tree), "bisect", "run", *words],
-            env={**os.environ, build.SOURCE_ENV: str(build.source_tree())},
-            check=False,
+        status, _ = _run(
+            ("git", "bisect", "run", *words),
+            tree,
+            {**os.environ, build.SOURCE_ENV: str(build.source_tree())},
         )
         write_atomically(folder / "log", _git(tree, "bisect", "log").encode())
-    finally:
-        for command in (("bisect", "reset"), ("checkout", "-q", began)):
-            subprocess.run(["git", "-C", str(tree), *command], capture_output=True, check=False)
     _say(f"what was measured and git's log: {folder}")
-    return EXIT_OK if done.returncode == 0 else done.returncode
+    return EXIT_OK if status == 0 else status
 
 
 def step(folder: Path) -> int:
     """The verdict of the commit that the tree is on, as `git bisect run` wants it. What is
     wrong with the folder or with git is no verdict: it ends the bisection."""
+    with _ending.handled():
+        return _step(folder)
+
+
+def _step(folder: Path) -> int:
     try:
         terms = msgspec.json.decode((folder / TERMS).read_bytes(), type=Terms)
         tree = Path(terms.tree)
@@ -175,7 +185,8 @@ def _rows(terms: Terms, folder: Path, name: str, repeats: int) -> tuple[Compared
         out=_free(folder / name),
         quiet=True,
     )
-    code, run = vm_compare.measure(asked)
+    with _ending.allowed():
+        code, run = vm_compare.measure(asked)
     if code == EXIT_INTERRUPTED:
         raise KeyboardInterrupt
     (sides,) = vm_compare.against_first(run)
@@ -206,23 +217,113 @@ def _build_at(tree: Path, commit: str, terms: Terms) -> None:
 
 
 def _build(tree: Path, terms: Terms) -> None:
+    status, told = _run(terms.build, tree)
+    if status:
+        lines = [line for line in told if "error" in line.lower()]
+        why = (lines or told or [f"status {status}"])[0]
+        raise CannotError(f"{' '.join(terms.build)} failed: {why}")
+
+
+class _Ending:
+    """Signals that end us. They are a KeyboardInterrupt where that is allowed, and elsewhere as
+    soon as it is: what is begun is also kept to be ended, and what is put back is put back."""
+
+    def __init__(self) -> None:
+        self._asked = self._allowed = False
+
+    @contextmanager
+    def handled(self) -> Iterator[None]:
+        """Meanwhile SIGTERM and SIGHUP are what SIGINT is, but for those nohup ignores."""
+        self._asked = self._allowed = False
+        before = {number: signal.getsignal(number) for number in _ENDS}
+        try:
+            for number, old in before.items():
+                if old is not signal.SIG_IGN:
+                    signal.signal(number, self._hear)
+            yield
+        finally:
+            for number, old in before.items():
+                signal.signal(number, old)
+
+    @contextmanager
+    def allowed(self) -> Iterator[None]:
+        """A part that may be left in the middle; not even begun if it was asked before."""
+        self._allowed = True
+        try:
+            if self._asked:
+                raise KeyboardInterrupt
+            yield
+        finally:
+            self._allowed = False
+
+    def _hear(self, _number: int, _frame: FrameType | None) -> None:
+        self._asked = True
+        if self._allowed:
+            self._allowed = False
+            raise KeyboardInterrupt
+
+
+_ending: Final = _Ending()
+
+
+@contextmanager
+def _left_as_it_was(tree: Path, began: str) -> Iterator[None]:
+    """Behind it, `tree` is on `began` and not bisecting, whatever came."""
     try:
-        done = subprocess.run(
-            terms.build,
+        yield
+    finally:
+        for command in (("bisect", "reset"), ("checkout", "-q", began)):
+            subprocess.run(
+                ["git", "-C", str(tree), *command],
+                capture_output=True,
+                start_new_session=True,
+                check=False,
+            )
+
+
+def _run(
+    words: Sequence[str], tree: Path, environment: Mapping[str, str] | None = None
+) -> tuple[int, list[str]]:
+    """Status of a program in `tree`, and, unless an environment is given, the lines of its
+    standard error; with one, what it says is for the user. Interrupted, it is ended with all
+    that it has begun: `make` alone leaves its compilers at work in a tree that is put back."""
+    quiet = environment is None
+    try:
+        process = subprocess.Popen(
+            words,
             cwd=tree,
+            env=environment,
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
+            stdout=subprocess.DEVNULL if quiet else None,
+            stderr=subprocess.PIPE if quiet else None,
             text=True,
             errors="replace",
-            check=False,
+            start_new_session=True,
         )
     except OSError as error:
-        raise CannotError(f"{terms.build[0]} does not run: {os_error_text(error)}.") from None
-    if done.returncode:
-        lines = [line for line in done.stderr.splitlines() if "error" in line.lower()]
-        why = (lines or done.stderr.splitlines() or [f"status {done.returncode}"])[0]
-        raise CannotError(f"{' '.join(terms.build)} failed: {why}")
+        raise CannotError(f"{words[0]} does not run: {os_error_text(error)}.") from None
+    with process:
+        try:
+            with _ending.allowed():
+                _, told = process.communicate()
+        except BaseException:
+            _end(process)
+            raise
+    return process.returncode, (told or "").splitlines()
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """Ends all of the group of `process`: first asked to, after a while not."""
+    deadline = time.monotonic() + _GRACE_S
+    try:
+        os.killpg(process.pid, signal.SIGTERM)
+        while time.monotonic() < deadline:
+            process.poll()  # a dead one that nobody has waited for is of the group, too
+            os.killpg(process.pid, 0)
+            time.sleep(0.02)
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
 
 
 def _git(tree: Path, *words: str) -> str:
