@@ -10,10 +10,14 @@ import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import msgspec
 import pytest
+from vm_guests import options
 
+from swtch.engines import choice
 from swtch.errors import CannotError, RequestError
-from swtch.vm import build, own, packages, prepare
+from swtch.records import Manifest
+from swtch.vm import build, cache, own, packages, prepare
 from swtch.vm.guests import ARCHES
 
 KMOD = Path(__file__).parents[1] / "tools/kmod.sh"
@@ -485,3 +489,52 @@ class TestDebian:
 
 def test_every_architecture_says_what_its_console_needs() -> None:
     assert all(len(arch.console_config) == 2 for arch in ARCHES.values())
+
+
+class TestResume:
+    def test_run_with_a_kernel_of_the_user_is_not_resumed(
+        self, make_manifest: Callable[..., Manifest]
+    ) -> None:
+        manifest = msgspec.structs.replace(
+            make_manifest(),
+            engine="vm",
+            environment={"engine": {"guests": [{"guest": "own-amd64"}]}},
+        )
+        with pytest.raises(CannotError, match="start a new run"):
+            choice.reopen(manifest, say=print)
+
+    def test_run_with_kernels_of_the_user_is_resumed_with_them(
+        self,
+        make_manifest: Callable[..., Manifest],
+        monkeypatch: pytest.MonkeyPatch,
+        tmp_path: Path,
+    ) -> None:
+        asked: list[choice.Options] = []
+        monkeypatch.setattr(choice, "open_engine", lambda given, say: asked.append(given))
+        images = [tmp_path / "one", tmp_path / "two"]
+        for image in images:
+            image.write_bytes(image.name.encode())
+        mine = [
+            {
+                "guest": f"own{number}-amd64",
+                "given": [str(image)],
+                "kernel": [cache.sha256(image)],
+            }
+            for number, image in enumerate(images, 1)
+        ]
+        facts = {"guests": [{"guest": "6.1-amd64"}, *mine]}
+        manifest = msgspec.structs.replace(
+            make_manifest(), engine="vm", environment={"engine": facts}
+        )
+        choice.reopen(manifest, say=print)
+        assert asked.pop() == options(
+            engines=("vm",), guests="6.1-amd64", kernels=tuple(images), headers=()
+        )
+        images[1].write_bytes(b"built again")
+        with pytest.raises(CannotError, match="two, which is not there any more or another one"):
+            choice.reopen(manifest, say=print)
+        for number, image in enumerate(images):
+            image.write_bytes(image.name.encode())
+            mine[number]["given"] = [str(image), str(tmp_path / f"headers{number}")]
+        choice.reopen(manifest, say=print)
+        assert asked.pop().headers == (tmp_path / "headers0", tmp_path / "headers1")

@@ -7,11 +7,12 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 
 import swtch
+from swtch.engines import choice
 from swtch.engines.vm import Subject
 from swtch.vm import guests, packages, session
 from swtch.vm.kvm import Choice
@@ -63,3 +64,8 @@ def subject_of(
         digest="d",
     )
     return Subject(prepared=prepared, accel=Choice(accel, "test"))
+
+
+def options(**changes: Any) -> choice.Options:
+    """What is chosen by a command line that says only this."""
+    return choice.Options(**changes)
