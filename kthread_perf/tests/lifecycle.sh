@@ -44,53 +44,53 @@ unload_during interrupt "probe=interrupt-overhead n=49 steps_a=1000000"
 load
 control "probe=scenario $long start" # and at once, before a thread ran
 check unload_right_after_start rmmod kthread_perf
-# A CPU that goes away under a run: it has no result, and says why. Stopped afterwards, so
-# that it cannot have ended before.
-offline() {
-	name=cpu_goes_away_in_$1
-	shift
+# gone HOW NAME WORDS: a CPU goes away under a run, which has no result then, and says why.
+#
+# HOW is first or meanwhile. First it goes, and then the run is stopped, which cannot have ended
+# before. But no CPU goes while RCU waits for it, and with PREEMPT_RT what tells RCU is a thread on
+# that CPU, rcuc, which comes behind the run's real-time ones (rcutree.kthread_prio is 1, or 2): who
+# asked waits for as long as they run. There the run is stopped meanwhile, and is one that was
+# stopped or one whose CPU went away, and never one with a result.
+gone() {
+	how=$1
+	name=cpu_goes_away_in_$2
+	shift 2
 	load
 	control "$* cpus=$last start"
 	at_work
 	same "${name}_was_running" running "$(state)"
-	echo 0 >$SYSTEM/cpu$last/online
-	control stop
-	same "${name}_is_an_error" 19 "$(last_error)"
-	check "${name}_says_so" grep -q '"kind":"error".*"errno":19.*went away' $PROC/samples
-	echo 1 >$SYSTEM/cpu$last/online
-	control "probe=scenario work_target=1000 cpus=$last start wait"
-	same "${name}_and_comes_back" 4000 "$(number counter)"
-}
-# Under PREEMPT_RT (6.12-rt) who asked for a CPU to go was seen to wait for as long as its
-# real-time threads ran, be it minutes. So the run is stopped meanwhile; then it is one that
-# was stopped or one whose CPU went away, and never one with a result.
-offline_later() {
-	name=cpu_goes_away_in_$1
-	shift
-	load
-	control "$* cpus=$last start"
-	at_work
-	same "${name}_was_running" running "$(state)"
-	(echo 0 >$SYSTEM/cpu$last/online) &
-	control stop
-	wait
-	case $(last_error) in
-	19 | 125) ok "${name}_has_no_result" ;;
-	*) fail "${name}_has_no_result" "$(last_error)" ;;
-	esac
-	check "${name}_says_so" grep -q '"kind":"error"' $PROC/samples
+	if [ "$how" = first ]; then
+		echo 0 >$SYSTEM/cpu$last/online
+		control stop
+		same "${name}_is_an_error" 19 "$(last_error)"
+		check "${name}_says_so" grep -q '"kind":"error".*"errno":19.*went away' $PROC/samples
+	else
+		(echo 0 >$SYSTEM/cpu$last/online) &
+		control stop
+		wait
+		case $(last_error) in
+		19 | 125) ok "${name}_has_no_result" ;;
+		*) fail "${name}_has_no_result" "$(last_error)" ;;
+		esac
+		check "${name}_says_so" grep -q '"kind":"error"' $PROC/samples
+	fi
 	echo 1 >$SYSTEM/cpu$last/online
 	control "probe=scenario work_target=1000 cpus=$last start wait"
 	same "${name}_and_comes_back" 4000 "$(number counter)"
 }
 SYSTEM=/sys/devices/system/cpu
-fifo=offline
-grep -q PREEMPT_RT /proc/version && fifo=offline_later
+# Of the threads of a run, by sched_set_fifo().
+middle=50
+fifo=first
+if grep -q PREEMPT_RT /proc/version &&
+	[ "$(cat /sys/module/rcutree/parameters/kthread_prio)" -le $middle ]; then
+	fifo=meanwhile
+fi
 if [ -w $SYSTEM/cpu$last/online ] && [ "$last" -gt 0 ]; then
-	offline normal "probe=scenario $long"
-	$fifo fifo "probe=scenario $long thread_count=1 policy=fifo"
-	$fifo pair "probe=pair-overhead n=99 steps_a=1000000 steps_b=1000000"
-	$fifo interrupt "probe=interrupt-overhead n=49 steps_a=1000000"
+	gone first normal "probe=scenario $long"
+	gone $fifo fifo "probe=scenario $long thread_count=1 policy=fifo"
+	gone $fifo pair "probe=pair-overhead n=99 steps_a=1000000 steps_b=1000000"
+	gone $fifo interrupt "probe=interrupt-overhead n=49 steps_a=1000000"
 fi
 # With somebody waiting for the run, and a file open.
 load
