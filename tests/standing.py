@@ -171,7 +171,7 @@ def _debugging(one: Standing) -> Own:
     if not image.is_file() or not (tree / "Module.symvers").is_file():
         raise CannotError(
             f"{one.name} has not been built; tools/debug-kernel.sh {kind} does it once"
-            f" (an hour or two, {'cached in ' + str(tree)})"
+            f" (ten minutes to half an hour, {'cached in ' + str(tree)})"
         )
     return Own(kernel=image, headers=tree)
 

@@ -163,6 +163,24 @@ class TestSession:
             ran = guest.run(["/bin/cat"])
             assert (ran.returncode, ran.killed_why) == (-9, "give the guest more with --memory")
 
+    @pytest.mark.parametrize(
+        ("line", "pattern"),
+        [
+            (b"WARNING: possible circular locking dependency detected", session.COMPLAINT),
+            (b"INFO: trying to register non-static key.", session.COMPLAINT),
+            (b"INFO: task kperf/0:91 blocked for more than 120 seconds.", session.COMPLAINT),
+            (b"rcu: INFO: rcu_preempt detected stalls on CPUs/tasks:", session.COMPLAINT),
+            (b"UBSAN: shift-out-of-bounds in kthread_perf/run.c:9:9", session.COMPLAINT),
+            (b"BUG: KASAN: slab-out-of-bounds in kperf_run_put+0x1/0x2", session.FATAL),
+            (b"BUG: KCSAN: data-race in kperf_a / kperf_b", session.FATAL),
+            (b"BUG: sleeping function called from invalid context at a.c:1", session.FATAL),
+        ],
+    )
+    def test_what_a_kernel_s_checkers_say_is_heard(
+        self, line: bytes, pattern: re.Pattern[bytes]
+    ) -> None:
+        assert pattern.search(b"[    7.123456] " + line)
+
     def test_full_disk_ends_the_log_alone(self, fake_qemu: FakeQemu, tmp_path: Path) -> None:
         with Session(machine(tmp_path, "amd64"), Path("/dev/full")) as guest:
             assert guest.run(["/bin/cat"], stdin=b"x").stdout == b"x"

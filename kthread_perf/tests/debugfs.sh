@@ -5,8 +5,7 @@
 # none there of one that was not.
 
 . "${0%/*}/lib.sh"
-debug=/sys/kernel/debug/kthread_perf
-[ -d ${debug%/*}/slab ] || mount -t debugfs none ${debug%/*}
+debug=$DEBUG/kthread_perf
 unload
 load
 check debugfs_is_not_used_unasked [ ! -e $debug ]

@@ -16,6 +16,8 @@
 
 MODULE=${MODULE:-/swtch/kthread_perf.ko}
 PROC=/proc/kthread_perf
+DEBUG=/sys/kernel/debug
+grep -q " $DEBUG " /proc/mounts || mount -t debugfs none $DEBUG
 passed=0
 failed=0
 TMP=${TMPDIR:-/tmp}
@@ -125,7 +127,7 @@ at_work() {
 }
 
 LIMIT=/proc/sys/kernel/sched_rt_runtime_us
-SERVERS=/sys/kernel/debug/sched/fair_server
+SERVERS=$DEBUG/sched/fair_server
 
 # limits: what the kernel keeps back from real-time threads, a line each; before 6.12
 # it is one limit, since then a server on each CPU.
@@ -156,7 +158,7 @@ set_limits() {
 
 # The kernel's own complaints; those of the heap's watch begin "BUG kmalloc-64".
 log_is_clean() {
-	dmesg | grep -E '\bBUG\b|WARNING:|Oops|blocked for more than|detected stall|self-detected stall|possible (recursive|circular) locking|possible irq lock inversion|suspicious RCU|sleeping function called|soft lockup|Out of memory|page allocation failure|Call [Tt]race' >"$TMP/complaints"
+	dmesg | grep -E '\bBUG\b|WARNING:|Oops|blocked for more than|detected stall|self-detected stall|possible (recursive|circular) locking|possible irq lock inversion|suspicious RCU|UBSAN: |INFO: trying to register non-static key|sleeping function called|soft lockup|Out of memory|page allocation failure|Call [Tt]race' >"$TMP/complaints"
 	if [ -s "$TMP/complaints" ]; then
 		fail "$1_log_is_clean" "$(head -n 1 "$TMP/complaints")"
 	else
@@ -164,7 +166,39 @@ log_is_clean() {
 	fi
 }
 
-TRACES=/sys/kernel/debug/slab
+# leaks_nothing NAME: what a kernel with kmemleak (tools/debug-kernel.sh builds one) has found.
+leaks_nothing() {
+	[ -e $DEBUG/kmemleak ] || return 0
+	# Younger objects than five seconds may still be on their way. A first look finds
+	# what moved meanwhile, a second one what is lost.
+	sleep 6
+	echo scan >$DEBUG/kmemleak
+	echo scan >$DEBUG/kmemleak
+	if ! cat $DEBUG/kmemleak >"$TMP/leaks" 2>&1; then
+		fail "$1_leaks_nothing" "$(cat "$TMP/leaks")"
+	elif [ -s "$TMP/leaks" ]; then
+		fail "$1_leaks_nothing" "$(head -n 24 "$TMP/leaks")"
+	else
+		ok "$1_leaks_nothing"
+	fi
+}
+
+# watched NAME: where the kernel has KCSAN, that it was on.
+watched() {
+	[ ! -e $DEBUG/kcsan ] ||
+		echo "# $1: KCSAN has set $(sed -n 's/^setup_watchpoints: //p' $DEBUG/kcsan) watchpoints"
+}
+
+TRACES=$DEBUG/slab
+
+# shrink CACHE...: a kernel with KASAN keeps freed objects back for a while, and they count as
+# allocated until their cache is asked for what it can spare.
+shrink() {
+	local cache
+	for cache in "$@"; do
+		[ ! -e "/sys/kernel/slab/$cache/shrink" ] || echo 1 >"/sys/kernel/slab/$cache/shrink"
+	done
+}
 
 # records PATTERN: objects whose allocation's stack matches, in the caches that a
 # module without one of its own gets something from. The kernel keeps freed
@@ -172,9 +206,12 @@ TRACES=/sys/kernel/debug/slab
 # first are not counted, the second dropped before.
 records() {
 	echo 3 >/proc/sys/vm/drop_caches
-	(cd $TRACES && cat kmalloc-*/alloc_traces memdup_user-*/alloc_traces \
-		seq_file/alloc_traces filp/alloc_traces proc_dir_entry/alloc_traces \
-		task_struct/alloc_traces mm_struct/alloc_traces pid/alloc_traces) 2>/dev/null |
+	(
+		cd $TRACES && set -- kmalloc-* memdup_user-* seq_file filp proc_dir_entry \
+			task_struct mm_struct pid
+		shrink "$@"
+		for cache in "$@"; do cat "$cache/alloc_traces"; done
+	) 2>/dev/null |
 		awk -v pattern="$1" 'BEGIN { RS = "" }
 			$0 ~ pattern && $2 !~ /^(alloc_vmap_area|__get_vm_area)/ { n += $1 }
 			END { print n + 0 }'
@@ -194,11 +231,14 @@ strays() {
 
 # objects CACHE: all that are in use.
 objects() {
+	shrink $1
 	awk 'BEGIN { RS = "" } { n += $1 } END { print n + 0 }' $TRACES/$1/alloc_traces
 }
 
 finish() {
 	unload
+	leaks_nothing "$1"
+	watched "$1"
 	log_is_clean "$1"
 	echo "# Totals: pass:$passed fail:$failed xfail:0 xpass:0 skip:0 error:0"
 	[ $failed -eq 0 ]

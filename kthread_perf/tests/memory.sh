@@ -7,7 +7,6 @@
 
 . "${0%/*}/lib.sh"
 rounds=${ROUNDS:-100}
-[ -d $TRACES ] || mount -t debugfs none /sys/kernel/debug
 if [ ! -e $TRACES/kmalloc-1k/alloc_traces ]; then
 	fail memory_is_watched "boot with slub_debug=FZPU"
 	exit 1

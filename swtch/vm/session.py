@@ -69,7 +69,8 @@ _REMEDIES = (
     ),
 )
 COMPLAINT = re.compile(
-    rb"WARNING: |possible recursive locking|blocked for more than|detected stalls"
+    rb"WARNING: |possible recursive locking|blocked for more than|detected stalls|UBSAN: "
+    rb"|INFO: trying to register non-static key"
 )
 
 
