@@ -230,8 +230,9 @@ static void begin(const struct sim_options *opt)
 		sim_random(1);
 	workers = opt->workers;
 	if (!workers)
-		workers = s->workers ? s->workers :
-				       2 + (int)sim_random(WORKERS_SOME - 1);
+		workers = s->workers > 2 ?
+				  s->workers :
+				  2 + (int)sim_random(WORKERS_SOME - 1);
 	sim.order = opt->order < 0 ? (enum order)sim_random(3) :
 				     (enum order)opt->order;
 	if (opt->memory < 0) /* the weakest finds most */
@@ -434,6 +435,10 @@ int main(int argc, char **argv)
 	for (s = scenarios; s->name; s++) {
 		if (only ? strcmp(only, s->name) : s->lines)
 			continue;
+		if (opt.workers && opt.workers < s->workers) {
+			printf("%-12s needs %d workers\n", s->name, s->workers);
+			continue;
+		}
 		steps = 0;
 		for (i = 0; i < schedules; i++) {
 			arena_reset();

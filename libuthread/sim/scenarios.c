@@ -191,7 +191,7 @@ static void pairs(void)
 static void outside_all(void)
 {
 	const int n = rt.nworkers;
-	uthread_t t[SOME];
+	uthread_t t[SIM_CPUS];
 	int i;
 
 	for (i = 1; i <= 2; i++) {
@@ -1140,7 +1140,7 @@ static void lines_steal(void)
 
 const struct scenario scenarios[] = {
 	{ "yield", yield_storm, 0, false, false, false },
-	{ "hog", hog_and_others, 0, false, false, false },
+	{ "hog", hog_and_others, 2, false, false, false },
 	{ "chain", chain, 3, false, false, false },
 	{ "burst", burst, 3, false, false, false },
 	{ "pairs", pairs, 4, false, false, false },
@@ -1153,10 +1153,10 @@ const struct scenario scenarios[] = {
 	{ "sem", sem, 0, false, false, false },
 	{ "sem-timed", sem_timed, 0, false, false, false },
 	{ "sleep", sleep_some, 0, false, false, false },
-	{ "sleep-beside", sleep_beside, 0, false, false, false },
-	{ "bound", bound, 0, false, false, false },
+	{ "sleep-beside", sleep_beside, 2, false, false, false },
+	{ "bound", bound, 2, false, false, false },
 	{ "chan", chan, 0, false, false, false },
-	{ "chan-home", chan_home, 0, false, false, false },
+	{ "chan-home", chan_home, 2, false, false, false },
 	{ "select", select_two, 0, false, false, false },
 	{ "cancel-chan", cancel_chan, 0, false, false, false },
 	{ "cancel-in", cancel_chan_inside, 0, false, false, false },

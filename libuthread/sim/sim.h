@@ -159,7 +159,7 @@ void program_symbol(uintptr_t at, char *buf, size_t n);
 struct scenario {
 	const char *name;
 	void (*run)(void);
-	int workers; /* in a search; 0: two to four */
+	int workers; /* that it needs; a search has two to four, or these */
 	bool ticks;
 	bool lines; /* one whose operations are counted (lines.c), */
 	bool apart; /* and have nothing to do with other workers' */
