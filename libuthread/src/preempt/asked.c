@@ -79,13 +79,15 @@ static enum asked see_to_signals(const struct found *f, struct uthread *me,
 
 	/* It takes them itself (signals/wait.c). */
 	if (me->sigwaits) {
-		if (f->in_libc && call_restarts(uc, &nr))
+		if (f->in_libc && call_restarts(uc, &nr) &&
+		    call_may_sleep(uc, nr))
 			call_end(uc);
 		return ASKED_AGAIN;
 	}
 	how = preempt_sent(me, ksig_word(&uc->uc_sigmask), si);
-	if (how & SENT_INTERRUPTS && end_sleep(f, uc) && !me->call &&
-	    !(how & SENT_IS_IT))
+	if (how & SENT_INTERRUPTS &&
+	    (!call_restarts(uc, &nr) || call_may_sleep(uc, nr)) &&
+	    end_sleep(f, uc) && !me->call && !(how & SENT_IS_IT))
 		return ASKED_LEAVES; /* what has ended so is not begun anew */
 	return how & SENT_IS_IT ? ASKED_IS_IT : ASKED_NOTHING;
 }

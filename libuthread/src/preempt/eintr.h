@@ -22,10 +22,12 @@
 #define UTHREAD_EINTR_H
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <ucontext.h>
@@ -61,6 +63,97 @@ static inline bool call_has_ended(const ucontext_t *uc)
 #endif
 	return result == -EINTR && !memcmp(pc - sizeof(instruction),
 					   instruction, sizeof(instruction));
+}
+
+/*
+ * Of call_restarts(): it may sleep, and a handler end it with EINTR. One that has slept
+ * and one that is just to begin look the same, and who calls dup() or sigprocmask() knows
+ * of no EINTR; who calls close() would leave the number open. The rest are not ended.
+ */
+static inline bool call_may_sleep(const ucontext_t *uc, long nr)
+{
+#if defined(__x86_64__)
+	const long second = (long)uc->uc_mcontext.gregs[REG_RSI];
+#else
+	const long second = (long)uc->uc_mcontext.regs[1];
+#endif
+
+	switch (nr) {
+#ifdef SYS_open
+	case SYS_open:
+	case SYS_creat:
+	case SYS_poll:
+	case SYS_select:
+	case SYS_epoll_wait:
+	case SYS_pause:
+#endif
+	case SYS_openat:
+#ifdef SYS_openat2
+	case SYS_openat2:
+#endif
+	case SYS_ppoll:
+	case SYS_pselect6:
+	case SYS_epoll_pwait:
+#ifdef SYS_epoll_pwait2
+	case SYS_epoll_pwait2:
+#endif
+	case SYS_read:
+	case SYS_readv:
+	case SYS_pread64:
+	case SYS_preadv:
+	case SYS_preadv2:
+	case SYS_write:
+	case SYS_writev:
+	case SYS_pwrite64:
+	case SYS_pwritev:
+	case SYS_pwritev2:
+	case SYS_recvfrom:
+	case SYS_recvmsg:
+	case SYS_recvmmsg:
+	case SYS_sendto:
+	case SYS_sendmsg:
+	case SYS_sendmmsg:
+	case SYS_accept:
+	case SYS_accept4:
+	case SYS_connect:
+	case SYS_sendfile:
+	case SYS_splice:
+	case SYS_tee:
+	case SYS_vmsplice:
+	case SYS_copy_file_range:
+	case SYS_fallocate:
+	case SYS_fsync:
+	case SYS_fdatasync:
+	case SYS_flock:
+	case SYS_nanosleep:
+	case SYS_clock_nanosleep:
+	case SYS_semop:
+	case SYS_semtimedop:
+	case SYS_msgsnd:
+	case SYS_msgrcv:
+	case SYS_mq_timedsend:
+	case SYS_mq_timedreceive:
+	case SYS_io_getevents:
+	case SYS_io_uring_enter:
+	case SYS_futex:
+#ifdef SYS_futex_waitv
+	case SYS_futex_waitv:
+#endif
+	case SYS_wait4:
+	case SYS_waitid:
+	case SYS_rt_sigsuspend:
+	case SYS_rt_sigtimedwait:
+	case SYS_getrandom:
+	case SYS_keyctl:
+	case SYS_ptrace:
+		return true;
+	case SYS_fcntl:
+		return second == F_SETLKW || second == F_OFD_SETLKW;
+	case SYS_ioctl:
+		return second == TCSBRK || second == TCSBRKP;
+	default:
+		return false;
+	}
 }
 
 /* One that call_restarts() ends with EINTR instead. */
