@@ -21,7 +21,6 @@
 
 #include <limits.h>
 #include <poll.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/select.h>
@@ -261,44 +260,23 @@ static void write_back(int n, fd_set *const sets[3], const struct sets *found)
 			memcpy(sets[i], &found->set[i], set_bytes(n));
 }
 
-struct polled {
-	struct pollfd here[16], *fds;
-};
-
-static void polled_end(struct polled *p)
-{
-	if (p->fds != p->here)
-		free(p->fds);
-}
-
 /* Nothing was ready. *found: what is; in the kernel, as core_pselect(), if need be. */
 static int select_parked(int n, fd_set *const sets[3], struct sets *found,
-			 const struct timespec *at)
+			 const struct timespec *at, struct pollfd *fds)
 {
-	struct polled p
-		__attribute__((cleanup(polled_end))) = { .fds = p.here };
-	const nfds_t count = asked_for(n, sets, NULL);
+	const nfds_t count = asked_for(n, sets, fds);
 	struct timespec left;
 	bool answered;
 	nfds_t i;
 	int got;
 
-	if (!count)
-		return nothing_until(at);
-	if (count > sizeof(p.here) / sizeof(p.here[0]))
-		p.fds = malloc(count * sizeof(*p.fds));
-	if (!p.fds) {
-		errno = ENOMEM;
-		return -1;
-	}
-	asked_for(n, sets, p.fds);
 	for (;;) {
-		got = poll_until(p.fds, count, at);
+		got = poll_until(fds, count, at);
 		if (got < 0)
 			return got;
 		answered = false;
 		for (i = 0; i < count; i++)
-			answered |= is_an_answer(&p.fds[i]);
+			answered |= is_an_answer(&fds[i]);
 		/* What poll() says may be gone by now. */
 		got = look(n, sets, found);
 		if (got)
@@ -318,13 +296,40 @@ static int select_parked(int n, fd_set *const sets[3], struct sets *found,
 			    NULL);
 }
 
+#define FEW 16
+
+static int select_few(int n, fd_set *const sets[3], struct sets *found,
+		      const struct timespec *at)
+{
+	struct pollfd fds[FEW];
+
+	return select_parked(n, sets, found, at, fds);
+}
+
+/* On the stack, for a handler may jump out, and nobody would give back what
+ * malloc() gave. */
+static __attribute__((noinline)) int select_many(int n, fd_set *const sets[3],
+						 struct sets *found,
+						 const struct timespec *at)
+{
+	struct pollfd fds[FD_SETSIZE];
+
+	return select_parked(n, sets, found, at, fds);
+}
+
 static int select_until(int n, fd_set *const sets[3], const struct timespec *at)
 {
 	struct sets found;
 	int got = look(n, sets, &found);
+	nfds_t count;
 
-	if (!got)
-		got = select_parked(n, sets, &found, at);
+	if (!got) {
+		count = asked_for(n, sets, NULL);
+		got = !count ?
+			      nothing_until(at) :
+			      (count <= FEW ? select_few :
+					      select_many)(n, sets, &found, at);
+	}
 	if (got >= 0)
 		write_back(n, sets, &found);
 	return got;

@@ -56,6 +56,7 @@ static int wait_until(struct words *w, clockid_t clock,
 	const int flags =
 		UTHREAD_FUTEX_CANCEL |
 		(deadline ? UTHREAD_FUTEX_EINTR_ANY : UTHREAD_FUTEX_EINTR);
+	uint64_t left;
 	int i, err;
 
 	uthread_testcancel();
@@ -67,14 +68,18 @@ static int wait_until(struct words *w, clockid_t clock,
 	__atomic_fetch_add(&w->data, WAITER, __ATOMIC_SEQ_CST);
 	for (;;) {
 		err = wait_on(value_of(w), 0, clock, deadline, flags);
-		if (take(w, WAITER))
+		/* It may be for a jump, and then nothing is to be taken. */
+		if (err != ECANCELED && take(w, WAITER))
 			return 0;
 		if (err && err != EAGAIN)
 			break;
 	}
-	__atomic_fetch_sub(&w->data, WAITER, __ATOMIC_SEQ_CST);
-	if (err == ECANCELED)
+	left = __atomic_sub_fetch(&w->data, WAITER, __ATOMIC_SEQ_CST);
+	if (err == ECANCELED) {
+		if ((uint32_t)left && left >= WAITER)
+			wake(value_of(w), 1); /* a post may have woken us */
 		uthread_testcancel();
+	}
 	return fails(err);
 }
 

@@ -29,7 +29,9 @@ extern "C" {
 
 enum {
 	/* A cancellation ends the wait: ECANCELED, and the caller, when all is right
-	 * again, calls uthread_testcancel(). */
+	 * again, calls uthread_testcancel(). With one of the next two a handler may
+	 * leave the wait by siglongjmp(), too: the same, but it may have been woken,
+	 * and is to pass that on. */
 	UTHREAD_FUTEX_CANCEL = 1,
 	/* A signal's handler without SA_RESTART, or any, ends the wait: EINTR. */
 	UTHREAD_FUTEX_EINTR = 2,

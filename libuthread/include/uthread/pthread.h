@@ -28,7 +28,8 @@ uthread_t uthread_of_pthread(pthread_t id);
 
 /* From now on handlers of signals end the caller's waits for descriptors
  * and children (<uthread/io.h>) with EINTR: 0 none, as at first; 1 those without
- * SA_RESTART; 2 all. Returns what it was. Nothing in a pthread. */
+ * SA_RESTART; 2 all. Returns what it was. Nothing in a pthread. A handler that leaves
+ * such a wait by siglongjmp() leaves 0 behind. */
 int uthread_interruptible(int how);
 /* 1: in a call that handlers end the caller should sleep in the kernel, for a signal to
  * the process may reach it nowhere else: it is main, which the kernel prefers, or it

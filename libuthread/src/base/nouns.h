@@ -66,16 +66,24 @@ enum {
 	UT_CLOCK = 512, /* its CPU time is counted (sched/cpuclock.h) */
 	/* Its own: */
 	UT_AFFINE = 1024, /* it may run on some workers (sched/affinity.h) */
+	UT_JUMPS = 2048, /* its wait ends for a jump (sched/jump.h) */
 };
 
 #define UT_ASKED (UT_ASK_CANCEL | UT_ASK_SIGNAL | UT_ASK_MOVE)
 
 struct waiter;
+struct away;
 struct keyblock;
 struct call;
 struct raised;
 
 #define ONCES_MAX 4
+
+/* siglongjmp(env, value); env NULL: none. */
+struct jump {
+	struct __jmp_buf_tag *env;
+	int value;
+};
 
 struct uthread {
 	/* Zone 1: what a switch touches; owner: the worker that runs it,
@@ -102,7 +110,8 @@ struct uthread {
 	uint8_t io_call; /* IO_CALL_* (io/count.h), of the call it is in; the same */
 	uint8_t intr; /* enum intr: what ends its waits for descriptors; its own */
 	bool sigwaits; /* it waits for a signal, and takes them itself */
-	const void *away; /* the frame that handlers in it have begun from */
+	bool lost; /* a jump has left a wait as it was (sched/jump.h) */
+	struct away *away; /* where handlers in it have begun (the same) */
 
 	/* Zone 3: life and death. */
 	struct uthread_cleanup *cleanups; /* the latest; private to it */
@@ -136,6 +145,7 @@ struct uthread {
 	uint8_t again; /* in a row at a call that is no point; the same */
 	uintptr_t handler_sp; /* where its outermost handler interrupted it, */
 	uint64_t mask_behind; /* and the mask that comes back then */
+	struct jump jump; /* with UT_JUMPS: where to; private to it */
 
 	/* For policies other than first in, first out. */
 	int32_t priority, boost; /* boost: inherited by way of a mutex */

@@ -29,7 +29,7 @@ static bool is_cancelled(void)
 {
 	const struct uthread *me = uthread_current();
 
-	return me && load_relaxed(&me->flags) & UT_ASK_CANCEL;
+	return me && load_relaxed(&me->flags) & (UT_ASK_CANCEL | UT_JUMPS);
 }
 
 __attribute__((noinline)) long io_error(void)
@@ -262,6 +262,8 @@ long io_run(struct io_request *r)
 			must_try = true;
 		} else if (unlikely(err)) {
 			got = -err;
+			/* Who left by a jump may have been woken. */
+			emptied = err != ECANCELED;
 			break;
 		}
 	}
@@ -286,6 +288,9 @@ ssize_t io_call(struct io_request *r, const struct timespec *deadline)
 	outer = io_call_begin();
 	got = io_run(r);
 	io_call_end(outer, r->how);
+	/* A part may be done, of which nobody is told. */
+	if (unlikely(r->how == ECANCELED) && cancel_is_jump())
+		cancel_act();
 	return io_result(got);
 }
 

@@ -16,6 +16,7 @@
  * a child lives, takes all helpers there may be); a handler of SIGCHLD (the signal
  * is the program's).
  */
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -101,18 +102,11 @@ static void end_watch(struct io_job *job)
 	free(x);
 }
 
-/* There is one, or it has just ended. EAGAIN: no helper can be had; ENOMEM. */
-static int ensure_watch(const struct question *q)
+static int make_watch(const struct question *q)
 {
-	struct watch *x, *there;
+	struct watch *x = calloc(1, sizeof(*x)), *there;
 	int err;
 
-	lock();
-	there = find(q);
-	unlock();
-	if (there)
-		return 0;
-	x = calloc(1, sizeof(*x));
 	if (!x)
 		return ENOMEM;
 	x->job.fn = run_watch;
@@ -135,6 +129,26 @@ static int ensure_watch(const struct question *q)
 	return err;
 }
 
+/* There is one, or it has just ended. EAGAIN: no helper can be had; ENOMEM. No handler
+ * comes meanwhile, which could jump. Nor is it a region: making a helper may wait. */
+static int ensure_watch(const struct question *q)
+{
+	struct watch *there;
+	sigset_t all, mask;
+	int err;
+
+	lock();
+	there = find(q);
+	unlock();
+	if (there)
+		return 0;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &mask);
+	err = make_watch(q);
+	pthread_sigmask(SIG_SETMASK, &mask, NULL);
+	return err;
+}
+
 /* 0: something may be there. */
 static int wait_watch(const struct question *q, uint64_t deadline)
 {
@@ -144,7 +158,7 @@ static int wait_watch(const struct question *q, uint64_t deadline)
 	int err;
 
 	waiter_init_on(&w, WAITS_HELPER, NULL);
-	waiter_cancellable(&w);
+	waiter_leavable(&w);
 	waiter_interruptible(&w);
 	lock();
 	x = find(q);
@@ -220,26 +234,56 @@ static int pidfd_for(const struct child_call *c, uint64_t deadline)
 	return fd;
 }
 
+/* Nothing was found yet. */
+static long wait_on(const struct child_call *c, int fd, uint64_t deadline,
+		    int *err)
+{
+	unsigned naps = 0;
+	long got = 0;
+
+	while (!got && !*err) {
+		if (fd >= 0)
+			*err = io_poll_one(fd, POLLIN, deadline);
+		else
+			*err = wait_any(&c->q, deadline, &naps);
+		if (*err == ECANCELED && cancel_is_jump())
+			break; /* the child is for who asks next */
+		got = c->look(c, 0);
+		if (!got && !*err)
+			io_call_retries();
+	}
+	return got;
+}
+
+/* With a descriptor of its own. In a uthread handlers come in the wait alone, not where
+ * a jump would leave it open. False: there is none. */
+static bool wait_by_pidfd(const struct child_call *c, uint64_t deadline,
+			  long *got, int *err)
+{
+	const bool held = uthread_current();
+	int fd;
+
+	if (held)
+		region_enter();
+	fd = pidfd_for(c, deadline);
+	if (fd >= 0) {
+		*got = wait_on(c, fd, deadline, err);
+		io_close(fd);
+	}
+	if (held)
+		region_leave();
+	return fd >= 0;
+}
+
 static long wait_call(const struct child_call *c, uint64_t deadline)
 {
 	const uint8_t outer = io_call_begin();
 	long got = c->look(c, 0);
-	unsigned naps = 0;
-	int fd = -1, err = 0;
+	int err = 0;
 
-	if (!got && !(c->options & WNOHANG))
-		fd = pidfd_for(c, deadline);
-	while (!got && !err && !(c->options & WNOHANG)) {
-		if (fd >= 0)
-			err = io_poll_one(fd, POLLIN, deadline);
-		else
-			err = wait_any(&c->q, deadline, &naps);
-		got = c->look(c, 0);
-		if (!got && !err)
-			io_call_retries();
-	}
-	if (fd >= 0)
-		io_close(fd);
+	if (!got && !(c->options & WNOHANG) &&
+	    !wait_by_pidfd(c, deadline, &got, &err))
+		got = wait_on(c, -1, deadline, &err);
 	io_call_end(outer, got ? 0 : err);
 	return got ? got : -err;
 }

@@ -222,6 +222,21 @@ struct open_job {
 	char path[];
 };
 
+/* malloc() and free() in regions: a handler may jump out of open(), not out of these. */
+static struct open_job *new_open(size_t bytes)
+{
+	REGION;
+
+	return malloc(sizeof(struct open_job) + bytes);
+}
+
+static void free_open(struct open_job *o)
+{
+	REGION;
+
+	free(o);
+}
+
 static void run_open(struct io_job *job)
 {
 	struct open_job *o = (struct open_job *)(void *)job;
@@ -239,13 +254,13 @@ static void abandoned_open(struct io_job *job)
 
 	if (o->got >= 0)
 		close(o->got);
-	free(o);
+	free_open(o);
 }
 
 static long do_open(int dir, const char *path, int flags, mode_t mode)
 {
 	const size_t bytes = strlen(path) + 1;
-	struct open_job *o = malloc(sizeof(*o) + bytes);
+	struct open_job *o = new_open(bytes);
 	int err;
 	long got;
 
@@ -266,7 +281,7 @@ static long do_open(int dir, const char *path, int flags, mode_t mode)
 	else if (err)
 		return -err; /* it is freed elsewhere, or was not begun */
 	got = o->got;
-	free(o);
+	free_open(o);
 	return got;
 }
 

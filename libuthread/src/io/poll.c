@@ -70,7 +70,7 @@ static int round_of(struct io_watch *x, struct pollfd *fds, nfds_t n,
 	nfds_t i;
 
 	waiter_init_on(&w, WAITS_IO, (void *)(uintptr_t)fds[0].fd);
-	waiter_cancellable(&w);
+	waiter_leavable(&w);
 	for (i = 0; i < n; i++) {
 		x[i].e = NULL;
 		if (fds[i].fd < 0)
@@ -117,6 +117,8 @@ static int wait_many(struct io_watch *x, struct pollfd *fds, nfds_t n,
 		/* The back end takes no more, or none of these. */
 		if (err && err != ETIMEDOUT && err != ECANCELED && err != EINTR)
 			err = io_nap(&naps, deadline);
+		if (err == ECANCELED && cancel_is_jump())
+			return -err;
 		got = look(x, fds, n);
 		if (got || is_over(deadline))
 			return got;
@@ -142,15 +144,16 @@ static int poll_until(struct pollfd *fds, nfds_t n, uint64_t deadline)
 		io_call_waits();
 		return -waiter_sleep_cancellable(deadline);
 	}
+	/* Handlers come in the wait alone: malloc() is nothing to jump out of. */
+	region_enter();
 	if (n > WATCHES_HERE)
 		x = malloc(n * sizeof(*x));
-	if (!x)
-		return -ENOMEM;
-	for (i = 0; i < n; i++)
+	for (i = 0; x && i < n; i++)
 		x[i].gen = io_fd_gen(fds[i].fd);
-	got = wait_many(x, fds, n, deadline);
+	got = x ? wait_many(x, fds, n, deadline) : -ENOMEM;
 	if (x != here)
 		free(x);
+	region_leave();
 	return got;
 }
 

@@ -78,8 +78,10 @@ static void fresh(struct io_fd *e)
 	store_relaxed(&e->waited, 0);
 }
 
+/* A handler may jump out of the call that this is for, but not out of malloc(). */
 static struct io_fd *make_chunk(struct io_fd **at)
 {
+	REGION;
 	struct io_fd *c = NULL, *other = NULL;
 	int i;
 
@@ -484,7 +486,7 @@ int io_wait_edge(struct io_fd *e, int fd, int way, uint32_t edges, uint32_t gen,
 	if (unlikely(err))
 		return err;
 	waiter_init_on(&w, WAITS_IO, (void *)(uintptr_t)fd);
-	waiter_cancellable(&w);
+	waiter_leavable(&w);
 	x.waiter = &w;
 	lock(e);
 	err = e->gen != gen ? EBADF :

@@ -81,11 +81,14 @@ static int in_kernel(const sigset_t *set, siginfo_t *info, uint64_t deadline)
 		sigtimedwait(set, info, deadline == NO_DEADLINE ? NULL : &t));
 }
 
-static int wait_until(struct uthread *me, const sigset_t *set, siginfo_t *info,
-		      uint64_t deadline)
+/* Handlers come in the wait alone: a jump would leave the descriptor open. False: there
+ * is none. */
+static bool wait_here(struct uthread *me, const sigset_t *set, siginfo_t *info,
+		      uint64_t deadline, int *result)
 {
 	const uint64_t word = mask_usable(ksig_word(set));
 	int got, err = 0, fd = -1;
+	REGION;
 
 	for (;;) {
 		got = look_for(me, word, info);
@@ -94,7 +97,7 @@ static int wait_until(struct uthread *me, const sigset_t *set, siginfo_t *info,
 		if (fd < 0) {
 			fd = signalfd(-1, set, SFD_CLOEXEC | SFD_NONBLOCK);
 			if (fd < 0)
-				return in_kernel(set, info, deadline);
+				return false;
 			io_fd_fresh(fd, IO_STREAM);
 		}
 		err = wait_parked(me, fd, word, deadline);
@@ -107,9 +110,18 @@ static int wait_until(struct uthread *me, const sigset_t *set, siginfo_t *info,
 	}
 	if (fd >= 0)
 		io_close(fd);
-	if (got != -EAGAIN)
-		return got;
-	return err == ETIMEDOUT ? -EAGAIN : -err;
+	*result = got != -EAGAIN ? got : err == ETIMEDOUT ? -EAGAIN : -err;
+	return true;
+}
+
+static int wait_until(struct uthread *me, const sigset_t *set, siginfo_t *info,
+		      uint64_t deadline)
+{
+	int got;
+
+	return wait_here(me, set, info, deadline, &got) ?
+		       got :
+		       in_kernel(set, info, deadline);
 }
 
 /* A parked uthread would find all that may come. */

@@ -133,13 +133,16 @@ bool call_waits_for(const struct call *c, int fd, short events)
 {
 	const int saved = errno;
 	uint64_t pause;
+	int ended;
 
 	if (is_ready(fd, events) || !waits(c, fd, events))
 		goto out;
 	for (pause = PAUSE_MIN_NS; !spare_hand_over(c->nr);
 	     pause = pause < PAUSE_MAX_NS / 2 ? 2 * pause : PAUSE_MAX_NS) {
-		if (waiter_sleep_cancellable(now_ns() + pause) ||
-		    interrupted(c) || is_ready(fd, events) ||
+		ended = waiter_sleep_cancellable(now_ns() + pause);
+		if (ended && cancel_is_jump())
+			cancel_act();
+		if (ended || interrupted(c) || is_ready(fd, events) ||
 		    (!call_is_in_the_way(c) && spare_is_left()))
 			break;
 	}

@@ -3,6 +3,7 @@
 #include "sched/cancel.h"
 
 #include "base/region.h"
+#include "sched/sched.h"
 #include "tls/tls.h"
 
 void (*cancel_exit)(struct uthread *me) __attribute__((noreturn));
@@ -33,5 +34,7 @@ void cancel_act(void)
 	struct uthread *me = uthread_current();
 
 	ut_assert(!here_now()->off);
+	if (unlikely(load_relaxed(&me->flags) & UT_JUMPS))
+		sched_hooks.jump(me);
 	cancel_exit(me);
 }

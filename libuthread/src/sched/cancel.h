@@ -30,8 +30,8 @@ bool cancel_wanted(const struct uthread *ut);
 /* The same, now. By itself, or while it waits. */
 bool cancel_heeded(const struct uthread *ut);
 
-/* End the calling uthread, which was cancelled. Not in a region; nothing of the
- * runtime's is half done. */
+/* End the calling uthread, which was cancelled, or make the jump for which its wait
+ * has ended (jump.h). Not in a region; nothing of the runtime's is half done. */
 void cancel_act(void) __attribute__((noreturn));
 /* Hook, set by thread/. */
 extern void (*cancel_exit)(struct uthread *me) __attribute__((noreturn));
@@ -57,6 +57,15 @@ static inline int cancel_result(int result)
 	if (unlikely(result == ECANCELED))
 		cancel_act();
 	return result;
+}
+
+/* Behind a wait that said ECANCELED: is that for a jump? Then nothing is to be taken
+ * any more, and the call comes to cancel_act() whatever it has done. */
+static inline bool cancel_is_jump(void)
+{
+	const struct uthread *me = uthread_current();
+
+	return me && load_relaxed(&me->flags) & UT_JUMPS;
 }
 
 #pragma GCC visibility pop

@@ -41,6 +41,8 @@ struct sched_hooks {
 	/* signals/: the caller sees to the signals that were sent to it. In no
 	 * region; handlers may run. */
 	void (*answer)(struct uthread *me);
+	/* The same: the jump for which its wait has ended. It does not return. */
+	void (*jump)(struct uthread *me);
 };
 
 extern struct sched_hooks sched_hooks;

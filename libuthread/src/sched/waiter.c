@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* waiter.c - waiting and waking; the protocol is in waiter.h. */
 #include "sched/ask.h"
+#include "base/san.h"
 #include "sched/cancel.h"
+#include "sched/jump.h"
 #include "sched/sched.h"
 #include "sched/waiter.h"
 
@@ -329,24 +331,31 @@ static int wait_pthread(struct waiter *w, uint64_t deadline)
 /* ---- waiting, as a uthread ---- */
 
 /* What others have asked of it (ask.h), outside of regions: there the handlers of
- * signals run. The depth belongs to this code, not to the block (region.h). */
-static __attribute__((noinline)) void see_to_it(struct uthread *me)
+ * signals run. The depth belongs to this code, not to the block (region.h). True: one
+ * was left by a jump, which has come here, and the wait is to end for it. */
+static __attribute__((noinline)) bool see_to_it(struct waiter *w,
+						struct uthread *me)
 {
-	struct here *h = here_now();
-	const void *const outer = me->away;
-	const uint32_t off = h->off;
+	struct away a = { .outer = me->away, .leavable = w->leavable };
+	const uint32_t off = here_now()->off;
 	const uint8_t intr = me->intr; /* a handler's waits are its own */
+	/* Here, and not in a function of its own: until the depth is back handlers
+	 * may come, and jump. */
+	const bool left = !UTHREAD_SAN && _setjmp(a.env);
 
-	me->away = __builtin_frame_address(0);
-	me->intr = INTR_NONE;
-	store_relaxed(&h->off, 0);
-	barrier(); /* pairs: the handler, same CPU */
-	sched_hooks.answer(me);
+	if (likely(!left)) {
+		me->away = &a;
+		me->intr = INTR_NONE;
+		store_relaxed(&here_now()->off, 0);
+		barrier(); /* pairs: the handler, same CPU */
+		sched_hooks.answer(me);
+	}
 	barrier();
 	store_relaxed(&here_now()->off, off);
 	barrier();
-	me->away = outer;
+	me->away = a.outer;
 	me->intr = intr;
+	return left;
 }
 
 /* Asked before it has left: true, it need not. */
@@ -412,7 +421,22 @@ static bool is_interrupted(struct waiter *w, struct uthread *me,
 	return w->interrupted;
 }
 
-static void park(struct waiter *w, struct uthread *me, bool timed,
+/* It was left by a jump. Who has chosen it is done with it when this returns. */
+static void end_left(struct waiter *w)
+{
+	uint32_t away = WAITER_AWAY;
+	unsigned n = 0;
+
+	if (__atomic_compare_exchange_n(&w->state, &away, WAITER_TIMEDOUT,
+					false, __ATOMIC_ACQ_REL,
+					__ATOMIC_ACQUIRE))
+		return;
+	while (load_acquire(&w->state) == WAITER_AWAY_CHOSEN)
+		spin_pause(&n);
+}
+
+/* True: it was left by a jump. */
+static bool park(struct waiter *w, struct uthread *me, bool timed,
 		 struct uthread *owner)
 {
 	const uint32_t handled = me->handled, interrupts = me->interrupts;
@@ -420,7 +444,7 @@ static void park(struct waiter *w, struct uthread *me, bool timed,
 	/* In this region, as ticks leave what is sent alone, it is not sent unseen. */
 	if (was_sent(w, me) && waiter_withdraw(w)) {
 		w->interrupted = true;
-		return;
+		return false;
 	}
 	for (;;) {
 		if (likely(!(load_relaxed(&me->flags) & UT_ASKED)) ||
@@ -428,11 +452,14 @@ static void park(struct waiter *w, struct uthread *me, bool timed,
 			sched_park(me, timed, owner);
 		/* pairs with the claim: whoever made us ready has moved it */
 		if (likely(load_acquire(&w->state) < WAITER_AWAY))
-			return;
-		see_to_it(me);
+			return false;
+		if (unlikely(see_to_it(w, me))) {
+			end_left(w);
+			return true;
+		}
 		if (unlikely(is_interrupted(w, me, handled, interrupts)) ||
 		    !come_back(w, me))
-			return;
+			return false;
 	}
 }
 
@@ -447,8 +474,8 @@ static void check_outer(const struct uthread *me)
 {
 	const void *here = __builtin_frame_address(0);
 
-	if (on_stack_of(me, here) && on_stack_of(me, me->away) &&
-	    (uintptr_t)me->away < (uintptr_t)here)
+	if (me->lost || (on_stack_of(me, here) && on_stack_of(me, me->away) &&
+			 (uintptr_t)me->away < (uintptr_t)here))
 		ut_panic(
 			"uthread %u '%s': a signal's handler left a wait by a jump; it must return",
 			me->id, me->name);
@@ -467,6 +494,7 @@ void waiter_abandon(struct uthread *me)
 	region_enter();
 	timer_cancel(w);
 	store_relaxed(&me->waits, NULL);
+	me->away = NULL;
 	region_leave();
 	ask_end(me);
 }
@@ -480,6 +508,7 @@ int waiter_wait_for(struct waiter *w, uint64_t deadline, struct uthread *owner)
 {
 	struct uthread *me = w->ut;
 	struct waiter *outer;
+	bool left;
 
 	if (!me)
 		return wait_pthread(w, deadline);
@@ -503,13 +532,15 @@ int waiter_wait_for(struct waiter *w, uint64_t deadline, struct uthread *owner)
 	}
 	store_release(&me->waits, w); /* with what is in it; pairs: ask() */
 	bias_light_fence(); /* pairs: ask() */
-	park(w, me, deadline != NO_DEADLINE, owner);
+	left = park(w, me, deadline != NO_DEADLINE, owner);
 	if (deadline != NO_DEADLINE)
 		timer_cancel(w);
 	store_relaxed(&me->waits, outer);
 	bias_light_fence(); /* pairs: ask() */
 	if (unlikely(load_acquire(&me->flags) & UT_ASK_LOOKS))
 		ask_wait(me);
+	if (unlikely(left))
+		return ECANCELED;
 	if (likely(load_relaxed(&w->state) == WAITER_WOKEN))
 		return 0;
 	return w->interrupted ? EINTR : w->cancelled ? ECANCELED : ETIMEDOUT;
@@ -521,7 +552,7 @@ static int sleep_until(uint64_t deadline, bool cancellable)
 	struct waiter wt;
 
 	waiter_init_on(&wt, WAITS_SLEEP, NULL);
-	wt.cancellable = cancellable;
+	wt.cancellable = wt.leavable = cancellable;
 	return waiter_wait(&wt, deadline);
 }
 

@@ -107,6 +107,7 @@ struct waiter {
 	bool queued;
 	bool cancellable; /* its own */
 	bool cancelled; /* who claims it so; what timed it out was that */
+	bool leavable; /* jump.h; its own */
 
 	struct uthread *ut; /* NULL: a plain pthread, which sleeps on `state` */
 	void *pthread; /* its thread pointer, where ut is NULL */
@@ -208,6 +209,7 @@ static inline void waiter_init_on(struct waiter *w, enum waiter_kind kind,
 	w->queued = false;
 	w->cancellable = w->cancelled = w->handed = w->lone = false;
 	w->late = false;
+	w->leavable = false;
 	w->since = 0;
 	w->timed = false;
 	w->interrupted = false;
@@ -226,6 +228,13 @@ static inline void waiter_init(struct waiter *w)
 static inline void waiter_cancellable(struct waiter *w)
 {
 	w->cancellable = true;
+}
+
+/* The same, and a handler may leave it by a jump: ECANCELED, though it may have been
+ * woken (jump.h). */
+static inline void waiter_leavable(struct waiter *w)
+{
+	w->cancellable = w->leavable = true;
 }
 
 /* The same: a handler ends it, as it ends the caller's waits for descriptors. */
@@ -354,7 +363,7 @@ int waiter_wait_for(struct waiter *w, uint64_t deadline, struct uthread *owner);
 void waiter_abandon(struct uthread *me);
 /* Nobody wakes it but the deadline. */
 void waiter_sleep(uint64_t deadline);
-/* The same, or a canceller: ECANCELED. */
+/* The same, or a canceller, or a jump: ECANCELED. */
 int waiter_sleep_cancellable(uint64_t deadline);
 /* True: woken, and `w` may be gone. False: its deadline has won. */
 bool waiter_wake(struct waiter *w);

@@ -35,6 +35,7 @@
 #include "base/san.h"
 #include "preempt/mechanism.h"
 #include "preempt/preempt.h"
+#include "sched/jump.h"
 #include "sched/sched.h"
 #include "signals/signals.h"
 #include "tls/tls.h"
@@ -153,6 +154,7 @@ static __attribute__((noreturn)) void run(int sig, siginfo_t *si,
 	const stack_t alt = me->alt;
 	struct action a;
 	const bool handles = take_action(sig, si, &a);
+	struct jump jump;
 	uint64_t mask;
 
 	if (!is_gone(&a, sig)) {
@@ -163,6 +165,7 @@ static __attribute__((noreturn)) void run(int sig, siginfo_t *si,
 		me->taking = me->in_libc = me->sigwaits = false;
 		store_relaxed(&me->call, NULL);
 		note_handled(me, &a, handles, call);
+		jump = jump_take(me);
 		if (alt.ss_flags & (int)SS_AUTODISARM &&
 		    within(&mask, alt.ss_sp, alt.ss_size))
 			me->alt.ss_size = 0;
@@ -175,6 +178,7 @@ static __attribute__((noreturn)) void run(int sig, siginfo_t *si,
 		function_of (&a)(sig, si, uc);
 		if (alt.ss_flags & (int)SS_AUTODISARM)
 			me->alt = alt;
+		jump_put_back(me, jump);
 		store_relaxed(&me->call, call);
 		me->taking = taking;
 		me->sigwaits = sigwaits;
@@ -295,6 +299,7 @@ static __attribute__((noinline)) void run_kept(struct uthread *me, int sig,
 	struct action a;
 	const bool handles = take_action(sig, si, &a);
 	int saved = errno;
+	struct jump jump;
 	ucontext_t uc;
 
 	if (a.handler == (void *)SIG_IGN)
@@ -314,6 +319,7 @@ static __attribute__((noinline)) void run_kept(struct uthread *me, int sig,
 		store_relaxed(&me->call, NULL);
 		note_handled(me, &a, handles, call);
 	}
+	jump = jump_take(me);
 	mask_install(w, me->mask);
 	barrier();
 	w->mask_kept = me->mask; /* whatever came meanwhile saw */
@@ -331,6 +337,7 @@ static __attribute__((noinline)) void run_kept(struct uthread *me, int sig,
 	/* What it left in errno stays, as when the kernel calls it. */
 	region_enter();
 	w = worker_current();
+	jump_put_back(me, jump);
 	me->in_libc = in_libc;
 	me->sigwaits = sigwaits;
 	store_relaxed(&me->call, call);
@@ -499,6 +506,7 @@ void signals_setup(void)
 	sched_hooks.mask_in = mask_in;
 	sched_hooks.base_signals = in_base;
 	sched_hooks.base_mask = mask_base;
+	sched_hooks.jump = jump_go;
 	actions_setup();
 }
 

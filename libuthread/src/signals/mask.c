@@ -37,8 +37,6 @@
  * thread and come to somebody else; it is kept (raised.c) until the uthread lets
  * it in or waits for it.
  */
-#include <setjmp.h>
-
 #include "base/interpose.h"
 #include "base/san.h"
 #include "preempt/mechanism.h"
@@ -435,61 +433,11 @@ WEAK int sigpending(sigset_t *set)
 	return 0;
 }
 
-/* ---- jumps that bring a mask ---- */
-
-static void (*next_jump)(struct __jmp_buf_tag *env, int value);
-static void (*next_jump_checked)(struct __jmp_buf_tag *env, int value);
-
-/*
- * The mask that comes back is the buffer's, and libc sets it by itself. Before that it
- * is set here: what waits for it, and what is sent from now on, comes here, as it does
- * where libc sets it.
- */
-static void bring_mask(const struct __jmp_buf_tag *env)
-{
-	struct uthread *me = uthread_current();
-	uint64_t mask;
-
-	if (!me || !env->__mask_was_saved)
-		return;
-	if (!here_now()->off && !actions_of_guest()) {
-		mask = mask_usable(ksig_word(&env->__saved_mask));
-		mask_set(me, mask);
-		me->mask_behind = mask;
-		for_another_lets_in(mask);
-		mask_send_raised(me, mask);
-	}
-	if (load_relaxed(&me->flags) & UT_MASK_UNSURE)
-		return;
-	ut_flags_set(me, UT_MASK_UNSURE);
-	me->handler_sp = (uintptr_t)__builtin_frame_address(0);
-}
-
-WEAK void siglongjmp(struct __jmp_buf_tag env[1], int value)
-{
-	bring_mask(env);
-	next_jump(env, value);
-	__builtin_unreachable();
-}
-
-WEAK __typeof__(siglongjmp) longjmp __attribute__((alias("siglongjmp")));
-
-WEAK __typeof__(siglongjmp) __longjmp_chk;
-
-WEAK void __longjmp_chk(struct __jmp_buf_tag env[1], int value)
-{
-	bring_mask(env);
-	next_jump_checked(env, value);
-	__builtin_unreachable();
-}
-
 /* libc's own, found before they may be wanted in a handler. */
 __attribute__((constructor)) static void find_next(void)
 {
 	NEXT(next_kill, "pthread_kill");
 	NEXT(next_queue, "pthread_sigqueue");
-	NEXT(next_jump, "siglongjmp");
-	NEXT(next_jump_checked, "__longjmp_chk");
 }
 
 #endif

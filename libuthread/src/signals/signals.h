@@ -110,6 +110,11 @@ void for_another_setup(void);
 /* The caller, a uthread, has this mask now. */
 void for_another_lets_in(uint64_t mask);
 
+/* ---- jump.c ---- */
+
+/* The calling uthread's wait has ended for a jump (sched/jump.h). */
+void jump_go(struct uthread *me) __attribute__((noreturn));
+
 /* ---- mask.c ---- */
 
 /* Of a thread's mask, what is blocked while it runs as a uthread: never the

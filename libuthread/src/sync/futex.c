@@ -109,6 +109,8 @@ static int wait_until(const uint32_t *word, uint32_t value, uint32_t bits,
 	fw.w.intr = flags & UTHREAD_FUTEX_EINTR_ANY ? INTR_ANY :
 		    flags & UTHREAD_FUTEX_EINTR	    ? INTR_PLAIN :
 						      INTR_NONE;
+	/* Others, a condition for one, are no place to jump from. */
+	fw.w.leavable = fw.w.cancellable && fw.w.intr;
 	bucket_lock(b);
 	count_add(b, 1); /* pairs: nobody_waits() */
 	if (__atomic_load_n(word, __ATOMIC_SEQ_CST) != value) {

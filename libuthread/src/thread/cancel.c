@@ -145,10 +145,21 @@ bool cleanup_run(struct uthread *me, uintptr_t low, uintptr_t end)
 	return false;
 }
 
+static void asked(void)
+{
+	/* A wait for a word has ended for a jump (sched/jump.h). */
+	if (cancel_is_jump())
+		cancel_act();
+	cancel_point();
+}
+
 void uthread_testcancel(void)
 {
-	if (uthread_current())
-		cancel_point();
-	else
+	const struct uthread *me = uthread_current();
+
+	if (!me)
 		pthread_testcancel();
+	else if (unlikely(load_relaxed(&me->flags) &
+			  (UT_ASK_CANCEL | UT_JUMPS)))
+		asked();
 }

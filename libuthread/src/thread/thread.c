@@ -135,6 +135,8 @@ static int create(uthread_t *thread, pthread_t *id, const uthread_attr_t *attr,
 	ut->sigwaits = false;
 	ut->looks = ut->again = 0;
 	ut->intr = INTR_NONE;
+	ut->away = NULL;
+	ut->lost = false;
 	ut->has_workers = false;
 	ut->cpu_tid = 0;
 	ut->cpu_ran = 0;

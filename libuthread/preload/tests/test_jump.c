@@ -1,0 +1,574 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Handlers that leave a wait by siglongjmp(), as POSIX lets them leave read() and the
+ * like: in main and in other threads, a thousand times each, and afterwards everything
+ * works as before. Each wait would last for ever, so that who is not left hangs.
+ */
+#include <fcntl.h>
+#include <poll.h>
+#include <semaphore.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/select.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+
+#include "check.h"
+
+#define TIMES 1000
+#define FEWER 100 /* where each needs two handlers, or another thread's turn */
+
+static _Thread_local sigjmp_buf env;
+static _Thread_local volatile sig_atomic_t armed; /* it may jump */
+
+/* ---- who sends ---- */
+
+static pthread_t target;
+static int first, second; /* signals; 0: none */
+static bool to_process;
+static int stop; /* atomic */
+
+/* Again and again: one may have come before the wait. */
+static void *sends(void *arg)
+{
+	const struct timespec t = { .tv_nsec = 20000 };
+	int sig[2] = { first, second }, i;
+
+	while (!__atomic_load_n(&stop, __ATOMIC_ACQUIRE))
+		for (i = 0; i < 2 && sig[i]; i++) {
+			if (to_process)
+				kill(getpid(), sig[i]);
+			else
+				pthread_kill(target, sig[i]);
+			clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL);
+		}
+	return arg;
+}
+
+static void on(int sig, void (*fn)(int), int flags)
+{
+	struct sigaction a = { .sa_handler = fn, .sa_flags = flags };
+
+	sigemptyset(&a.sa_mask);
+	/* One that waits must not come upon this one, which would end its wait. */
+	if (sig == SIGHUP)
+		sigaddset(&a.sa_mask, SIGUSR1);
+	IS(sigaction(sig, &a, NULL), 0);
+}
+
+static pthread_t sender(pthread_t to, int sig, int other)
+{
+	target = to;
+	first = sig;
+	second = other;
+	__atomic_store_n(&stop, 0, __ATOMIC_RELEASE);
+	return start(sends, NULL);
+}
+
+static void end(pthread_t t)
+{
+	__atomic_store_n(&stop, 1, __ATOMIC_RELEASE);
+	IS(pthread_join(t, NULL), 0);
+}
+
+static void jumps(int sig)
+{
+	(void)sig;
+	if (!armed)
+		return;
+	armed = 0;
+	siglongjmp(env, 1);
+}
+
+/* ---- the waits ---- */
+
+static struct {
+	int pipe[2], full[2], pair[2], listens, epoll;
+	struct sockaddr_un name;
+	sem_t sem;
+	pid_t child;
+} at;
+
+static void in_read(void)
+{
+	char c;
+
+	read(at.pipe[0], &c, 1);
+}
+
+static void in_write(void)
+{
+	static const char c[8192];
+
+	write(at.full[1], c, sizeof(c));
+}
+
+static void in_recv(void)
+{
+	char c;
+
+	recv(at.pair[0], &c, 1, 0);
+}
+
+static void in_recvmsg(void)
+{
+	char c;
+	struct iovec part = { &c, 1 };
+	struct msghdr m = { .msg_iov = &part, .msg_iovlen = 1 };
+
+	recvmsg(at.pair[0], &m, 0);
+}
+
+static void in_accept(void)
+{
+	accept(at.listens, NULL, NULL);
+}
+
+/* Few: for more of them the runtime calls malloc(), which is no place to jump from. */
+static void in_poll(void)
+{
+	struct pollfd fds[2] = { { .fd = at.pipe[0], .events = POLLIN },
+				 { .fd = at.pair[0], .events = POLLIN } };
+
+	poll(fds, 2, -1);
+}
+
+static void in_select(void)
+{
+	fd_set in;
+
+	FD_ZERO(&in);
+	FD_SET(at.pipe[0], &in);
+	FD_SET(at.pair[0], &in);
+	select(FD_SETSIZE, &in, NULL, NULL, NULL);
+}
+
+static void in_epoll(void)
+{
+	struct epoll_event e;
+
+	epoll_wait(at.epoll, &e, 1, -1);
+}
+
+static void in_nanosleep(void)
+{
+	const struct timespec t = { .tv_sec = 100000 };
+
+	nanosleep(&t, NULL);
+}
+
+static void in_sleep(void)
+{
+	sleep(100000);
+}
+
+static void in_pause(void)
+{
+	pause();
+}
+
+static void in_sigsuspend(void)
+{
+	sigset_t none;
+
+	sigemptyset(&none);
+	sigsuspend(&none);
+}
+
+static void in_sigtimedwait(void)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR2);
+	sigwaitinfo(&set, NULL);
+}
+
+static void in_waitpid(void)
+{
+	int status;
+
+	waitpid(at.child, &status, 0);
+}
+
+static void in_sem_wait(void)
+{
+	sem_wait(&at.sem);
+}
+
+static void in_sem_timedwait(void)
+{
+	const struct timespec t = in_ms(CLOCK_REALTIME, 100000000);
+
+	sem_timedwait(&at.sem, &t);
+}
+
+static const struct wait {
+	const char *name;
+	void (*fn)(void);
+} waits[] = {
+	{ "read", in_read },
+	{ "write", in_write },
+	{ "recv", in_recv },
+	{ "recvmsg", in_recvmsg },
+	{ "accept", in_accept },
+	{ "poll", in_poll },
+	{ "select", in_select },
+	{ "epoll_wait", in_epoll },
+	{ "nanosleep", in_nanosleep },
+	{ "sleep", in_sleep },
+	{ "pause", in_pause },
+	{ "sigsuspend", in_sigsuspend },
+	{ "sigwaitinfo", in_sigtimedwait },
+	{ "waitpid", in_waitpid },
+	{ "sem_wait", in_sem_wait },
+	{ "sem_timedwait", in_sem_timedwait },
+};
+
+#define WAITS ((int)(sizeof(waits) / sizeof(*waits)))
+
+static void make_all(void)
+{
+	struct epoll_event e = { .events = EPOLLIN };
+	sigset_t set;
+	char c[4096] = { 0 };
+
+	IS(pipe(at.pipe), 0);
+	IS(pipe(at.full), 0);
+	IS(fcntl(at.full[1], F_SETFL, O_NONBLOCK), 0);
+	while (write(at.full[1], c, sizeof(c)) > 0)
+		;
+	IS(fcntl(at.full[1], F_SETFL, 0), 0);
+	IS(socketpair(AF_UNIX, SOCK_STREAM, 0, at.pair), 0);
+	at.listens = socket(AF_UNIX, SOCK_STREAM, 0);
+	at.name.sun_family = AF_UNIX; /* and a name that the kernel finds */
+	IS(bind(at.listens, (struct sockaddr *)&at.name, sizeof(sa_family_t)),
+	   0);
+	IS(listen(at.listens, 4), 0);
+	at.epoll = epoll_create1(0);
+	IS(epoll_ctl(at.epoll, EPOLL_CTL_ADD, at.pipe[0], &e), 0);
+	IS(sem_init(&at.sem, 0, 0), 0);
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR2);
+	IS(pthread_sigmask(SIG_BLOCK, &set, NULL), 0);
+	at.child = fork();
+	if (!at.child) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		signal(SIGUSR1, SIG_IGN);
+		for (;;)
+			pause();
+	}
+}
+
+/* What was waited for in vain comes now, and nobody who is gone takes it. */
+static void *gives(void *arg)
+{
+	static char c[1 << 16];
+	struct sockaddr_un name;
+	socklen_t room = sizeof(name);
+	int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+
+	IS(write(at.pipe[1], "x", 1), 1);
+	IS(write(at.pair[1], "y", 1), 1);
+	CHECK(read(at.full[0], c, sizeof(c)) > 0);
+	IS(getsockname(at.listens, (struct sockaddr *)&name, &room), 0);
+	IS(connect(fd, (struct sockaddr *)&name, room), 0);
+	IS(sem_post(&at.sem), 0);
+	IS(kill(at.child, SIGKILL), 0);
+	IS(close(fd), 0);
+	return arg;
+}
+
+static void all_work(void)
+{
+	const pthread_t t = start(gives, NULL);
+	char c;
+	int fd;
+
+	IS(read(at.pipe[0], &c, 1), 1);
+	IS(c, 'x');
+	IS(recv(at.pair[0], &c, 1, 0), 1);
+	IS(c, 'y');
+	IS(write(at.full[1], "z", 1), 1);
+	fd = accept(at.listens, NULL, NULL);
+	CHECK(fd >= 0);
+	IS(close(fd), 0);
+	IS(sem_wait(&at.sem), 0);
+	IS(waitpid(at.child, NULL, 0), at.child);
+	IS(pthread_join(t, NULL), 0);
+}
+
+static void drop_all(void)
+{
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		close(at.pipe[i]);
+		close(at.full[i]);
+		close(at.pair[i]);
+	}
+	close(at.listens);
+	close(at.epoll);
+	IS(sem_destroy(&at.sem), 0);
+}
+
+/* ---- a thousand times each ---- */
+
+/* True: by a jump. */
+static bool leaves(void (*fn)(void))
+{
+	sigset_t now;
+
+	if (!sigsetjmp(env, 1)) {
+		armed = 1;
+		fn();
+		armed = 0; /* the handler had come before */
+		return false;
+	}
+	IS(pthread_sigmask(SIG_BLOCK, NULL, &now), 0);
+	IS(sigismember(&now, SIGUSR1), 0);
+	IS(sigismember(&now, SIGUSR2), 1);
+	return true;
+}
+
+static void *leaves_all(void *arg)
+{
+	const pthread_t s = sender(pthread_self(), SIGUSR1, 0);
+	int i, n;
+
+	for (i = 0; i < WAITS; i++)
+		for (n = 0; n < TIMES;)
+			n += leaves(waits[i].fn);
+	end(s);
+	return arg;
+}
+
+static void each_wait(bool in_main, int flags)
+{
+	make_all();
+	on(SIGUSR1, jumps, flags);
+	to_process = in_main;
+	if (in_main)
+		leaves_all(NULL);
+	else
+		IS(pthread_join(start(leaves_all, NULL), NULL), 0);
+	to_process = false;
+	on(SIGUSR1, jumps, SA_RESTART); /* the last one may come late */
+	all_work();
+	drop_all();
+}
+
+/* ---- what the handler itself gives ---- */
+
+static int gift[2], thanks[2];
+static sem_t unit;
+
+static void gives_and_jumps(int sig)
+{
+	(void)sig;
+	if (!armed)
+		return;
+	armed = 0;
+	IS(write(gift[1], "x", 1), 1);
+	IS(sem_post(&unit), 0);
+	siglongjmp(env, 1);
+}
+
+static void in_gift(void)
+{
+	char c;
+
+	if (read(gift[0], &c, 1) == 1)
+		CHECK(!"who jumps has read nothing");
+}
+
+static void in_unit(void)
+{
+	if (!sem_wait(&unit))
+		CHECK(!"who jumps has taken nothing");
+}
+
+static void *takes(void *arg)
+{
+	char c;
+	int i;
+
+	for (i = 0; i < 2 * FEWER; i++) {
+		IS(read(gift[0], &c, 1), 1);
+		IS(sem_wait(&unit), 0);
+		IS(write(thanks[1], &c, 1), 1);
+	}
+	return arg;
+}
+
+/* Somebody else waits for the same, and gets it. */
+static void *others_get_it(void *arg)
+{
+	const pthread_t t = start(takes, NULL);
+	const pthread_t s = sender(pthread_self(), SIGUSR1, 0);
+	int i, n;
+	char c;
+
+	for (i = 0; i < 2; i++)
+		for (n = 0; n < FEWER; n++) {
+			while (!leaves(i ? in_unit : in_gift))
+				;
+			while (read(thanks[0], &c, 1) < 0)
+				IS(errno, EINTR);
+		}
+	end(s);
+	IS(pthread_join(t, NULL), 0);
+	return arg;
+}
+
+/* Nobody else does, and it is still there. */
+static void *gets_it_then(void *arg)
+{
+	const pthread_t s = sender(pthread_self(), SIGUSR1, 0);
+	int i, n;
+	char c;
+
+	for (i = 0; i < 2; i++)
+		for (n = 0; n < FEWER; n++) {
+			while (!leaves(i ? in_unit : in_gift))
+				;
+			while (read(gift[0], &c, 1) < 0)
+				IS(errno, EINTR);
+			while (sem_wait(&unit))
+				IS(errno, EINTR);
+		}
+	end(s);
+	return arg;
+}
+
+/* ---- handlers in handlers ---- */
+
+static _Thread_local sigjmp_buf inner;
+static _Thread_local volatile sig_atomic_t deep; /* in a handler's wait */
+
+static void waits_too(int sig)
+{
+	(void)sig;
+	if (!armed)
+		return;
+	deep = 1;
+	for (;;)
+		in_read();
+}
+
+static void jumps_out_of_both(int sig)
+{
+	(void)sig;
+	if (!deep)
+		return;
+	armed = deep = 0;
+	siglongjmp(env, 1);
+}
+
+static void *leaves_two(void *arg)
+{
+	const pthread_t s = sender(pthread_self(), SIGUSR1, SIGHUP);
+	int i;
+
+	for (i = 0; i < FEWER;)
+		i += leaves(i % 2 ? in_recv : in_sem_wait);
+	end(s);
+	return arg;
+}
+
+/* Only the handler's wait is left; what it came in goes on. */
+static void leaves_its_own(int sig)
+{
+	const int saved = errno;
+
+	(void)sig;
+	if (!armed)
+		return;
+	armed = 0;
+	if (!sigsetjmp(inner, 1)) {
+		deep = 1;
+		for (;;)
+			in_read();
+	}
+	IS(write(gift[1], "x", 1), 1);
+	errno = saved;
+}
+
+static void jumps_in_handler(int sig)
+{
+	(void)sig;
+	if (!deep)
+		return;
+	deep = 0;
+	siglongjmp(inner, 1);
+}
+
+static void *goes_on(void *arg)
+{
+	const pthread_t s = sender(pthread_self(), SIGUSR1, SIGHUP);
+	char c;
+	int i;
+
+	for (i = 0; i < FEWER; i++) {
+		armed = 1;
+		IS(read(gift[0], &c, 1), 1);
+		IS(armed, 0);
+	}
+	end(s);
+	return arg;
+}
+
+/* ---- everything ---- */
+
+static void *on_alternate_stack(void *(*fn)(void *))
+{
+	const size_t size = 1 << 16;
+	stack_t ss = { .ss_sp = malloc(size), .ss_size = size };
+	stack_t none = { .ss_flags = SS_DISABLE };
+
+	IS(sigaltstack(&ss, NULL), 0);
+	fn(NULL);
+	IS(sigaltstack(&none, NULL), 0);
+	free(ss.ss_sp);
+	return NULL;
+}
+
+static void *in_handlers(void *arg)
+{
+	int flags;
+
+	for (flags = 0; flags <= SA_ONSTACK; flags += SA_ONSTACK) {
+		on(SIGUSR1, gives_and_jumps, flags);
+		on_alternate_stack(others_get_it);
+		on_alternate_stack(gets_it_then);
+		on(SIGUSR1, waits_too, flags);
+		on(SIGHUP, jumps_out_of_both, flags);
+		on_alternate_stack(leaves_two);
+		on(SIGUSR1, leaves_its_own, flags | SA_RESTART);
+		on(SIGHUP, jumps_in_handler, flags | SA_RESTART);
+		on_alternate_stack(goes_on);
+	}
+	return arg;
+}
+
+int main(void)
+{
+	each_wait(true, 0);
+	each_wait(false, 0);
+	each_wait(true, SA_RESTART);
+	each_wait(false, SA_RESTART);
+	make_all();
+	IS(pipe(gift), 0);
+	IS(pipe(thanks), 0);
+	IS(sem_init(&unit, 0, 0), 0);
+	in_handlers(NULL);
+	IS(pthread_join(start(in_handlers, NULL), NULL), 0);
+	on(SIGUSR1, jumps, SA_RESTART);
+	all_work();
+	return 0;
+}
