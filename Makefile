@@ -10,7 +10,7 @@ MINUTES = 10
 
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
-.PHONY: help run test test-kernel test-conformance soak soak-io fresh bench bench-programs lint fmt install uninstall lock clean distclean
+.PHONY: help run test test-kernel test-conformance soak soak-io fresh peers bench bench-programs lint fmt install uninstall lock clean distclean
 
 help: ## show this list
 	@echo "usage: make TARGET"
@@ -36,6 +36,12 @@ soak-io: ## the example server under wrk, resets and hogs, MINUTES=10
 
 fresh: ## both commands on a bootstrapped Debian 12, as root; ARGS="[--keep] [run] [test]"
 	@tools/fresh.sh $(ARGS)
+
+peers: ## build the same work in other thread libraries, each that is there
+	@tools/packages.sh build
+	@tools/venv.sh run build
+	@tools/compile.sh build
+	@tools/peers.sh
 
 bench: ## compare with other libraries; ARGS go to peers/bench.py
 	@tools/bench.sh $(ARGS)

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# peers.sh [DIR]: build the programs of other runtimes for the experiment `peers`
-# into DIR (build/probes), beside the probe: each for which there is a compiler.
+# peers.sh [DIR]: build the programs of other runtimes, and of ours, for the experiments
+# `peers` and `work` into DIR (build/probes), beside the probe: each for which there is a
+# compiler and the library; of others one line says why they are skipped.
 # Nothing of `make run` or `make test` needs them. Go's is built with the probe.
 
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -11,6 +12,9 @@ into=$(realpath -m "${1:-build/probes}")
 mkdir -p "$into"
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
+
+# Meson builds it, because other experiments have it, too.
+[ -x "$into/swtch-probe-go" ] || note "no Go: apt-get install golang-go; make peers"
 
 # In a copy, because cargo writes its lock file beside the sources.
 if command -v cargo >/dev/null; then
@@ -24,16 +28,41 @@ else
 	note "no cargo, so no tokio: see https://rustup.rs"
 fi
 
-cc="${CXX:-c++} -std=c++17 -O2 -Wall -Wextra"
-libraries="-lboost_fiber -lboost_context -ljansson -pthread"
-if echo '#include <boost/fiber/all.hpp>
-#include <jansson.h>' | $cc -fsyntax-only -x c++ - 2>/dev/null; then
-	# shellcheck disable=SC2086 # lists of words
-	$cc -o "$into/swtch-probe-boost" peers/boost_probe.cpp $libraries ||
-		die 1 "the Boost.Fiber peer could not be built (see above)"
-	echo "$into/swtch-probe-boost"
+# cpp NAME HEADER PACKAGE VERSION LIBRARY...: peers/cpp for one library, if it is there.
+cxx=${CXX:-c++}
+flags="-std=c++17 -O2 -Wall -Wextra -pthread"
+cpp() {
+	local name=$1 header=$2 package=$3 version=$4
+	shift 4
+	# shellcheck disable=SC2086 # a list of words
+	if ! printf '#include <%s>\n#include <jansson.h>\n' "$header" |
+		$cxx $flags -Ilibuthread/include -fsyntax-only -x c++ - 2>/dev/null; then
+		note "no $name: it needs a C++ compiler and what Debian calls" \
+			"$package libjansson-dev"
+		return
+	fi
+	# shellcheck disable=SC2086 # a list of words
+	$cxx $flags -Ilibuthread/include -DRUNTIME="\"runtime/$name.hpp\"" \
+		-DPEER_VERSION="\"$version\"" \
+		-DPEER_FLAGS="\"$($cxx -dumpfullversion) $flags\"" \
+		-o "$into/swtch-probe-$name" peers/cpp/main.cpp "$@" -ljansson ||
+		die 1 "the peer $name could not be built (see above)"
+	echo "$into/swtch-probe-$name"
+}
+
+cpp boost boost/fiber/all.hpp libboost-fiber-dev '' -lboost_fiber -lboost_context
+cpp context boost/context/fiber.hpp libboost-context-dev '' -lboost_context
+cpp pth pth.h libpth-dev '' -lpth
+cpp st st.h libst-dev "$(pkg-config --modversion st 2>/dev/null)" -lst
+cpp pthread pthread.h libc6-dev ''
+cpp ucontext ucontext.h libc6-dev ''
+# Of this tree, as it was built last; DIR is in its build folder.
+library=$(dirname "$into")/libuthread/libuthread.a
+if [ -f "$library" ]; then
+	cpp uthread uthread.h '' \
+		"$(sed -n "s/^  version: '\(.*\)',/\1/p" meson.build)" "$library"
 else
-	note "no Boost.Fiber or jansson: apt-get install libboost-fiber-dev libjansson-dev"
+	note "no uthread: $library is not built; run make peers"
 fi
 
 # A compiler of 17 will do, virtual threads need a Java of 21 to run.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The Go peer: a probe by the same protocol, for what a runtime with preemptive
-// threads of its own makes of the same trial. It knows the trials `starvation` and `ring`, and
-// `io-server`, the server of `io-echo`.
+// threads of its own makes of the same trial. It knows the trials `starvation`, `ring` and `work`,
+// and `io-server`, the server of `io-echo`.
 //
 // CPUs and GODEBUG must be set before the runtime starts, so the program reads
 // the trial, sets both, and becomes itself once more.
@@ -41,6 +41,11 @@ type Trial struct {
 	Members   int    `json:"members"`
 	Batches   int64  `json:"batches"`
 	Laps      int64  `json:"laps"`
+	Work      string `json:"work"`
+	Threads   int64  `json:"threads"`
+	Size      int64  `json:"size"`
+	Workers   int    `json:"workers"`
+	TLS       string `json:"tls"`
 	Listen    int    `json:"listen"` // io-server: descriptors that it was given
 	Control   int    `json:"control"`
 	Buffer    int    `json:"buffer"`
@@ -69,8 +74,8 @@ func (t *Trial) check() {
 	switch {
 	case t.Schema != schema:
 		fail("schema", "schema is %d, this probe speaks %d", t.Schema, schema)
-	case t.Probe != "starvation" && t.Probe != "ring" && t.Probe != "io-server":
-		fail("probe", "unknown probe '%.60s'; one of starvation, ring, io-server", t.Probe)
+	case t.Probe != "starvation" && t.Probe != "ring" && t.Probe != "io-server" && t.Probe != "work":
+		fail("probe", "unknown probe '%.60s'; one of starvation, ring, io-server, work", t.Probe)
 	case t.Model != "go":
 		fail("model", "model is '%.60s'; one of go", t.Model)
 	case t.Policy != "other":
@@ -85,6 +90,10 @@ func (t *Trial) check() {
 		between("members", int64(t.Members), 2, 2)
 		between("batches", t.Batches, 1, 100000)
 		between("laps", t.Laps, 1, 10000000)
+		return
+	}
+	if t.Probe == "work" {
+		t.checkWork(between)
 		return
 	}
 	between("hogs", int64(t.Hogs), 0, 1e6)
@@ -174,6 +183,8 @@ func main() {
 		ring(&trial)
 	case "io-server":
 		serve(&trial)
+	case "work":
+		perform(&trial)
 	default:
 		starvation(&trial)
 	}

@@ -20,7 +20,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Handle};
 
-fn stay_on(cpus: &[i64]) {
+pub fn stay_on(cpus: &[i64]) {
     // SAFETY: a set of zeros is a valid one, and the kernel only reads it.
     let done = unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The tokio peer: a probe by the same protocol that knows the trials `ring` and, in
-// echo.rs, `io-server`, the server of `io-echo`. In a ring two
+// work.rs, `work` and, in echo.rs, `io-server`, the server of `io-echo`. In a ring two
 // tasks of a runtime with one thread hand over to one another, by yielding or
 // through a channel with room for one. As in probes/switching/ring.c a batch of laps is
 // timed as a whole and the first is warm-up.
 mod echo;
+mod work;
 
 use serde_json::{json, Value};
 use std::io::Read;
@@ -39,16 +40,18 @@ fn choice<'a>(trial: &'a Value, field: &str, known: &[&str]) -> &'a str {
     }
 }
 
-fn stay_on(cpu: i64) {
-    // SAFETY: a set of zeros is a valid one, and the kernel only reads it.
-    let done = unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(cpu as usize, &mut set);
-        libc::sched_setaffinity(0, std::mem::size_of_val(&set), &set)
+/// This process runs on the trial's CPUs from now on; there may be so many.
+fn stay_on_all(trial: &Value, most: usize) {
+    let named: Option<Vec<i64>> =
+        trial["cpus"].as_array().and_then(|list| list.iter().map(Value::as_i64).collect());
+    let cpus = match named {
+        Some(cpus) if (1..=most).contains(&cpus.len()) => cpus,
+        _ => fail("cpus", format!("cpus must name 1 to {most} CPUs")),
     };
-    if done != 0 {
-        fail("cpus", format!("CPU {cpu} is not to be had"));
+    if cpus.iter().any(|cpu| !(0..1024).contains(cpu)) {
+        fail("cpus", "cpus are numbers of CPUs".into());
     }
+    echo::stay_on(&cpus);
 }
 
 struct Clock {
@@ -112,22 +115,20 @@ fn main() {
         Err(error) => fail("trial", format!("the trial is not JSON: {error}")),
     };
     number(&trial, "schema", 1, 1);
-    let probe = choice(&trial, "probe", &["ring", "io-server"]);
+    let probe = choice(&trial, "probe", &["ring", "io-server", "work"]);
     choice(&trial, "model", &["tokio"]);
     choice(&trial, "policy", &["other"]);
     if probe == "io-server" {
         return echo::serve(&trial);
     }
+    if probe == "work" {
+        return work::perform(&trial);
+    }
     let by = choice(&trial, "by", &["yield", "channel"]);
     number(&trial, "members", 2, 2);
     let batches = number(&trial, "batches", 1, 100_000);
     let laps = number(&trial, "laps", 1, 10_000_000);
-    match trial["cpus"].as_array().map(Vec::as_slice) {
-        Some([cpu]) if cpu.as_i64().is_some_and(|n| (0..1024).contains(&n)) => {
-            stay_on(cpu.as_i64().unwrap_or_default())
-        }
-        _ => fail("cpus", "cpus must name one CPU".into()),
-    }
+    stay_on_all(&trial, 1);
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let mut clock = Clock { begin: Instant::now(), took: Vec::with_capacity(batches as usize) };
     // Both are tasks: block_on()'s own future is looked at in another way.
