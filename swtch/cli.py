@@ -307,6 +307,36 @@ def run_command(
     return run.start(request)
 
 
+@cli.command("peers")
+@click.argument("peers", nargs=-1, metavar="[PEER]...")
+@click.option("--work", metavar="W,...", help="Only these pieces of work.")
+@click.option("--quick", is_flag=True, help="Shorter batches, and at most 1 000 threads.")
+@click.option("--repeats", type=click.IntRange(1, 10_000), help="Invocations of each row (10; 6).")
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Seed of the order.")
+@click.option("--out", type=FOLDER, metavar="DIR", help="Run directory (new below swtch-runs).")
+@click.option("--format", "form", type=TABULAR, default="table", help="How to print the result.")
+@click.option("--quiet", is_flag=True, help="No progress on standard error.")
+def peers_command(
+    peers: tuple[str, ...],
+    work: str | None,
+    quick: bool,
+    repeats: int | None,
+    seed: int | None,
+    out: Path | None,
+    form: str,
+    quiet: bool,
+) -> int:
+    """Compare thread libraries: the same work in each that 'make peers' built.
+
+    Interrupted, it goes on by 'swtch run --resume DIR'.
+    """
+    from swtch.commands import campaign
+    from swtch.commands import peers as command
+
+    terms = campaign.Terms(depth="quick" if quick else "normal", repeats=repeats, seed=seed)
+    return command.start(peers, work, terms, out=out, form=form, quiet=quiet)
+
+
 @cli.command("replicate")
 @click.option(
     "--depth",

@@ -29,6 +29,9 @@ Model = Literal[
     "boost",
     "tokio",
     "java",
+    "context",
+    "pth",
+    "st",
     # Whatever a probe program of the user's own runs.
     "own",
 ]

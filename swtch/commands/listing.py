@@ -30,7 +30,9 @@ def show(form: str) -> int:
     for extension in outside:
         own.register(extension)
     further = [experiment for extension in outside for experiment in extension.experiments.values()]
-    for experiment in (*experiments.every(), *further):
+    named = (experiments.get(name) for name in experiments.names())
+    by_name = tuple(experiment for experiment in named if experiment.by_name)
+    for experiment in (*experiments.every(), *by_name, *further):
         # Trials and time of a plain 'swtch run': kernel threads need a guest.
         native = tuple(model for model in experiment.models if model != "kthread")
         setting = Setting(cpus=cpus, models=native)

@@ -10,7 +10,9 @@ from pathlib import Path
 from swtch import own, plan
 from swtch.commands import campaign, results
 from swtch.engines import choice
+from swtch.experiments import Experiment
 from swtch.progress import Progress
+from swtch.records import Model
 from swtch.store import Writer
 
 
@@ -36,7 +38,13 @@ def start(request: Request) -> int:
 def measure(request: Request) -> tuple[int, Path]:
     """The same, with the run directory."""
     models = plan.parse_models(request.models) if request.models is not None else None
-    chosen = plan.choose(own.resolve(request.experiments), models)
+    return carry_out(request, models, plan.choose(own.resolve(request.experiments), models))
+
+
+def carry_out(
+    request: Request, models: tuple[Model, ...] | None, chosen: tuple[Experiment, ...]
+) -> tuple[int, Path]:
+    """A new run of what was chosen."""
     progress = Progress(quiet=request.quiet)
     engine = choice.open_engine(request.engine, say=progress.say)
     shares = choice.shares(engine, models, plan.MODEL_NAMES, chosen)

@@ -95,6 +95,16 @@ PEERS: Final[Mapping[Model, str]] = {
     "boost": "swtch-probe-boost",
     "tokio": "swtch-probe-tokio",
     "java": "swtch-probe-java",
+    "context": "swtch-probe-context",
+    "pth": "swtch-probe-pth",
+    "st": "swtch-probe-st",
+}
+
+# Whose trial `work` is a program of its own as well, beside what swtch-probe does of them.
+WORKERS: Final[Mapping[Model, str]] = {
+    "pthread": "swtch-probe-pthread",
+    "uthread": "swtch-probe-uthread",
+    "ucontext": "swtch-probe-ucontext",
 }
 
 

@@ -26,7 +26,7 @@ Say = Callable[[str], None]
 
 GO_PEER = "the machine itself and the Go peer, built where Go is (apt-get install golang-go; make)"
 
-OTHER_PEERS = "tools/peers.sh builds what there are compilers for"
+OTHER_PEERS = "make peers, or tools/peers.sh, builds what there are compilers for"
 
 ENGINE_NAMES: tuple[EngineName, ...] = get_args(EngineName)
 

@@ -44,7 +44,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from swtch import own
-from swtch.engines import PEERS, SERVED, Engine, Outcome, disturbance
+from swtch.engines import PEERS, SERVED, WORKERS, Engine, Outcome, disturbance
 from swtch.engines.protocol import ProbeError, read_result
 from swtch.errors import CannotError, os_error_text
 from swtch.records import Engine as EngineName
@@ -102,6 +102,14 @@ class NativeEngine:
         """The peers that were built, each of which needs a compiler of its own."""
         there = (m for m, name in PEERS.items() if os.access(self.probe.with_name(name), os.X_OK))
         return frozenset(there)
+
+    @property
+    def workers(self) -> frozenset[Model]:
+        """Everybody whose program of the trial `work` was built."""
+        found = {**PEERS, **WORKERS}
+        return frozenset(
+            m for m, name in found.items() if os.access(self.probe.with_name(name), os.X_OK)
+        )
 
     def describe(self) -> dict[str, Any]:
         """The program's digest tells a resumed run whether it is still the same one."""
@@ -171,7 +179,8 @@ class NativeEngine:
             os.write(files[0], msgspec.json.encode(request))
             os.lseek(files[0], 0, os.SEEK_SET)
             served = trial.probe.get("probe") in SERVED
-            peer = None if served else PEERS.get(trial.model)
+            programs = {**PEERS, **WORKERS} if trial.probe.get("probe") == "work" else PEERS
+            peer = None if served else programs.get(trial.model)
             probe = str(self.probe.with_name(peer) if peer else self.probe)
             program = own.program(trial.experiment) or (probe,)
             process = self._start(program, files, invocation.seed)

@@ -209,7 +209,8 @@ class Experiment:
     trial. It is fixed before anything is measured. ``program`` is a probe program of its
     own, with arguments, in place of swtch-probe (swtch.own). Of ``pictured`` ones the
     report's first picture shows the trials, so a budget measures them until they have
-    intervals, whether a claim reads them or not.
+    intervals, whether a claim reads them or not. One that is ``by_name`` runs only if it is
+    named: it needs what nobody else does.
     """
 
     name: str
@@ -229,6 +230,7 @@ class Experiment:
     main: Mains | Callable[[Trial], Mains] = field(default_factory=dict)
     program: tuple[str, ...] = ()
     pictured: bool = False
+    by_name: bool = False
 
     def main_of(self, trial: Trial, clock: Clock) -> Main | None:
         """What the trial is compared by; None where that clock has no answer."""
@@ -273,5 +275,6 @@ def get(name: str) -> Experiment:
 
 
 def every() -> tuple[Experiment, ...]:
-    """All of the package's, by study and then by name."""
-    return tuple(sorted((get(name) for name in names()), key=lambda e: (e.study, e.name)))
+    """All of the package's that run unasked, by study and then by name."""
+    found = (experiment for name in names() if not (experiment := get(name)).by_name)
+    return tuple(sorted(found, key=lambda e: (e.study, e.name)))

@@ -35,6 +35,11 @@ COLOURS = {
     "tokio": "#C0392B",
     "java": "#7F8C8D",
     "own": "#4E5D9C",
+    "context": "#D4AC0D",
+    "pth": "#884EA0",
+    "st": "#34495E",
+    "uthread own": "#009E73",
+    "uthread shared": "#58D68D",
 }
 INK = "#010203"  # stands for currentColor until the SVG is made
 WIDTH = 560

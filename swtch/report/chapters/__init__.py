@@ -35,7 +35,7 @@ READING = (
     *("pair-overhead", "interrupt-overhead"),
     *("uthread-scaling", "starvation", "preemption", "locks"),
     *("direct-cost", "working-set", "counters"),
-    *("syscall", "signal", "ping", "peers", "io-echo", "drop-in"),
+    *("syscall", "signal", "ping", "peers", "work", "io-echo", "drop-in"),
     *("asid-cliff", "eevdf-yield", "mitigation"),
 )
 

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The chapter of `work`: where each thread library stands beside the best other one.
+
+A ratio is of a uthread's row over the best peer's: of those that are no uthreads the one
+with the least median. Above one is behind, and stands in the same table as below. Growth
+is what a turn and a created thread cost by how many there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import RenderableType
+
+from swtch.analysis.findings import Group, Place, ratio_interval
+from swtch.analysis.stats import median_interval
+from swtch.experiments.work import NAME, TLS, Row, metric_of, row_of, series_of
+from swtch.records import Interval
+from swtch.report import shapes
+from swtch.report.casework import phrase, times
+from swtch.report.charts import Figure, figure, place_suffix
+from swtch.report.story import Story, number, spread
+from swtch.report.tables import Row as TableRow
+from swtch.report.tables import Table
+
+GROWS = {"yield": "A turn", "batch": "A thread created and joined", "parked": "A parked thread"}
+
+# A row's groups by who they are of, those without the metric left out.
+Rows = dict[Row, dict[str, Group]]
+
+
+def rows_of(story: Story, place: Place) -> Rows:
+    """What was measured, by row, in the order of the definition."""
+    found: Rows = {}
+    for group in story.groups_of(NAME, place):
+        row = row_of(group.trial)
+        if group.trial.factors.get("control") != "b" and group.values(metric_of(row.work)):
+            found.setdefault(row, {})[series_of(group.trial)] = group
+    return found
+
+
+def _median(group: Group, metric: str) -> Interval:
+    found = median_interval(group.values(metric), "ns")
+    assert found is not None
+    return found
+
+
+def best_peer(row: Row, of: dict[str, Group]) -> str | None:
+    """Of those that are no uthreads the one with the least median."""
+    metric = metric_of(row.work)
+    peers = [name for name, group in of.items() if group.trial.model not in TLS]
+    return min(peers, key=lambda name: _median(of[name], metric).estimate, default=None)
+
+
+def label(row: Row) -> str:
+    """A row in words."""
+    parts = [row.work]
+    if row.threads > 1:
+        parts.append(f"{number(row.threads)} threads")
+    if row.workers > 1:
+        parts.append(f"{row.workers} workers")
+    return ", ".join(parts)
+
+
+def ratios(row: Row, of: dict[str, Group]) -> dict[str, Interval]:
+    """Each one's median over the best peer's, within blocks; without those that have none."""
+    best = best_peer(row, of)
+    found: dict[str, Interval] = {}
+    for name, group in of.items():
+        ratio = ratio_interval(group, of[best], metric_of(row.work)) if best else None
+        if ratio is not None and name != best:
+            found[name] = ratio
+    return found
+
+
+def figures(story: Story) -> list[Figure]:
+    made = []
+    for place in story.places_of(NAME):
+        rows = rows_of(story, place)
+        made += [*_standing(rows, place), *_growth(rows, place)]
+    return made
+
+
+def _standing(rows: Rows, place: Place) -> Iterator[Figure]:
+    drawn = [
+        shapes.of_interval(ratio, case=label(row), series=name)
+        for row, of in rows.items()
+        for name, ratio in ratios(row, of).items()
+        if of[name].trial.model in TLS and ratio.low > 0
+    ]
+    if not drawn:
+        return
+    worst = max(drawn, key=lambda one: one["value"])
+    yield figure(
+        shapes.forest(drawn, "times the best peer's (less is better)", log=True, line=1.0),
+        f"fig-{NAME}" + place_suffix(place),
+        f"Uthreads beside the best other library{place.beside}",
+        f"Furthest behind: {worst['series']}, {worst['case']}, {number(worst['value'])} times.",
+        "Ratio of medians, compared block by block, with its 95 % interval. Left of the line"
+        " uthreads are ahead, right of it behind.",
+    )
+
+
+def _growth(rows: Rows, place: Place) -> Iterator[Figure]:
+    for work, what in GROWS.items():
+        drawn = [
+            shapes.of_interval(_median(group, "each_ns"), x=row.threads, series=name)
+            for row, of in rows.items()
+            if row.work == work and row.workers == 1
+            for name, group in of.items()
+        ]
+        counts = sorted({one["x"] for one in drawn})
+        if len(counts) < 2:
+            continue
+        yield figure(
+            shapes.curves(drawn, "threads", "ns (less is better)", log_y=True, ticks=counts),
+            f"fig-{NAME}-{work}" + place_suffix(place),
+            f"{what}, by how many there are{place.beside}",
+            f"{len(drawn)} medians, from {counts[0]} to {counts[-1]} threads.",
+            "One worker. Median over invocations, with its 95 % interval.",
+        )
+
+
+def tables(story: Story) -> list[Table]:
+    return [_table(story, place) for place in story.places_of(NAME)]
+
+
+def _table(story: Story, place: Place) -> Table:
+    lines = []
+    for row, of in rows_of(story, place).items():
+        metric = metric_of(row.work)
+        beside, best = ratios(row, of), best_peer(row, of)
+        order = sorted(of, key=lambda name: _median(of[name], metric).estimate)
+        for index, name in enumerate(order):
+            held = median_interval(of[name].values("bytes"), "bytes")
+            lines.append(
+                TableRow(
+                    (
+                        label(row),
+                        name,
+                        spread(_median(of[name], metric)),
+                        "best peer" if name == best else spread(beside.get(name)),
+                        number(held.estimate) if held else "–",
+                        str(len(of[name].good)),
+                    ),
+                    first=index == 0,
+                )
+            )
+    return Table(
+        f"Measured here, engine {place}: ns of one operation, of sleep and requests how late 1 %"
+        " are, medians with 95 % intervals, and over the best peer's",
+        ("work", "library", "ns", "x best peer", "bytes each", "n"),
+        2,
+        tuple(lines),
+    )
+
+
+def terminal(story: Story) -> list[RenderableType]:
+    return shapes.terminal(tables(story))
+
+
+def _says(groups: Rows) -> Iterator[str]:
+    for row, of in groups.items():
+        best = best_peer(row, of)
+        found = ratios(row, of)
+        clauses = [
+            times(found[name], f"as long as {best}")
+            + ("" if found[name].high < 1 else " – behind" if found[name].low > 1 else "")
+            for name in of
+            if name in found and of[name].trial.model in TLS
+        ]
+        names = [name for name in of if name in found and of[name].trial.model in TLS]
+        if best and names:
+            said = "; ".join(f"{n} {c}" for n, c in zip(names, clauses, strict=True))
+            took = phrase(_median(of[best], metric_of(row.work)), "ns")
+            yield f"{label(row)}: the best peer is {best}, {took}; {said}."
+
+
+def _missing(groups: Sequence[Group]) -> Iterator[str]:
+    reasons = dict.fromkeys(
+        f"{series_of(group.trial)}, {label(row_of(group.trial))}: {why}"
+        for group in groups
+        for sample in group.good
+        if (why := sample.detail.get("unmeasured"))
+    )
+    for reason in reasons:
+        yield f"Not measurable here: {reason}."
+
+
+def sentences(story: Story) -> list[str]:
+    """Each row's standing, losses as plainly as wins, and what could not be measured."""
+    return [
+        sentence
+        for place in story.places_of(NAME)
+        for sentence in (
+            *_says(rows_of(story, place)),
+            *_missing(story.groups_of(NAME, place)),
+        )
+    ]
