@@ -135,7 +135,6 @@ static inline bool call_may_sleep(const ucontext_t *uc, long nr)
 	case SYS_mq_timedreceive:
 	case SYS_io_getevents:
 	case SYS_io_uring_enter:
-	case SYS_futex:
 #ifdef SYS_futex_waitv
 	case SYS_futex_waitv:
 #endif
@@ -147,6 +146,14 @@ static inline bool call_may_sleep(const ucontext_t *uc, long nr)
 	case SYS_keyctl:
 	case SYS_ptrace:
 		return true;
+	case SYS_futex: /* who wakes would wake nobody, and look no more */
+		switch (second & FUTEX_CMD_MASK) {
+		case FUTEX_WAIT:
+		case FUTEX_WAIT_BITSET:
+			return true;
+		default:
+			return false;
+		}
 	case SYS_fcntl:
 		return second == F_SETLKW || second == F_OFD_SETLKW;
 	case SYS_ioctl:
