@@ -11,7 +11,7 @@
 
 #include "check.h"
 
-#define SIGNALS 10000
+#define SIGNALS 4000
 
 static volatile int counted;
 
