@@ -7,7 +7,8 @@
  *	kernel.c	futexes, membarrier, clocks, ticks
  *	runtime.c	the rooms that are not simulated, and a runtime of N workers
  *	lines.c		which cache lines travel
- *	scenarios.c	what uthreads do; the only one that is compiled as the runtime is
+ *	scenarios.c	what uthreads do, with scenes_*.c (scenarios.h); these alone are
+ *			compiled as the runtime is
  *	rooms.c		the functions of those rooms
  *	main.c		schedules, and what is said of them
  */

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * scenes_sched.c - who runs, where and when: turns, work that somebody has to come for,
+ * ends, workers of one's own, ticks, and workers that come and go.
+ */
+#include "scenarios.h"
+
+#include "uthread.h"
+#include "uthread/sync.h"
+
+#include "sched/sched.h"
+
+#define SOME 8
+
+/* ---- yield: all have their turns, for as long as one has not had enough ---- */
+
+static struct {
+	uint32_t turns[SOME];
+	uint32_t content;
+} y;
+
+static void *yielder(void *arg)
+{
+	const int me = (int)(intptr_t)arg;
+
+	while (load_relaxed(&y.content) < 3) {
+		if (++y.turns[me] == 5)
+			__atomic_fetch_add(&y.content, 1, __ATOMIC_RELAXED);
+		uthread_yield();
+	}
+	return NULL;
+}
+
+void scene_yield(void)
+{
+	uthread_t t[SOME];
+
+	make_some(t, 3, yielder, NULL);
+	join_some(t, 3);
+}
+
+/* ---- hog: who computes leaves what it has made ready to others ---- */
+
+static void *does_it(void *arg)
+{
+	(void)arg;
+	__atomic_fetch_add(&shared.done, 1, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+/* Without ticks: somebody else has to come, also when all are just going to sleep. */
+static void *hog(void *arg)
+{
+	uthread_t t;
+	uint32_t i;
+
+	(void)arg;
+	for (i = 1; i <= 4; i++) {
+		MUST(!uthread_create(&t, NULL, does_it, NULL));
+		spin_until(&shared.done, i);
+		MUST(!uthread_join(t, NULL));
+		if (i & 1)
+			uthread_sleep(sim_random(3000));
+	}
+	return NULL;
+}
+
+void scene_hog(void)
+{
+	uthread_t t;
+
+	make_some(&t, 1, hog, NULL);
+	join_some(&t, 1);
+}
+
+/* ---- chain: each that comes to run needs another, on a worker of its own ---- */
+
+static void *link_of(void *arg)
+{
+	const intptr_t n = (intptr_t)arg;
+	uthread_t t;
+
+	__atomic_fetch_add(&shared.done, 1, __ATOMIC_RELEASE);
+	if (n > 1)
+		MUST(!uthread_create(&t, NULL, link_of, (void *)(n - 1)));
+	spin_until(&shared.done, 3);
+	if (n > 1)
+		MUST(!uthread_join(t, NULL));
+	return NULL;
+}
+
+/* Three at once on three workers or more. */
+void scene_chain(void)
+{
+	uthread_t t;
+
+	MUST(!uthread_create(&t, NULL, link_of, (void *)3));
+	join_some(&t, 1);
+}
+
+static void *computes_until(void *arg)
+{
+	__atomic_fetch_add(&shared.done, 1, __ATOMIC_RELEASE);
+	spin_until(&shared.done, (uint32_t)(uintptr_t)arg);
+	return NULL;
+}
+
+/* Two are made at once, and need each other. */
+static void *maker(void *arg)
+{
+	uthread_t t[2];
+
+	(void)arg;
+	make_some(t, 2, link_of, (void *)1);
+	__atomic_fetch_add(&shared.done, 1, __ATOMIC_RELEASE);
+	spin_until(&shared.done, 3);
+	join_some(t, 2);
+	return NULL;
+}
+
+void scene_burst(void)
+{
+	uthread_t t;
+
+	make_some(&t, 1, maker, NULL);
+	join_some(&t, 1);
+}
+
+/* Two of those at once: who comes for one may be what kept others from coming. */
+static void *maker_of_one(void *arg)
+{
+	uthread_t t;
+
+	__atomic_fetch_add(&shared.done, 1, __ATOMIC_RELEASE);
+	spin_until(&shared.done, 2);
+	make_some(&t, 1, computes_until, arg);
+	computes_until(arg);
+	join_some(&t, 1);
+	return NULL;
+}
+
+void scene_pairs(void)
+{
+	uthread_t t[2];
+
+	make_some(t, 2, maker_of_one, (void *)6);
+	join_some(t, 2);
+}
+
+/* As many as there are workers, from outside, and all at once. */
+void scene_outside(void)
+{
+	const int n = rt.nworkers;
+	uthread_t t[SIM_CPUS];
+	int i;
+
+	for (i = 1; i <= 2; i++) {
+		make_some(t, n, computes_until, (void *)(intptr_t)(i * n));
+		join_some(t, n);
+	}
+}
+
+/* ---- create: made, joined, detached; slots come again ---- */
+
+static void *creator(void *arg)
+{
+	uthread_t t[2];
+	void *value;
+	int i;
+
+	(void)arg;
+	for (i = 0; i < 3; i++) {
+		make_some(t, 2, does_it, NULL);
+		MUST(!uthread_detach(t[0]));
+		if (i == 1)
+			uthread_yield();
+		MUST(!uthread_join(t[1], &value) && !value);
+	}
+	return NULL;
+}
+
+void scene_create(void)
+{
+	uthread_t t[2];
+
+	make_some(t, 2, creator, NULL);
+	join_some(t, 2);
+	spin_until(&shared.done, 12);
+}
+
+/* ---- bound: each to a worker, by its inbox ---- */
+
+static void *bound_one(void *arg)
+{
+	const int worker = (int)(intptr_t)arg;
+	int i;
+
+	for (i = 0; i < 3; i++) {
+		MUST(uthread_worker() == worker);
+		if (worker) {
+			uthread_sem_wait(&shared.sem);
+			uthread_sem_post(&shared.back);
+		} else {
+			uthread_sem_post(&shared.sem);
+			uthread_sem_wait(&shared.back);
+		}
+	}
+	return NULL;
+}
+
+void scene_bound(void)
+{
+	uthread_attr_t a;
+	uthread_t t[2];
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		uthread_attr_init(&a);
+		MUST(!uthread_attr_setworker(&a, i));
+		MUST(!uthread_create(&t[i], &a, bound_one,
+				     (void *)(intptr_t)i));
+	}
+	join_some(t, 2);
+}
+
+/* ---- ticks: who never gives way is stopped ---- */
+
+void scene_ticks(void)
+{
+	uthread_t t[6];
+
+	make_some(t, 6, computes_until, (void *)6);
+	join_some(t, 6);
+}
+
+/* ---- workers: some are too many for a while ---- */
+
+/* As process/workers.c has it, where all of them have been made. */
+static void set_workers(int n)
+{
+	static uint32_t lock;
+	int had, i;
+
+	spin_lock(&lock);
+	had = rt.nworkers;
+	store_relaxed(&rt.nworkers, n);
+	for (i = had; i < n; i++)
+		worker_set_leaving(rt.proper[i], false);
+	for (i = n; i < had; i++)
+		worker_set_leaving(rt.proper[i], true);
+	spin_unlock(&lock);
+	for (i = had; i < n; i++)
+		sched_unrest(rt.proper[i]);
+	for (i = n; i < had; i++) {
+		sched_nudge(rt.proper[i]);
+		tick_want(rt.proper[i]);
+	}
+}
+
+void scene_workers(void)
+{
+	const int all = rt.nworkers;
+	uthread_t t[6];
+	int i;
+
+	make_some(t, 2, yielder, NULL);
+	make_some(&t[2], 1, yielder, (void *)2);
+	make_some(&t[3], 2, answers, NULL);
+	for (i = 0; i < 3; i++) {
+		set_workers(1 + (int)sim_random((uint64_t)all));
+		uthread_sem_post(&shared.sem);
+		uthread_sem_post(&shared.sem);
+		uthread_sem_wait(&shared.back);
+		uthread_sem_wait(&shared.back);
+		/* Bound to one that rests, maybe. */
+		if (i == 1) {
+			uthread_attr_t a;
+
+			uthread_attr_init(&a);
+			MUST(!uthread_attr_setworker(&a, 0));
+			MUST(!uthread_create(&t[5], &a, does_it, NULL));
+		}
+	}
+	join_some(t, 6);
+	set_workers(all);
+}

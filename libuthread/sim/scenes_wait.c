@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * scenes_wait.c - semaphores and sleeps: units, deadlines and cancellers, each against the
+ * others. A unit is taken once or is still there.
+ */
+#include "scenarios.h"
+
+#include "uthread.h"
+#include "uthread/cancel.h"
+#include "uthread/sync.h"
+
+/* ---- semaphores: to and fro, from outside too ---- */
+
+void scene_sem(void)
+{
+	uthread_t t[2];
+	int i;
+
+	make_some(t, 2, answers, NULL);
+	for (i = 0; i < 3; i++) {
+		uthread_sem_post(&shared.sem);
+		uthread_sem_post(&shared.sem);
+		uthread_sem_wait(&shared.back);
+		uthread_sem_wait(&shared.back);
+	}
+	join_some(t, 2);
+	MUST(!uthread_sem_destroy(&shared.sem) &&
+	     !uthread_sem_destroy(&shared.back));
+}
+
+static void *waits_a_while(void *arg)
+{
+	struct timespec ts;
+	int n = 0;
+
+	(void)arg;
+	while (n < 2) {
+		soon(&ts, sim_random(6000));
+		n += !uthread_sem_timedwait(&shared.sem, &ts);
+	}
+	__atomic_fetch_add(&shared.done, 1, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+static void *posts(void *arg)
+{
+	int i;
+
+	(void)arg;
+	for (i = 0; i < 4; i++) {
+		uthread_sleep(sim_random(4000));
+		uthread_sem_post(&shared.sem);
+	}
+	return NULL;
+}
+
+/* Deadlines against wakes. */
+void scene_sem_timed(void)
+{
+	uthread_t t[3];
+
+	make_some(t, 2, waits_a_while, NULL);
+	make_some(t + 2, 1, posts, NULL);
+	join_some(t, 3);
+	MUST(!uthread_sem_destroy(&shared.sem));
+}
+
+/* ---- sleep: nothing but deadlines ---- */
+
+static void *sleeps(void *arg)
+{
+	const uint64_t ns = ((uint64_t)(uintptr_t)arg + 1) * 20000;
+	struct timespec before, after;
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		clock_gettime(CLOCK_MONOTONIC, &before);
+		uthread_sleep(ns);
+		clock_gettime(CLOCK_MONOTONIC, &after);
+		MUST(after.tv_nsec - before.tv_nsec >= (long)ns);
+	}
+	return NULL;
+}
+
+void scene_sleep(void)
+{
+	uthread_t t[4];
+
+	make_some(t, 4, sleeps, NULL);
+	join_some(t, 4);
+}
+
+/* One sleeps, and all workers but one compute until it has woken. */
+static void *computes(void *arg)
+{
+	(void)arg;
+	spin_until(&shared.done, 1);
+	return NULL;
+}
+
+static void *wakes_up(void *arg)
+{
+	uthread_t t;
+
+	(void)arg;
+	make_some(&t, 1, computes, NULL);
+	uthread_sleep(30000);
+	__atomic_fetch_add(&shared.done, 1, __ATOMIC_RELEASE);
+	join_some(&t, 1);
+	return NULL;
+}
+
+void scene_sleep_beside(void)
+{
+	uthread_t t;
+
+	make_some(&t, 1, wakes_up, NULL);
+	join_some(&t, 1);
+}
+
+/* ---- cancel: against who wakes; what was handed out is not lost ---- */
+
+static void *takes_units(void *arg)
+{
+	(void)arg;
+	for (;;) {
+		MUST(!uthread_sem_wait(&shared.sem));
+		__atomic_fetch_add(&shared.sum, 1, __ATOMIC_RELAXED);
+	}
+	return NULL;
+}
+
+void scene_cancel_sem(void)
+{
+	uthread_t t[3];
+	int i, left;
+
+	make_some(t, 3, takes_units, NULL);
+	for (i = 0; i < 3; i++) {
+		uthread_sem_post(&shared.sem);
+		MUST(!uthread_cancel(t[i]));
+		uthread_sem_post(&shared.sem);
+	}
+	join_cancelled(t, 3);
+	MUST(!uthread_sem_getvalue(&shared.sem, &left));
+	MUST(shared.sum + left == 6);
+	MUST(!uthread_sem_destroy(&shared.sem));
+}
+
+static void *sleeps_long(void *arg)
+{
+	(void)arg;
+	uthread_sleep(500000000);
+	return NULL;
+}
+
+void scene_cancel_sleep(void)
+{
+	uthread_t t[3];
+	int i;
+
+	make_some(t, 3, sleeps_long, NULL);
+	for (i = 0; i < 3; i++)
+		MUST(!uthread_cancel(t[i]));
+	join_cancelled(t, 3);
+}
