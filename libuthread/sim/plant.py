@@ -64,6 +64,11 @@ FAULTS = {
         "\t\tif (__atomic_exchange_n(&m->_state, CONTENDED,\n",
         "\t\tif (__atomic_exchange_n(&m->_state, HELD,\n",
     ),
+    "woken-takes-one": Fault(
+        "sync/futex_lock.c",
+        "\t\tif (!hot && !turn.first && may_spin() && spin_for(word))\n",
+        "\t\tif (!hot && may_spin() && spin_for(word))\n",
+    ),
     "timer-publish": Fault(
         "sched/timer.c",
         "\t\tlook_again(now_ns());\n\tpublish_next();\n",

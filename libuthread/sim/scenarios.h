@@ -56,6 +56,7 @@ void scene_workers(void);
 /* ---- scenes_sync.c ---- */
 void scene_mutex(void);
 void scene_mutex_timed(void);
+void scene_flock(void);
 void scene_cond(void);
 void scene_broadcast(void);
 void scene_rwlock(void);

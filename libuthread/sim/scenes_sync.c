@@ -7,6 +7,7 @@
 
 #include <errno.h>
 
+#include "uthread/futex.h"
 #include "uthread/sync.h"
 
 static struct {
@@ -77,6 +78,64 @@ void scene_mutex_timed(void)
 	join_some(t, 4);
 	MUST(shared.sum == 6);
 	MUST(!uthread_mutex_destroy(&m.lock));
+}
+
+/* ---- flock: a lock of one word, as preload/mutex.c uses it ---- */
+
+/*
+ * That somebody waits is known by the word alone. What is sought: a way to it that says 1
+ * while somebody waits, whom no unlock wakes then; two inside, one that was handed the
+ * lock and one that came by; where it is hot, one left to a worker that never runs it.
+ * Without ticks everybody is handed it; with them who comes by may be first, and some of
+ * five on two to four workers wait behind who was woken.
+ */
+static uint32_t word;
+static int8_t heat;
+
+/* As futex_lock.c has them. */
+#define HOTTEST 10
+#define HAND_OVER_NS 500000u
+
+static bool swap(uint32_t from, uint32_t to, int order)
+{
+	return __atomic_compare_exchange_n(&word, &from, to, false, order,
+					   __ATOMIC_RELAXED);
+}
+
+static void *word_locker(void *arg)
+{
+	int i;
+
+	(void)arg;
+	for (i = 0; i < 6; i++) {
+		if (!swap(0, 1, __ATOMIC_ACQUIRE))
+			MUST(!uthread_futex_lock(&word, &heat, CLOCK_MONOTONIC,
+						 NULL, 0));
+		MUST(!__atomic_fetch_add(&m.inside, 1, __ATOMIC_RELAXED));
+		shared.sum++;
+		if (i % 3 == 1)
+			uthread_yield(); /* others come while it is held */
+		if (i % 3 == 2)
+			arch_pause(); /* and those that spin get it */
+		if (i == 3) /* so long that who waits is handed it */
+			uthread_sleep(sim_random(2 * HAND_OVER_NS));
+		__atomic_fetch_sub(&m.inside, 1, __ATOMIC_RELAXED);
+		if (!swap(1, 0, __ATOMIC_RELEASE))
+			uthread_futex_unlock(&word);
+	}
+	return NULL;
+}
+
+void scene_flock(void)
+{
+	uthread_t t[5];
+
+	if (sim_random(2))
+		heat = HOTTEST;
+	make_some(t, 5, word_locker, NULL);
+	join_some(t, 5);
+	MUST(shared.sum == 30);
+	MUST(!word);
 }
 
 /* ---- condition: a buffer for one ---- */
