@@ -109,8 +109,9 @@ static int wait_until(const uint32_t *word, uint32_t value, uint32_t bits,
 	fw.w.intr = flags & UTHREAD_FUTEX_EINTR_ANY ? INTR_ANY :
 		    flags & UTHREAD_FUTEX_EINTR	    ? INTR_PLAIN :
 						      INTR_NONE;
-	/* Others, a condition for one, are no place to jump from. */
-	fw.w.leavable = fw.w.cancellable && fw.w.intr;
+	/* Others, a condition for one, are no place to jump from; nor is a lock, which
+	 * who has been woken, or handed it, would leave to nobody. */
+	fw.w.leavable = fw.w.cancellable && fw.w.intr && !turn;
 	bucket_lock(b);
 	count_add(b, 1); /* pairs: nobody_waits() */
 	if (__atomic_load_n(word, __ATOMIC_SEQ_CST) != value) {
