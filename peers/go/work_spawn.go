@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Goroutines for a piece of work, from their start until it is done, as
-// peers/cpp/work/spawn.hpp: with a WaitGroup where they only end, and a channel where they
+// spawn.hpp of peers/cpp: with a WaitGroup where they only end, and a channel where they
 // say something.
 package main
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Goroutines that give up their turn, pass something to one another, lock, sleep and wait, as
-// peers/cpp/work/{yield,pass,lock,late,park}.hpp.
+// {yield,pass,lock,late,park}.hpp of peers/cpp.
 package main
 
 import (

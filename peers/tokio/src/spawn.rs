@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tasks that are made for a piece of work and awaited, as peers/cpp/work/spawn.hpp.
+// Tasks that are made for a piece of work and awaited, as spawn.hpp of peers/cpp.
 use super::{timed, Outcome, Trial};
 use std::future::Future;
 use std::pin::Pin;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Tasks that give up their turn, pass something to one another, lock, sleep and wait, as
-// peers/cpp/work/{yield,pass,lock,late,park}.hpp. tokio has no condition variable.
+// {yield,pass,lock,late,park}.hpp of peers/cpp. tokio has no condition variable.
 use super::{grow, spend, timed, Outcome, Trial};
 use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
