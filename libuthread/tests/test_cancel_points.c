@@ -201,6 +201,34 @@ TEST(who_is_asked_before_it_lets_that_happen)
 	unlink(fifo);
 }
 
+/* Its worker is stopped at main's deadline, and has nobody else to run: main is to run
+ * on its own. Nobody waits for it after that, so no tick comes by itself. */
+TEST(who_is_asked_and_stopped_for_nobody)
+{
+	uthread_t t, other;
+	int asked;
+
+	start_workers(2);
+	need_points();
+	a_fifo();
+	other = spawn(computes, NULL);
+	for (unsigned i = 0; i < 100; i++) {
+		asked = order = 0;
+		store(&begun, 0);
+		t = spawn(lets_it_happen_later, &asked);
+		while (!load(&begun))
+			uthread_yield();
+		CHECK_EQ(uthread_cancel(t), 0);
+		uthread_sleep(MS + i % 10 * MS / 10);
+		store(&asked, 1);
+		CHECK(joined(t) == UTHREAD_CANCELED);
+		CHECK_EQ(order, 21);
+	}
+	store(&stop, 1);
+	joined(other);
+	unlink(fifo);
+}
+
 static void *opens_and_returns(void *arg)
 {
 	int fd;

@@ -323,6 +323,12 @@ static inline bool step_down(struct worker *w, struct uthread *me)
 	return true;
 }
 
+/* Which it hears of at the end of a region; there may be no ticks. */
+static inline bool is_asked(const struct uthread *me)
+{
+	return load_relaxed(&me->flags) & UT_ASKED || cpuclock_waits(me);
+}
+
 /*
  * With shared TLS, what the uthread's code took from the block is the
  * worker's, so it goes on where it was stopped: bound until then.
@@ -358,6 +364,10 @@ void sched_preempt(void)
 		switched = go_home(w, me) || give_way(w, me);
 	}
 	me->bound = bound;
+	/* Its tick left what is asked of it to the end of this stop, and may have
+	 * been the last one (preempt_on_tick()). */
+	if (unlikely(!switched && is_asked(me)))
+		region_wait(here_now());
 	switch_leave(off, switched);
 }
 
@@ -415,8 +425,7 @@ int uthread_yield(void)
 	}
 	switched = give_way(w, me);
 	/* Who yields to nobody hears of it, too: there may be no ticks. */
-	if (unlikely(!switched && (load_relaxed(&me->flags) & UT_ASKED ||
-				   cpuclock_waits(me))))
+	if (unlikely(!switched && is_asked(me)))
 		region_wait(here_now());
 	switch_leave(off, switched);
 	return 0;
