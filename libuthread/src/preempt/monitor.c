@@ -20,6 +20,8 @@
  * that run: one in a system call is found without a signal, unless it went
  * there just now.
  *
+ * Stacks that rest are trimmed here, too (stack/rest.c).
+ *
  * It takes no lock that a uthread may hold, and calls nothing of libc that
  * does: ticks and stand-ins depend on it. When nobody has waited for a while
  * it rests until monitor_hint().
@@ -33,6 +35,7 @@
 #include "base/ksignal.h"
 #include "preempt/preempt.h"
 #include "sched/waiter.h"
+#include "stack/stack.h"
 
 #define LOOK_EVERY_NS 5000000u /* between looks, where ticks are signals */
 #define BURST_EVERY_NS 100000u /* while workers come to be stuck */
@@ -43,6 +46,7 @@
 #define STACK_BYTES (256ul << 10)
 #define SECOND_NS 1000000000u
 #define REST_AFTER 20 /* looks with nothing to see */
+#define TRIMS 256 /* stacks after a look: a quarter of a millisecond */
 
 static struct {
 	uint32_t word; /* futex: changes when there is something to do */
@@ -243,6 +247,26 @@ static bool press(struct seen *seen)
 	return computes;
 }
 
+/* What is to be done now and then; true: there is more. */
+static bool tend(uint64_t *second, bool due)
+{
+	if (now_ns() < *second)
+		return due && stack_tend(TRIMS, false);
+	if (monitor_second)
+		monitor_second();
+	*second = now_ns() + SECOND_NS;
+	return stack_tend(TRIMS, true);
+}
+
+static uint64_t rests_until(bool trims, uint64_t second)
+{
+	if (trims)
+		return now_ns() + LOOK_EVERY_NS;
+	if (load_relaxed(&rt.nstuck))
+		return now_ns() + PRESS_EVERY_NS;
+	return stack_untrimmed() ? second : NO_DEADLINE;
+}
+
 static void *monitor_main(void *arg)
 {
 	const uint64_t every = rt.tick_source == UTHREAD_TICK_MONITOR ?
@@ -252,7 +276,7 @@ static void *monitor_main(void *arg)
 	uint64_t next = now_ns() + every, second = next + SECOND_NS, soon;
 	uint64_t beside = next;
 	uint32_t word, quiet = 0;
-	bool waits, due = true;
+	bool waits, trims, due = true;
 	int i;
 
 	(void)arg;
@@ -273,10 +297,7 @@ static void *monitor_main(void *arg)
 		/* In the child of a fork not before it has use for them. */
 		if (waits || spare_any())
 			spare_tend();
-		if (monitor_second && now_ns() >= second) {
-			monitor_second();
-			second = now_ns() + SECOND_NS;
-		}
+		trims = tend(&second, due);
 		quiet = waits ? 0 : quiet + 1;
 		if (quiet > REST_AFTER) {
 			store_relaxed(&mon.resting, 1);
@@ -286,9 +307,7 @@ static void *monitor_main(void *arg)
 				waits |= load_relaxed(&rt.workers[i]->ticking);
 			if (!waits)
 				futex_wait(&mon.word, word,
-					   load_relaxed(&rt.nstuck) ?
-						   now_ns() + PRESS_EVERY_NS :
-						   NO_DEADLINE);
+					   rests_until(trims, second));
 			store_relaxed(&mon.resting, 0);
 			/* One look, or somebody has come. */
 			quiet = waits || load_acquire(&mon.word) != word ?
@@ -354,8 +373,10 @@ void monitor_start(void)
 		mon.maker = !thread_start(spare_maker, "uthread/maker");
 	if (mon.maker)
 		mon.started = !thread_start(monitor_main, "uthread/monitor");
-	if (mon.started)
+	if (mon.started) {
+		store_relaxed(&stack_trims_later, monitor_hint);
 		return;
+	}
 	ut_warn("no thread for the monitor: a uthread that sleeps in the kernel keeps its worker%s",
 		rt.tick_source == UTHREAD_TICK_MONITOR ?
 			", and ticks come from a timer for each worker" :
@@ -384,5 +405,6 @@ void monitor_forked(bool afresh)
 	mon.resting = 0;
 	mon.started = mon.maker = false;
 	mon.others = 0;
+	stack_trims_later = NULL;
 	spare_forked(afresh);
 }

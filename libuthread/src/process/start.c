@@ -367,6 +367,7 @@ void runtime_forked(struct uthread *me)
 	if (me)
 		cpuclock_forked(me);
 	locks_forked();
+	stack_forked();
 	if (threads_gone)
 		threads_gone();
 	signals_forked(me);

@@ -66,6 +66,17 @@ void stack_unused(struct uthread *ut);
 void stack_pool_give(struct worker *w);
 /* Wait until nobody runs on its stack any more. */
 void stack_wait_left(struct uthread *ut);
+
+/* ---- rest.c ---- */
+/* The monitor, in a region: trim some of those that nobody keeps. Once a second with
+ * `second`. True: call it again soon. */
+bool stack_tend(unsigned most, bool second);
+/* Is there something that it will have to do then? */
+bool stack_untrimmed(void);
+/* Hook: there is. NULL: there is no monitor, so trim at once. */
+extern void (*stack_trims_later)(void);
+/* In the child of a fork. */
+void stack_forked(void);
 /* After stack.c's own lock, and before it. */
 void pool_fork_lock(void);
 void pool_fork_unlock(void);
