@@ -113,7 +113,8 @@ struct uthread {
 	bool lost; /* a jump has left a wait as it was (sched/jump.h) */
 	struct away *away; /* where handlers in it have begun (the same) */
 
-	/* Zone 3: life and death. */
+	/* Zone 3, four lines one after the other: what create() sets, and an end reads.
+	 * Of a thousand that are created at once each is a line from far away. */
 	struct uthread_cleanup *cleanups; /* the latest; private to it */
 	void *san_fake; /* ASan's fake stack while parked */
 	void *(*fn)(void *);
@@ -121,68 +122,71 @@ struct uthread {
 	void *value; /* written before `join` becomes JOIN_DONE */
 	uintptr_t join; /* JOIN_* or a struct waiter *; atomic */
 	struct keyblock **keys; /* private to the uthread */
-	uint32_t nonces; /* sync/once.c: that it is inside of; private to it */
-	struct {
-		uthread_once_t *once;
-		const void *frame;
-	} onces[ONCES_MAX];
+	uint32_t id; /* unique; outside the kernel's thread ids */
+	uint8_t class; /* log2 of the slot size; immutable, */
+	uint8_t colour; /* as is this */
+	bool deep; /* its stack, when it ended: a guess (stack/pool.c) */
+	bool taking; /* a tick: from its handler to sched_preempt() */
+
+	uintptr_t tcb; /* its TLS block's thread pointer, 0: none; immutable */
 	struct _Unwind_Exception *unwind; /* uthread_exit()'s, on its stack */
 	void *coroutine; /* the coroutine it is inside of; private to it */
-	bool taking; /* a tick: from its handler to sched_preempt() */
-	bool in_libc; /* that tick came while it was there */
 	const void *on_low; /* the stack it is on: its own, or that of a */
 	size_t on_bytes; /* coroutine in it */
 	uint32_t preempt_off; /* uthread_preempt_disable() calls; its own */
 	uint32_t preempt_pending; /* a tick came while it was off; its handler's */
-	stack_t alt; /* its alternate signal stack; ss_size 0: none */
-	uint64_t raised; /* signals it sent to itself while they are blocked */
-	struct raised *raised_first; /* these, but for some (signals/raised.c) */
-	struct raised *sent; /* by others (signals/sent.c); atomic, the last */
-	uint64_t sent_bits; /* first, and those that found no place */
-	uint64_t sigwants; /* signals that it waits for (io/sigwait.c); its own */
-	bool deep; /* its stack, when it ended: a guess (stack/pool.c) */
+	uint32_t cached; /* by malloc, since it ended; 0: little, or it has not */
+	uint32_t reads; /* sync/rwlock.c: read locks it has; private to it */
+	uint32_t nonces; /* sync/once.c: that it is inside of; private to it */
+	bool in_libc; /* the tick came while it was there */
 	uint8_t looks; /* in a row that broke a call in vain (asked.c); its tick's */
 	uint8_t again; /* in a row at a call that is no point; the same */
+	bool has_workers; /* sched/affinity.c's, under its lock; as `workers` */
+
+	struct raised *
+		sent; /* signals by others (signals/sent.c); atomic, the last */
+	uint64_t sent_bits; /* first, and those that found no place */
+	uthread_mutex_t *pi_held, *pi_waits; /* sync/mutex_pi.c */
+	int32_t priority, boost; /* boost: inherited by way of a mutex */
+	int32_t holds, spins; /* with assertions: mutexes, spin locks */
+	uint64_t ran; /* how long, before `stint`; for policies, as is this: */
+	uint32_t weight;
+	pid_t cpu_tid; /* of the kernel thread whose clock counts; 0: none */
+
+	uint64_t cpu_ran; /* ns (sched/cpuclock.c); written by itself */
+	stack_t alt; /* its alternate signal stack; ss_size 0: none */
+	char name[UTHREAD_NAME_MAX];
+	uint64_t looked; /* when it last looked for events (call_looks()) */
+	uint64_t sigwants; /* signals that it waits for (io/sigwait.c); its own */
+
+	/* Zone 4: what few have. */
+	uint64_t raised; /* signals it sent to itself while they are blocked */
+	struct raised *raised_first; /* these, but for some (signals/raised.c) */
 	uintptr_t handler_sp; /* where its outermost handler interrupted it, */
 	uint64_t mask_behind; /* and the mask that comes back then */
 	struct jump jump; /* with UT_JUMPS: where to; private to it */
-
-	/* For policies other than first in, first out. */
-	int32_t priority, boost; /* boost: inherited by way of a mutex */
-	uthread_mutex_t *pi_held, *pi_waits; /* sync/mutex_pi.c */
-	uint32_t reads; /* sync/rwlock.c: read locks it has; private to it */
-	int32_t holds, spins; /* with assertions: mutexes, spin locks */
-	uint32_t weight;
-	uint64_t stint,
-		ran; /* since when it has the CPU, and how long before */
+	struct {
+		uthread_once_t *once;
+		const void *frame;
+	} onces[ONCES_MAX];
+	uint32_t cpu_changes; /* odd: just now; as cpu_ran, and */
+	uint64_t cpu_since; /* ns */
+	uint64_t stint; /* since when it has the CPU; for policies */
 	struct worker *queued; /* guarded by that worker's bias lock */
 	uint64_t policy_data[UTHREAD_POLICY_DATA / 8]; /* the policy's */
-
-	/* sched/affinity.c's, under its lock. */
-	bool has_workers;
 	uint64_t workers[UTHREAD_WORKERSET_MAX / 64]; /* that it may run on */
-
-	/* Written by itself (sched/cpuclock.c). */
-	uint32_t cpu_changes; /* odd: just now */
-	pid_t cpu_tid; /* of the kernel thread whose clock counts; 0: none */
-	uint64_t cpu_since, cpu_ran; /* ns */
-
-	uint64_t looked; /* when it last looked for events (call_looks()) */
-
-	/* Zone 4: immutable while it lives. */
-	char *slot; /* lowest address; the guard is here */
-	uintptr_t tcb; /* its TLS block's thread pointer, 0: none */
-	uint32_t id; /* unique; outside the kernel's thread ids */
-	uint32_t cached; /* by malloc, since it ended; 0: little, or it has not */
-	uint8_t class; /* log2 of the slot size */
-	uint8_t colour;
-	char name[UTHREAD_NAME_MAX];
+	char *slot; /* lowest address; the guard is here; immutable */
 };
 
 _Static_assert(offsetof(struct uthread, waits) == CACHE_LINE &&
 		       offsetof(struct uthread, away) + sizeof(void *) ==
 			       2 * CACHE_LINE,
 	       "zones 1 and 2 are a line each");
+_Static_assert(offsetof(struct uthread, tcb) == 3 * CACHE_LINE &&
+		       offsetof(struct uthread, sent) == 4 * CACHE_LINE &&
+		       offsetof(struct uthread, cpu_ran) == 5 * CACHE_LINE &&
+		       offsetof(struct uthread, raised) == 6 * CACHE_LINE,
+	       "zone 3 is four lines");
 
 /* Values of uthread.join that are not a waiter. */
 #define JOIN_NONE ((uintptr_t)0)

@@ -9,7 +9,7 @@
 #define WORKER_MASK 32 /* struct worker: mask */
 #define WORKER_POISON 40 /* struct worker: poison */
 #define UTHREAD_MASK 56 /* struct uthread: mask */
-#define UTHREAD_RAISED 328 /* struct uthread: raised */
+#define UTHREAD_RAISED 384 /* struct uthread: raised */
 #define UC_ALTSTACK 16 /* ucontext_t: uc_stack.ss_sp */
 #if defined(__x86_64__)
 #define UC_SIGMASK 296 /* ucontext_t: uc_sigmask */
