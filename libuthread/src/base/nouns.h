@@ -44,6 +44,7 @@
 #define STACK_CLASS_MIN 15 /* log2 of the smallest slot, 32 KiB */
 #define STACK_CLASS_MAX 31 /* log2 of the largest slot, 2 GiB */
 #define STACK_CLASSES (STACK_CLASS_MAX - STACK_CLASS_MIN + 1)
+#define STACK_KINDS (2 * STACK_CLASSES) /* without a TLS block, and with one */
 #define STACK_SLOT_DEFAULT (256u << 10)
 /* Of a slot, not stack: guard, struct uthread, TLS block, colour. A program
  * with a larger TLS gets larger slots (stack_class()). */
@@ -229,9 +230,9 @@ struct worker_stats {
 };
 
 struct pool {
-	struct uthread *head;
-	uint32_t count;
-	uint32_t deep; /* so many were put deep since the last spill */
+	struct uthread *head, *older; /* the newest first */
+	uint32_t count, older_count;
+	uint32_t deep; /* so many were put deep since some were given away */
 };
 
 enum worker_kind {
@@ -271,7 +272,7 @@ struct worker {
 	uint32_t *seen_turns; /* what we saw of the others', by index */
 	uint32_t rng;
 	struct worker_stats stats; /* others read it, relaxed */
-	struct pool pool[STACK_CLASSES][2]; /* [class][own TLS] */
+	struct pool pool[STACK_KINDS]; /* stack/pool.c's */
 	const void *san_low; /* the base context's stack, for ASan */
 	size_t san_size;
 	void *san_fake;

@@ -2,8 +2,10 @@
 /*
  * pool.c - slots that nobody uses, kept by each worker for the next uthread.
  *
- * A slot is kept with its TLS block, by class and by whether it has one: a few
- * hundred per worker without a lock, the others together (rest.c).
+ * A slot is kept with its TLS block, by class and by whether it has one: up to two
+ * magazines per worker without a lock, the others together (rest.c). One magazine is
+ * filled and emptied; who has two full ones gives the older away, and who has two empty
+ * ones gets one. So a worker that takes and gives in turn never comes to that.
  *
  * Invariants:
  *  - A worker's pool is touched by that worker alone, in a region.
@@ -29,23 +31,23 @@
 #include "stack/rest.h"
 #include "stack/stack.h"
 
-#define POOL_MAX 256 /* slots a worker keeps, per class and mode */
 #define DEEP_MAX 32
 #define DEEP_KEEP 8
 #define WANTED_KEEP 8
 
 /* Atomic, and no more than a hint: some pool may have none, others more. */
-static uint32_t wanted[STACK_CLASSES][2];
+static uint32_t wanted[STACK_KINDS];
 
-static struct uthread *pool_pop(struct pool *p)
+static inline unsigned kind_of(unsigned class, unsigned own)
 {
-	struct uthread *ut = p->head;
+	return (class - STACK_CLASS_MIN) * 2 + own;
+}
 
-	if (ut) {
-		store_relaxed(&p->head, ut->next);
-		p->count--;
-	}
-	return ut;
+static void pool_push(struct pool *p, struct uthread *ut)
+{
+	ut->next = p->head;
+	store_relaxed(&p->head, ut);
+	p->count++;
 }
 
 void stack_wait_left(struct uthread *ut)
@@ -56,114 +58,178 @@ void stack_wait_left(struct uthread *ut)
 		spin_pause(&n);
 }
 
+/* False: there is a fork. */
+static bool give_older(struct pool *p, unsigned kind, bool deep)
+{
+	if (p->older) {
+		magazine_is(p->older, p->older_count);
+		if (!rest_put(p->older, kind, deep, true))
+			return false;
+	}
+	p->older = NULL;
+	return true;
+}
+
 /* Keep the newer ones here: their caches are warm, and the newest may still
  * be running. */
-static __attribute__((noinline)) void
-pool_spill(struct pool *p, unsigned c, unsigned own, uint32_t keep, bool deep)
+static __attribute__((noinline)) void pool_turn(struct pool *p, unsigned kind)
 {
-	struct uthread *last = p->head, *rest;
-	const uint32_t before = p->count;
+	if (load_relaxed(&fork_gate) || !give_older(p, kind, false))
+		return; /* the next time */
+	p->older = p->head;
+	p->older_count = p->count;
+	store_relaxed(&p->head, NULL);
+	p->count = 0;
+}
+
+static __attribute__((noinline)) void pool_spill(struct pool *p, unsigned kind,
+						 uint32_t keep, bool deep)
+{
+	struct uthread *last = p->head;
 	uint32_t i;
 
 	if (load_relaxed(&fork_gate))
 		return; /* the next time */
 	p->deep = 0;
-	if (before <= keep)
+	if (!give_older(p, kind, deep) || p->count <= keep)
 		return;
 	for (i = 1; i < keep; i++)
 		last = last->next;
-	rest = last->next;
+	p->older = last->next;
+	p->older_count = p->count - keep;
 	last->next = NULL;
 	p->count = keep;
-	if (!rest_put(rest, c, own, deep, true)) {
-		last->next = rest;
-		p->count = before;
-	}
+	give_older(p, kind, deep);
 }
 
-static void pool_ask(unsigned c, unsigned own)
+static void pool_ask(unsigned kind)
 {
-	if (!load_relaxed(&wanted[c][own]))
-		store_relaxed(&wanted[c][own], 1);
+	if (!load_relaxed(&wanted[kind]))
+		store_relaxed(&wanted[kind], 1);
 }
 
-static __attribute__((noinline)) struct uthread *
-pool_refill(struct worker *w, unsigned c, unsigned own)
+static __attribute__((noinline)) bool pool_refill(struct pool *p, unsigned kind)
 {
 	bool last;
-	struct uthread *ut =
-		rest_get(w ? &w->pool[c][own] : NULL, c, own, &last);
 
+	if (p->older) {
+		store_relaxed(&p->head, p->older);
+		p->count = p->older_count;
+		p->older = NULL;
+		return true;
+	}
+	store_relaxed(&p->head, rest_get(kind, &last));
 	if (last)
-		pool_ask(c, own);
+		pool_ask(kind);
+	if (!p->head)
+		return false;
+	p->count = magazine_count(p->head);
+	return true;
+}
+
+/* One of the worker's own, which has some. */
+static inline struct uthread *pool_pop(struct worker *w, struct pool *p)
+{
+	struct uthread *ut = p->head;
+
+	store_relaxed(&p->head, ut->next);
+	p->count--;
+	STAT_INC(w->stats.reuses);
+	return ut;
+}
+
+static __attribute__((noinline)) struct uthread *get_slowly(struct worker *w,
+							    unsigned kind)
+{
+	struct uthread *ut = NULL;
+
+	if (!w)
+		ut = rest_get_one(kind);
+	else if (w->pool[kind].head || pool_refill(&w->pool[kind], kind))
+		ut = pool_pop(w, &w->pool[kind]);
+	if (ut)
+		stack_wait_left(ut);
 	return ut;
 }
 
 struct uthread *stack_get(struct worker *w, unsigned class, bool own)
 {
-	unsigned c = class - STACK_CLASS_MIN;
-	struct uthread *ut = NULL;
+	const unsigned kind = kind_of(class, own);
+	struct pool *p;
 
-	if (w)
-		ut = pool_pop(&w->pool[c][own]);
-	if (!ut)
-		ut = pool_refill(w, c, own);
-	if (!ut)
-		return NULL;
-	if (unlikely(load_acquire(&ut->ctx.busy)))
-		stack_wait_left(ut);
-	if (w)
-		STAT_INC(w->stats.reuses);
-	return ut;
+	if (unlikely(!w))
+		return get_slowly(w, kind);
+	p = &w->pool[kind];
+	if (unlikely(!p->head || load_acquire(&p->head->ctx.busy)))
+		return get_slowly(w, kind);
+	return pool_pop(w, p);
+}
+
+static void give_one(struct uthread *ut, unsigned kind, bool deep)
+{
+	ut->next = NULL;
+	magazine_is(ut, 1);
+	rest_put(ut, kind, deep, false);
 }
 
 void stack_unused(struct uthread *ut)
 {
-	ut->next = NULL;
-	rest_put(ut, (unsigned)ut->class - STACK_CLASS_MIN, false, false,
-		 false);
+	give_one(ut, kind_of(ut->class, false), false);
 }
 
 void stack_pool_give(struct worker *w)
 {
-	unsigned c, own;
 	struct pool *p;
+	unsigned kind;
 
-	for (c = 0; c < STACK_CLASSES; c++) {
-		for (own = 0; own < 2; own++) {
-			p = &w->pool[c][own];
-			if (!p->head || !rest_put(p->head, c, own, false, true))
-				continue;
-			p->head = NULL;
-			p->count = 0;
-		}
+	for (kind = 0; kind < STACK_KINDS; kind++) {
+		p = &w->pool[kind];
+		if (!give_older(p, kind, false) || !p->head)
+			continue;
+		p->older = p->head;
+		p->older_count = p->count;
+		store_relaxed(&p->head, NULL);
+		p->count = 0;
+		give_older(p, kind, false);
+	}
+}
+
+/* Others have none, and it has more than a few. */
+static inline bool is_to_give(const struct pool *p, unsigned kind)
+{
+	return load_relaxed(&wanted[kind]) &&
+	       (p->older || p->count > WANTED_KEEP);
+}
+
+static __attribute__((noinline)) void
+put_more(struct pool *p, const struct uthread *ut, unsigned kind)
+{
+	if (p->count >= MAGAZINE) {
+		pool_turn(p, kind);
+	} else if (ut->deep && ++p->deep >= DEEP_MAX) {
+		pool_spill(p, kind, DEEP_KEEP, true);
+	} else if (is_to_give(p, kind)) {
+		store_relaxed(&wanted[kind], 0);
+		pool_spill(p, kind, WANTED_KEEP, false);
 	}
 }
 
 void stack_put(struct worker *w, struct uthread *ut)
 {
-	unsigned c = (unsigned)ut->class - STACK_CLASS_MIN;
-	unsigned own = !!(load_relaxed(&ut->flags) & UT_TLS_BLOCK);
+	const uint32_t flags = load_relaxed(&ut->flags);
+	const unsigned kind = kind_of(ut->class, !!(flags & UT_TLS_BLOCK));
 	struct pool *p;
 
-	if (unlikely(load_relaxed(&ut->flags) & UT_MAIN))
+	if (unlikely(flags & UT_MAIN))
 		return;
 	uthread_become(ut, UT_FREE);
 	san_stack_fresh(ut->stack_low, (size_t)(ut->stack_top - ut->stack_low));
-	if (!w) {
-		ut->next = NULL;
-		rest_put(ut, c, own, ut->deep, false);
+	if (unlikely(!w)) {
+		give_one(ut, kind, ut->deep);
 		return;
 	}
-	p = &w->pool[c][own];
+	p = &w->pool[kind];
 	pool_push(p, ut);
-	if (unlikely(p->count > POOL_MAX))
-		pool_spill(p, c, own, POOL_MAX / 2, false);
-	else if (unlikely(ut->deep) && ++p->deep >= DEEP_MAX)
-		pool_spill(p, c, own, DEEP_KEEP, true);
-	else if (unlikely(load_relaxed(&wanted[c][own])) &&
-		 p->count > WANTED_KEEP) {
-		store_relaxed(&wanted[c][own], 0);
-		pool_spill(p, c, own, WANTED_KEEP, false);
-	}
+	if (unlikely(p->count >= MAGAZINE || ut->deep || is_to_give(p, kind)))
+		put_more(p, ut, kind);
 }

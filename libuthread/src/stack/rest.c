@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * rest.c - slots that no worker keeps (pool.c), by class and by whether they have a
- * TLS block; and stacks that were used deeply are trimmed here.
+ * TLS block; and stacks that were used deeply are trimmed here. They come and go by the
+ * magazine, which nobody has to walk through: each of them is a line from far away.
  *
  * How deep a stack was nobody knows but the kernel, and asking it costs more than to
  * create, run and join a uthread. So it is asked where nothing else is to be done: by
@@ -16,13 +17,14 @@
  * is no monitor.
  *
  * Invariants:
+ *  - Somebody may still run on a slot (ctx.busy): who takes it waits, as pool.c does.
  *  - While there is a fork no region waits for `lock`: a worker keeps what it has and
  *    asks again the next time.
  *  - What the monitor has in hand is in no list, and is put back in the child of a fork,
  *    where there is no monitor that would.
  *
- * Rejected: trimming when they come (a thousand that are created and joined at once took
- * 2 400 ns each instead of 400); trimming without asking (the next one pays for the pages
+ * Rejected: one list of slots (to walk through a thousand is as dear as all else that is
+ * done to create and join them); trimming when they come (six times that); trimming without asking (the next one pays for the pages
  * that it needs, and the kernel walks the tables all the same); a mark where the kept
  * part ends (a large frame steps over it).
  */
@@ -33,19 +35,84 @@
 #include "stack/stack.h"
 
 #define TRIM_KEEP STACK_DEEP /* bytes at the top that stay committed */
-#define IN_HAND 32 /* slots that are trimmed at a time */
 
+/* Of magazines. */
 static struct rest {
 	struct uthread *fresh, *aging, *trimmed;
-} rests[STACK_CLASSES][2];
+} rests[STACK_KINDS];
 
 /* All guarded by it. */
 static uint32_t lock;
 static uint32_t untrimmed; /* in `fresh` and `aging`; racy reads allowed */
-static struct uthread *in_hand[IN_HAND];
-static struct rest *hand_of; /* whose they are; NULL: none */
+static struct uthread *in_hand; /* a magazine; NULL: none */
+static struct rest *hand_of;
 
 void (*stack_trims_later)(void);
+
+/* ---- magazines; with the lock ---- */
+
+static inline struct uthread **next_of(struct uthread *magazine)
+{
+	return (struct uthread **)(void *)&magazine->arg;
+}
+
+static struct uthread *pop(struct uthread **list)
+{
+	struct uthread *magazine = *list;
+
+	if (magazine)
+		store_relaxed(list, *next_of(magazine));
+	return magazine;
+}
+
+static void push(struct uthread **list, struct uthread *magazine)
+{
+	*next_of(magazine) = *list;
+	store_relaxed(list, magazine);
+}
+
+/* Its warmest list that has one; NULL: none has. */
+static struct uthread **any_of(struct rest *r)
+{
+	return r->fresh ? &r->fresh : r->aging ? &r->aging : &r->trimmed;
+}
+
+/* In or out of a list: so many magazines more are to be trimmed. */
+static void count(const struct rest *r, struct uthread *const *list, int more)
+{
+	if (list != &r->trimmed)
+		store_relaxed(&untrimmed, untrimmed + (uint32_t)more);
+}
+
+static struct uthread *take(struct rest *r, struct uthread **list)
+{
+	struct uthread *magazine = pop(list);
+
+	if (magazine)
+		count(r, list, -1);
+	return magazine;
+}
+
+static void put(struct rest *r, struct uthread **list, struct uthread *magazine)
+{
+	push(list, magazine);
+	count(r, list, 1);
+}
+
+/* One slot goes to the first magazine, if there is room. */
+static bool load(struct uthread **list, struct uthread *one)
+{
+	struct uthread *first = *list;
+
+	if (!first || magazine_count(one) > 1 ||
+	    magazine_count(first) >= MAGAZINE)
+		return false;
+	*next_of(one) = *next_of(first);
+	magazine_is(one, magazine_count(first) + 1);
+	one->next = first;
+	store_relaxed(list, one);
+	return true;
+}
 
 /* ---- trimming ---- */
 
@@ -79,58 +146,44 @@ static void trim(struct uthread *ut)
 	errno = saved;
 }
 
-static struct uthread *pop(struct uthread **list)
+static void trim_all(struct uthread *magazine)
 {
-	struct uthread *ut = *list;
+	struct uthread *ut;
 
-	if (ut)
-		store_relaxed(list, ut->next);
-	return ut;
-}
-
-static void push(struct uthread **list, struct uthread *ut)
-{
-	ut->next = *list;
-	store_relaxed(list, ut);
+	for (ut = magazine; ut; ut = ut->next) {
+		stack_wait_left(ut);
+		trim(ut);
+	}
 }
 
 /* With the lock. */
 static void put_back(void)
 {
-	int i;
-
-	for (i = 0; hand_of && i < IN_HAND && in_hand[i]; i++)
-		push(&hand_of->trimmed, in_hand[i]);
-	hand_of = NULL;
+	if (in_hand)
+		push(&hand_of->trimmed, in_hand);
+	in_hand = NULL;
 }
 
-/* Others for those that are in hand. False: there are none, or there is a fork. */
+/* Another for the one that is in hand. False: there is none, or there is a fork. */
 static bool take_in_hand(struct rest *r)
 {
-	int i;
-
 	if (!spin_lock_unless_gated(&lock))
 		return false;
 	put_back();
-	for (i = 0; i < IN_HAND; i++) {
-		in_hand[i] = pop(&r->aging);
-		if (!in_hand[i])
-			break;
-		store_relaxed(&untrimmed, untrimmed - 1);
-	}
-	if (i)
-		hand_of = r;
+	in_hand = take(r, &r->aging);
+	hand_of = r;
 	spin_unlock(&lock);
-	return i;
+	return in_hand;
 }
 
-static unsigned trim_all(struct rest *r, unsigned most)
+static unsigned trim_some(struct rest *r, unsigned most)
 {
-	unsigned n = 0, i;
+	unsigned n = 0;
 
-	while (n < most && load_relaxed(&r->aging) && take_in_hand(r))
-		for (i = 0; i < IN_HAND && in_hand[i]; i++, n++)
-			trim(in_hand[i]);
+	while (n < most && load_relaxed(&r->aging) && take_in_hand(r)) {
+		trim_all(in_hand);
+		n += magazine_count(in_hand);
+	}
 	return n;
 }
 
@@ -146,24 +199,23 @@ static void grow_old(struct rest *r)
 
 bool stack_tend(unsigned most, bool second)
 {
-	unsigned c, own, n = 0;
+	unsigned n = 0;
 	bool more = false;
+	struct rest *r;
 
-	if (likely(!load_relaxed(&untrimmed) && !hand_of))
+	if (likely(!load_relaxed(&untrimmed) && !in_hand))
 		return false;
-	for (c = 0; c < STACK_CLASSES; c++) {
-		for (own = 0; own < 2; own++) {
-			n += trim_all(&rests[c][own], n < most ? most - n : 0);
-			if (second)
-				grow_old(&rests[c][own]);
-			more |= load_relaxed(&rests[c][own].aging) != NULL;
-		}
+	for (r = rests; r < rests + STACK_KINDS; r++) {
+		n += trim_some(r, n < most ? most - n : 0);
+		if (second)
+			grow_old(r);
+		more |= load_relaxed(&r->aging) != NULL;
 	}
-	if (hand_of && spin_lock_unless_gated(&lock)) {
+	if (in_hand && spin_lock_unless_gated(&lock)) {
 		put_back();
 		spin_unlock(&lock);
 	}
-	return more || hand_of;
+	return more || in_hand;
 }
 
 bool stack_untrimmed(void)
@@ -173,30 +225,25 @@ bool stack_untrimmed(void)
 
 /* ---- to and from the workers ---- */
 
-bool rest_put(struct uthread *first, unsigned c, unsigned own, bool deep,
+bool rest_put(struct uthread *magazine, unsigned kind, bool deep,
 	      bool in_region)
 {
 	const bool later = !deep && load_relaxed(&stack_trims_later);
-	struct uthread *ut, *next;
-	bool none;
+	struct rest *r = &rests[kind];
+	struct uthread **list = later ? &r->fresh : &r->trimmed;
+	bool first;
 
-	for (ut = first; ut; ut = ut->next) {
-		stack_wait_left(ut);
-		if (!later)
-			trim(ut);
-	}
+	if (!later)
+		trim_all(magazine);
 	if (!in_region)
 		spin_lock_gated(&lock);
 	else if (!spin_lock_unless_gated(&lock))
 		return false;
-	none = !untrimmed;
-	for (ut = first; ut; ut = next) {
-		next = ut->next;
-		push(later ? &rests[c][own].fresh : &rests[c][own].trimmed, ut);
-		store_relaxed(&untrimmed, untrimmed + later);
-	}
+	first = !untrimmed;
+	if (!load(list, magazine))
+		put(r, list, magazine);
 	spin_unlock(&lock);
-	if (later && none)
+	if (later && first)
 		stack_trims_later();
 	return true;
 }
@@ -207,39 +254,34 @@ static bool is_empty(const struct rest *r)
 	       !load_relaxed(&r->trimmed);
 }
 
-static struct uthread *pop_any(struct rest *r)
+struct uthread *rest_get(unsigned kind, bool *last)
 {
-	struct uthread *ut = pop(&r->fresh);
+	struct rest *r = &rests[kind];
+	struct uthread *magazine;
 
-	if (!ut)
-		ut = pop(&r->aging);
-	if (ut)
-		store_relaxed(&untrimmed, untrimmed - 1);
-	return ut ? ut : pop(&r->trimmed);
+	*last = is_empty(r);
+	if (*last || !spin_lock_unless_gated(&lock))
+		return NULL; /* slot_new() waits for the fork */
+	magazine = take(r, any_of(r));
+	*last = is_empty(r);
+	spin_unlock(&lock);
+	return magazine;
 }
 
-struct uthread *rest_get(struct pool *more, unsigned c, unsigned own,
-			 bool *last)
+struct uthread *rest_get_one(unsigned kind)
 {
-	struct rest *r = &rests[c][own];
-	struct uthread *ut, *next;
-	int n;
+	struct rest *r = &rests[kind];
+	struct uthread *ut, **list;
 
-	*last = is_empty(r);
-	if (*last)
+	if (is_empty(r))
 		return NULL;
-	if (!more)
-		spin_lock_gated(&lock);
-	else if (!spin_lock_unless_gated(&lock))
-		return NULL; /* slot_new() waits for the fork */
-	ut = pop_any(r);
-	for (n = 0; more && n < REST_AT_ONCE; n++) {
-		next = pop_any(r);
-		if (!next)
-			break;
-		pool_push(more, next);
+	spin_lock_gated(&lock);
+	list = any_of(r);
+	ut = take(r, list);
+	if (ut && ut->next) {
+		magazine_is(ut->next, magazine_count(ut) - 1);
+		put(r, list, ut->next);
 	}
-	*last = is_empty(r);
 	spin_unlock(&lock);
 	return ut;
 }

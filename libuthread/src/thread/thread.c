@@ -132,12 +132,14 @@ static int create(uthread_t *thread, pthread_t *id, const uthread_attr_t *attr,
 	ut->call = NULL;
 	ut->waits = NULL;
 	ut->cancel = 0;
-	ut->sigwaits = false;
-	ut->looks = ut->again = 0;
+	/* Bytes side by side are one store. */
+	ut->io_call = 0;
 	ut->intr = INTR_NONE;
-	ut->away = NULL;
-	ut->lost = false;
+	ut->sigwaits = ut->lost = false;
+	ut->in_libc = false;
+	ut->looks = ut->again = 0;
 	ut->has_workers = false;
+	ut->away = NULL;
 	ut->cpu_tid = 0;
 	ut->cpu_ran = 0;
 	if (unlikely(sent_any(ut)))
