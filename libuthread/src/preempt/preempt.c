@@ -307,22 +307,23 @@ static void take(struct worker *w, struct uthread *me, const struct found *f,
 	mechanism_leave(w, si, uc);
 }
 
-static void defer(struct worker *w, struct here *h, int why)
+/* True: another tick comes for that. */
+static bool defer(struct worker *w, struct here *h, int why)
 {
 	STAT_INC(w->stats.deferred[why]);
 	switch ((enum uthread_defer)why) {
 	case UTHREAD_DEFER_RUNTIME:
 		store_relaxed(&h->pending, PENDING_TICK);
-		return;
+		return false;
 	case UTHREAD_DEFER_DISABLED:
 		store_relaxed(&h->self->preempt_pending, 1);
-		return;
+		return false;
 	case UTHREAD_DEFER_YOUNG:
 		w->turns_at_tick = w->turns;
 		store_relaxed(&w->look, 1);
-		return;
+		return false;
 	case UTHREAD_DEFER_TAKING:
-		return;
+		return false;
 	case UTHREAD_DEFER_LIBC:
 		if (w->libc_stint != w->turns)
 			w->libc_tries = 0;
@@ -337,6 +338,7 @@ static void defer(struct worker *w, struct here *h, int why)
 		break;
 	}
 	tick_retry(w);
+	return true;
 }
 
 /* Its worker is one too many, and others can go on with what it runs. */
@@ -387,6 +389,15 @@ static inline void asked_meanwhile(struct worker *w, const struct here *h,
 	if (unlikely(is_asked(w, h) && load_relaxed(&h->self->flags) & ~seen &
 					       (UT_ASKED | UT_CLOCK)))
 		tick_retry(w);
+}
+
+/* What was asked is not seen to yet, and nothing else may bring a tick. */
+static void look_again(struct worker *w, const struct here *h, enum asked asked)
+{
+	if (unlikely(asked == ASKED_AGAIN))
+		tick_again(w, h->self->again);
+	else if (unlikely(asked == ASKED_LATER))
+		tick_later(w, h->self->looks);
 }
 
 /* Nobody waits for this worker before `until`. */
@@ -487,8 +498,7 @@ HANDLER void preempt_on_tick(int sig, siginfo_t *si, void *ucp)
 			store_relaxed(&h->pending, PENDING_TICK);
 		else
 			tick_stop(w);
-		if (unlikely(asked == ASKED_LATER))
-			tick_later(w, h->self->looks);
+		look_again(w, h, asked);
 		asked_meanwhile(w, h, seen);
 		sched_pass_deadline(w);
 		goto out;
@@ -501,15 +511,11 @@ HANDLER void preempt_on_tick(int sig, siginfo_t *si, void *ucp)
 		w->turns_at_tick = w->turns + 1;
 	else if (why == UTHREAD_DEFER_DISABLED)
 		w->turns_at_tick = w->turns;
+	/* One that is stopped finds it when it comes back. */
 	if (why == DECIDE_TAKE)
 		take(w, h->self, &f, si, uc);
-	else
-		defer(w, h, why);
-	/* One that is stopped finds it when it comes back. */
-	if (unlikely(asked == ASKED_AGAIN && why != DECIDE_TAKE))
-		tick_again(w, h->self->again);
-	else if (unlikely(asked == ASKED_LATER && why != DECIDE_TAKE))
-		tick_later(w, h->self->looks);
+	else if (!defer(w, h, why) || asked == ASKED_AGAIN)
+		look_again(w, h, asked);
 out:
 	errno = saved;
 }

@@ -287,6 +287,9 @@ bool spare_hand_over(long nr)
 		better_not = true;
 	} else if (spare_stuck(w, nr, false)) {
 		tick_stop(w);
+		/* That may have been the tick that comes for it. */
+		if (unlikely(load_relaxed(&me->flags) & UT_ASKED))
+			region_wait(here_now());
 		sched_pass_deadline(w);
 	} else {
 		better_not = !spare_is_left();

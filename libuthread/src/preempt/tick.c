@@ -358,8 +358,9 @@ static void in_ns(struct worker *w, uint64_t ns)
 {
 	uint64_t then = rt.tick_source == UTHREAD_TICK_WORKER ? interval(w) : 0;
 
-	/* One for a deadline comes once, so nothing else would come. */
-	if (ns < rt.tick_ns || !load_relaxed(&w->ticking))
+	/* One for a deadline comes once, so nothing else would come. Nor need
+	 * another's, to one that sleeps. */
+	if (!then || ns < rt.tick_ns || !load_relaxed(&w->ticking))
 		set_timer(w->timer, 0, ns, then);
 }
 

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_asked.c - what is asked of one that runs is seen to, whatever it is about just
+ * then: nobody comes by to tell it once more. None of these ends where it is not.
+ */
+#include "util.h"
+
+#include <dlfcn.h>
+#include <gnu/libc-version.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <sys/ipc.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/sem.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include "uthread/io.h"
+
+static char fifo[64];
+static int begun, go_on, stop;
+
+static void need_ticks(void)
+{
+	if (!stats().tick_ns)
+		SKIP("without ticks nobody is interrupted");
+}
+
+/* Where it may be cancelled in a call that nobody stands before, libc says. */
+static void need_points(void)
+{
+	need_ticks();
+	if (atoi(gnu_get_libc_version()) != 2 ||
+	    atoi(gnu_get_libc_version() + 2) > 40)
+		SKIP("libc does not say where it may be cancelled");
+	need_own_tls();
+	snprintf(fifo, sizeof(fifo), "/tmp/test_asked.%d", (int)getpid());
+	unlink(fifo);
+	CHECK(!mkfifo(fifo, 0600));
+}
+
+static void *computes(void *arg)
+{
+	while (!load(&stop))
+		;
+	return arg;
+}
+
+static void computes_until(uint64_t end)
+{
+	while (test_now() < end)
+		;
+}
+
+/* Somebody waits for each worker, as long as these run. */
+static void start_crowd(uthread_t *t, int n)
+{
+	store(&stop, 0);
+	for (int i = 0; i < n; i++)
+		t[i] = spawn(computes, NULL);
+}
+
+static void end_crowd(const uthread_t *t, int n)
+{
+	store(&stop, 1);
+	for (int i = 0; i < n; i++)
+		joined(t[i]);
+}
+
+static void until(const int *what)
+{
+	while (!load(what))
+		uthread_yield();
+}
+
+/* ---- while a spare stands in ---- */
+
+static void *in_semop_first(void *id)
+{
+	struct sembuf down = { .sem_op = -1 };
+
+	store(&begun, 1);
+	CHECK_EQ(semop((int)(intptr_t)id, &down, 1), 0); /* no point */
+	open(fifo, O_RDONLY);
+	return NULL;
+}
+
+static void start_with_source(enum uthread_tick source)
+{
+	struct uthread_config c;
+
+	memset(&c, 0, sizeof(c));
+	c.size = sizeof(c);
+	c.workers = 2;
+	c.tick_source = source;
+	CHECK_EQ(uthread_init(&c), 0);
+}
+
+static void asleep_in_semop(enum uthread_tick source)
+{
+	const int id = semget(IPC_PRIVATE, 1, 0600);
+	struct sembuf up = { .sem_op = 1 };
+	uthread_t t, crowd[6];
+
+	if (id < 0)
+		SKIP("the kernel has no semaphores of System V");
+	start_with_source(source);
+	need_points();
+	start_crowd(crowd, 6);
+	for (unsigned i = 0; i < 6; i++) {
+		store(&begun, 0);
+		t = spawn_on(1, in_semop_first, (void *)(intptr_t)id);
+		until(&begun);
+		uthread_sleep(i * 8 * MS);
+		CHECK_EQ(uthread_cancel(t), 0);
+		uthread_sleep(20 * MS);
+		CHECK_EQ(semop(id, &up, 1), 0);
+		CHECK(joined(t) == UTHREAD_CANCELED);
+	}
+	end_crowd(crowd, 6);
+	CHECK_EQ(semctl(id, 0, IPC_RMID), 0);
+	unlink(fifo);
+}
+
+/* Its worker has no ticks then, as it sleeps in what is no point; and behind that it
+ * sleeps at once where it can be cancelled. */
+TEST(asleep_in_no_point)
+{
+	asleep_in_semop(UTHREAD_TICK_WORKER);
+}
+
+TEST(asleep_with_ticks_of_one_timer)
+{
+	asleep_in_semop(UTHREAD_TICK_PROCESS);
+}
+
+TEST(asleep_with_ticks_of_the_monitor)
+{
+	asleep_in_semop(UTHREAD_TICK_MONITOR);
+}
+
+static void *in_nanosleep_first(void *arg)
+{
+	const struct timespec t = { .tv_nsec = 2000000 };
+
+	CHECK_EQ(uthread_setcancelstate(UTHREAD_CANCEL_DISABLE, NULL), 0);
+	store(&begun, 1);
+	while (!load(&go_on))
+		;
+	CHECK(!nanosleep(&t, NULL));
+	CHECK_EQ(uthread_setcancelstate(UTHREAD_CANCEL_ENABLE, NULL), 0);
+	open(fifo, O_RDONLY);
+	return arg;
+}
+
+/* It has handed its worker over by itself. */
+TEST(asleep_for_a_time)
+{
+	uthread_t t, crowd[8];
+
+	start_workers(2);
+	need_points();
+	start_crowd(crowd, 8);
+	for (int i = 0; i < 6; i++) {
+		store(&begun, 0);
+		store(&go_on, 0);
+		t = spawn_on(1, in_nanosleep_first, NULL);
+		until(&begun);
+		CHECK_EQ(uthread_cancel(t), 0);
+		uthread_sleep(15 * MS);
+		store(&go_on, 1);
+		CHECK(joined(t) == UTHREAD_CANCELED);
+	}
+	end_crowd(crowd, 8);
+	unlink(fifo);
+}
+
+TEST_MAIN()
