@@ -176,4 +176,61 @@ TEST(asleep_for_a_time)
 	unlink(fifo);
 }
 
+/* ---- in a fork ---- */
+
+static pid_t (*fork_of)(void);
+
+static void *forks(void *arg)
+{
+	pid_t pid;
+
+	CHECK_EQ(uthread_setcanceltype(UTHREAD_CANCEL_ASYNCHRONOUS, NULL), 0);
+	store(&begun, 1);
+	pid = fork_of();
+	if (!pid)
+		_exit(0);
+	for (;;)
+		;
+	return arg;
+}
+
+static void asked_in_a_fork(pid_t (*fn)(void), int times)
+{
+	uint64_t random = test_seed();
+	size_t bytes = 32 << 20;
+	char *many;
+	uthread_t t;
+
+	start_workers(2);
+	need_ticks();
+	/* It takes long. */
+	many = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+		    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	CHECK(many != MAP_FAILED);
+	for (size_t i = 0; i < bytes; i += 4096)
+		many[i] = 1;
+	fork_of = fn;
+	for (int i = 0; i < times; i++) {
+		store(&begun, 0);
+		t = spawn(forks, NULL);
+		while (!load(&begun))
+			;
+		computes_until(test_now() + test_random(&random) % 400000);
+		CHECK_EQ(uthread_cancel(t), 0);
+		CHECK(joined(t) == UTHREAD_CANCELED);
+		while (waitpid(-1, NULL, WNOHANG) > 0)
+			;
+	}
+}
+
+TEST(in_a_fork)
+{
+	asked_in_a_fork(fork, SCALE(100));
+}
+
+TEST(in_one_without_handlers)
+{
+	asked_in_a_fork(_Fork, SCALE(100));
+}
+
 TEST_MAIN()

@@ -20,7 +20,8 @@
  *			Asked to be asynchronous, in its own code: it goes on at
  *			cancel_here (cancel.S), as if it had called that, and what
  *			lies above is unwound. Never in libc or the runtime, whose
- *			locks it may hold: there it waits for the way out.
+ *			locks it may hold, nor on the way from one of these to the
+ *			other: there it waits for the way out.
  *
  * What cannot be seen to here comes again soon. So there is no moment in which who
  * is about to sleep is missed: it sleeps by the next tick. For the calls that libc
@@ -130,7 +131,8 @@ static bool may_end_here(const struct found *f, const struct uthread *me,
 	       !f->taking && !me->waits && !me->call &&
 	       /* a handler runs, maybe */
 	       !(load_relaxed(&me->flags) & UT_MASK_UNSURE) &&
-	       !in_runtime((uintptr_t)UC_PC(uc));
+	       !in_runtime((uintptr_t)UC_PC(uc)) &&
+	       !preempt_in_glue((uintptr_t)UC_PC(uc));
 }
 
 #define LOOKS_MAX 16 /* from one to the next: eleven minutes */

@@ -212,5 +212,7 @@ void preempt_find_libc(void);
 /* Is that code of libc's? `shared`: or of a library whose state is
  * thread-local, which then is not the uthread's own. */
 bool preempt_in_libc(uintptr_t pc, bool shared);
+/* Between the code of two: whose it is, who called it says. */
+bool preempt_in_glue(uintptr_t pc);
 
 #endif

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * ranges.c - where libc's code lies, and that of libraries whose state is
- * thread-local: a tick asks where it found somebody.
+ * thread-local: a tick asks where it found somebody. And what nobody has written: the
+ * stubs by which the linker has one object call another, and on arm64 the functions
+ * that GCC calls for atomic operations. There is no saying where these lie, but they
+ * are known by their looks, or by name.
  */
 #include <string.h>
 
@@ -113,3 +116,71 @@ bool preempt_in_libc(uintptr_t pc, bool shared)
 	} while (unlikely(load_relaxed(&turn) != now));
 	return found;
 }
+
+#if defined(__x86_64__)
+
+/* jmp *there(%rip), and before it is known where: push $number; jmp, to push
+ * here(%rip); jmp *there(%rip). With endbr64, bnd, or none of these. */
+bool preempt_in_glue(uintptr_t pc)
+{
+	const unsigned char *c = (const unsigned char *)pc;
+
+	if (c[0] == 0xf3 && c[1] == 0x0f && c[2] == 0x1e && c[3] == 0xfa)
+		c += 4;
+	if (c[0] == 0xf2)
+		c++;
+	switch (c[0]) {
+	case 0xff:
+		return c[1] == 0x25 || c[1] == 0x35;
+	case 0x68:
+		return c[5] == 0xe9 || c[5] == 0xf2;
+	case 0xe9: /* not the first on a page: what is before that may be no page */
+		return (pc & 0xfff) >= 6 && (c[-5] == 0x68 || c[-6] == 0x68);
+	default:
+		return false;
+	}
+}
+
+#else
+
+#define ORDERS(F, name) \
+	F(name##_relax) \
+	F(name##_acq) F(name##_rel) F(name##_acq_rel) F(name##_sync)
+#define SIZES(F, name)     \
+	ORDERS(F, name##1) \
+	ORDERS(F, name##2) ORDERS(F, name##4) ORDERS(F, name##8)
+#define ATOMICS(F)    \
+	SIZES(F, cas) \
+	SIZES(F, swp) \
+	SIZES(F, ldadd) SIZES(F, ldclr) SIZES(F, ldeor) SIZES(F, ldset)
+#define ATOMIC_BYTES 64 /* none has more */
+
+/* Those that are called somewhere. */
+#define DECLARE(name)                        \
+	extern const char __aarch64_##name[] \
+		__attribute__((weak, visibility("hidden")));
+#define NAME(name) __aarch64_##name,
+ATOMICS(DECLARE)
+static const char *const atomics[] = { ATOMICS(NAME) };
+
+/* adrp x16, there; ldr x17, [x16, there]; add x16, x16, there; br x17 */
+static bool in_stub(uint32_t code)
+{
+	return (code & 0x9f00001f) == 0x90000010 ||
+	       (code & 0xffc003ff) == 0xf9400211 ||
+	       (code & 0xffc003ff) == 0x91000210 || code == 0xd61f0220;
+}
+
+bool preempt_in_glue(uintptr_t pc)
+{
+	const uint32_t *code = (const uint32_t *)pc;
+	size_t i;
+
+	for (i = 0; i < sizeof(atomics) / sizeof(atomics[0]); i++)
+		if (pc - (uintptr_t)atomics[i] < ATOMIC_BYTES)
+			return true;
+	return in_stub(code[0]) ||
+	       (code[0] == 0xd503245f && in_stub(code[1])); /* bti c */
+}
+
+#endif

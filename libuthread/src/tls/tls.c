@@ -348,6 +348,11 @@ void tls_end(void)
 	h_errno = 0;
 }
 
+void tls_renumber(struct uthread *ut)
+{
+	*(pid_t *)(pd_of(ut->tcb) + tls_layout.tid_off) = (pid_t)ut->id;
+}
+
 void tls_reset(struct uthread *ut)
 {
 	const struct tls_layout *l = &tls_layout;

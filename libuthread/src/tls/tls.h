@@ -60,6 +60,8 @@ bool tls_round(struct uthread *me);
 void tls_last_round(void);
 /* Bring a used block back to the state of a new thread's. */
 void tls_reset(struct uthread *ut);
+/* Its uthread's id is another from now on; nobody runs on it. */
+void tls_renumber(struct uthread *ut);
 uint64_t tls_count(void);
 
 /* In the child of a fork, on a block that we built: glibc has put it on its list
@@ -233,12 +235,6 @@ static inline pthread_t tls_pthread(const struct uthread *ut)
 static inline uint32_t tls_pthread_id(pthread_t thread)
 {
 	return *(const uint32_t *)((uintptr_t)thread + tls_layout.tid_off);
-}
-
-/* The uthread's id is another from now on; nobody runs on it. */
-static inline void tls_renumber(struct uthread *ut)
-{
-	*(uint32_t *)((uintptr_t)tls_pthread(ut) + tls_layout.tid_off) = ut->id;
 }
 
 #endif
