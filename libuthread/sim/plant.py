@@ -33,7 +33,7 @@ FAULTS = {
     "home-fence": Fault("chan/lock.c", "\tbias_heavy_fence(); /* pairs: chan_lock() */\n", ""),
     "ask-fence": Fault(
         "sched/ask.c",
-        "\tbias_heavy_fence(); /* pairs: waiter_wait_for(), switch_leave() */\n",
+        "\t/* pairs: waiter_wait_for(), switch_leave(), ask_look() */\n\tbias_heavy_fence();\n",
         "",
     ),
     # An order that is too weak.

@@ -233,4 +233,92 @@ TEST(in_one_without_handlers)
 	asked_in_a_fork(_Fork, SCALE(100));
 }
 
+/* ---- its clock ---- */
+
+static void *forks_and_computes(void *arg)
+{
+	pid_t pid;
+
+	store(&begun, 1);
+	pid = fork();
+	if (!pid)
+		_exit(0);
+	while (!load(&stop))
+		;
+	CHECK(waitpid(pid, NULL, 0) == pid);
+	return arg;
+}
+
+/* From when on its time is counted: it may be long until it next leaves its worker. */
+TEST(its_clock_in_a_fork)
+{
+	uint64_t random = test_seed();
+	struct timespec time;
+	uthread_clock_t clock;
+	uthread_t t;
+
+	start_workers(2);
+	need_ticks();
+	for (int i = 0; i < SCALE(100); i++) {
+		store(&begun, 0);
+		store(&stop, 0);
+		t = spawn(forks_and_computes, NULL);
+		while (!load(&begun))
+			;
+		computes_until(test_now() + test_random(&random) % 400000);
+		CHECK_EQ(uthread_getcpuclock(t, &clock), 0);
+		do
+			CHECK_EQ(uthread_clock_gettime(clock, &time), 0);
+		while (!time.tv_sec && !time.tv_nsec);
+		store(&stop, 1);
+		joined(t);
+	}
+}
+
+/* ---- on its way into a wait ---- */
+
+#define PIPES 40
+
+static int pipes[PIPES][2];
+
+static void *polls(void *arg)
+{
+	struct pollfd fds[PIPES];
+
+	CHECK_EQ(uthread_setcanceltype(UTHREAD_CANCEL_ASYNCHRONOUS, NULL), 0);
+	for (int i = 0; i < PIPES; i++)
+		fds[i] = (struct pollfd){ pipes[i][0], POLLIN, 0 };
+	store(&begun, 1);
+	uthread_poll(fds, PIPES, -1);
+	for (;;)
+		;
+	return arg;
+}
+
+/* It says that it waits, and then there is what it would wait for. */
+TEST(who_says_that_it_waits_and_does_not)
+{
+	uint64_t random = test_seed();
+	uthread_t t;
+
+	start_workers(2);
+	need_ticks();
+	for (int i = 0; i < SCALE(1000); i++) {
+		for (int j = 0; j < PIPES; j++)
+			CHECK(!pipe(pipes[j]));
+		store(&begun, 0);
+		t = spawn(polls, NULL);
+		while (!load(&begun))
+			;
+		computes_until(test_now() + test_random(&random) % 100000);
+		CHECK_EQ(write(pipes[0][1], "", 1), 1);
+		CHECK_EQ(uthread_cancel(t), 0);
+		CHECK(joined(t) == UTHREAD_CANCELED);
+		for (int j = 0; j < PIPES; j++) {
+			close(pipes[j][0]);
+			close(pipes[j][1]);
+		}
+	}
+}
+
 TEST_MAIN()

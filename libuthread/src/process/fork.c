@@ -46,6 +46,7 @@
 #include "base/san.h"
 #include "preempt/preempt.h"
 #include "process/process.h"
+#include "sched/ask.h"
 #include "sched/waiter.h"
 #include "signals/signals.h"
 #include "stack/stack.h"
@@ -259,8 +260,8 @@ static void fork_parent(void)
 		set_errno(err);
 		set_failed(err);
 	}
-	if (me && unlikely(load_relaxed(&me->flags) & UT_ASKED))
-		region_wait(here_now());
+	if (me)
+		ask_look(me);
 	runtime_start_unlock();
 	region_leave(); /* handlers that waited run here */
 	tls_extra_listed(true);

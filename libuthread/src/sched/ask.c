@@ -4,6 +4,7 @@
 
 #include "base/ksignal.h"
 #include "sched/cancel.h"
+#include "sched/cpuclock.h"
 #include "sched/sched.h"
 #include "sched/waiter.h"
 
@@ -24,7 +25,8 @@ static void look_begin(struct uthread *ut, uint32_t what)
 			    __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
 			break;
 	}
-	bias_heavy_fence(); /* pairs: waiter_wait_for(), switch_leave() */
+	/* pairs: waiter_wait_for(), switch_leave(), ask_look() */
+	bias_heavy_fence();
 }
 
 static void look_end(struct uthread *ut)
@@ -32,6 +34,13 @@ static void look_end(struct uthread *ut)
 	/* pairs: ask_wait() */
 	__atomic_fetch_and(&ut->flags, ~(uint32_t)UT_ASK_LOOKS,
 			   __ATOMIC_RELEASE);
+}
+
+void ask_look(const struct uthread *me)
+{
+	bias_light_fence(); /* pairs: look_begin() */
+	if (unlikely(load_relaxed(&me->flags) & UT_ASKED || cpuclock_waits(me)))
+		region_wait(here_now());
 }
 
 void ask_wait(const struct uthread *me)

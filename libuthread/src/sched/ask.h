@@ -9,7 +9,8 @@
  *	waits	    `waits` is its waiter. A canceller claims a cancellable one,
  *		    as a deadline does. For a signal it is made ready without being
  *		    woken (WAITER_AWAY): it sees to it and waits on in its place.
- *	ready	    sees the flag when it comes to run (switch_leave())
+ *	ready	    sees the flag when it comes to run (switch_leave()), as does
+ *		    who is about to wait or forks, and goes on (ask_look())
  *	runs	    its worker has a tick: the handler sees the flag, or the end
  *		    of the region does. Without ticks at its next turn or wait.
  *
@@ -32,6 +33,9 @@
 void ask(struct uthread *ut, uint32_t what);
 /* Does it wait for what the handler of a signal ends? It may be woken just now. */
 bool ask_interrupts(struct uthread *ut);
+/* It runs, in a region, though it seemed to do something else: who has asked meanwhile
+ * has sent no tick. */
+void ask_look(const struct uthread *me);
 /* Wait until nobody looks at the waiter it had. */
 void ask_wait(const struct uthread *me);
 /* At its end, in a region: nobody is at it any more. */

@@ -143,12 +143,19 @@ bool waiter_wake(struct waiter *w)
 	return true;
 }
 
+/* It said that it waits, and does not. */
+static void goes_on(struct uthread *me)
+{
+	uthread_become(me, UT_RUNNING);
+	ask_look(me);
+}
+
 bool waiter_withdraw(struct waiter *w)
 {
 	if (!waiter_claim(w, WAITER_TIMEDOUT))
 		return false;
 	if (load_relaxed(&w->ut->state) == UT_WAITING)
-		uthread_become(w->ut, UT_RUNNING);
+		goes_on(w->ut);
 	return true;
 }
 
@@ -370,7 +377,7 @@ static __attribute__((noinline)) bool stays(struct waiter *w,
 	if (!stay && asked & UT_ASK_SIGNAL && sched_hooks.answer)
 		stay = waiter_send_away(w);
 	if (stay)
-		uthread_become(me, UT_RUNNING);
+		goes_on(me);
 	return stay;
 }
 
@@ -390,7 +397,7 @@ static bool come_back(struct waiter *w, struct uthread *me)
 			    false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
 			return true;
 	} while (away == WAITER_AWAY || away == WAITER_AWAY_MOVED);
-	uthread_become(me, UT_RUNNING);
+	goes_on(me);
 	while (load_acquire(&w->state) == WAITER_AWAY_CHOSEN)
 		spin_pause(&n);
 	return false;

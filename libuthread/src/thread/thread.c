@@ -312,8 +312,10 @@ int thread_await(struct uthread *ut, uint64_t deadline, bool cancellable)
 		uthread_become(me, UT_WAITING);
 	if (!__atomic_compare_exchange_n(&ut->join, &old, (uintptr_t)&wt, false,
 					 __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
-		if (me)
+		if (me) {
 			uthread_become(me, UT_RUNNING);
+			ask_look(me);
+		}
 		return old == JOIN_DONE ? claim_done(ut) : join_error(old);
 	}
 	r = waiter_wait(&wt, deadline);
