@@ -321,4 +321,137 @@ TEST(who_says_that_it_waits_and_does_not)
 	}
 }
 
+/* ---- about to wait for a signal ---- */
+
+static int sent, in_window;
+static void (*at_the_call)(void);
+
+/* The runtime's, too: what comes between its last look and the call. */
+long syscall(long nr, ...)
+{
+	static long (*next)(long nr, ...);
+	void (*fn)(void) = at_the_call;
+	long a[6];
+	va_list ap;
+
+	va_start(ap, nr);
+	for (int i = 0; i < 6; i++)
+		a[i] = va_arg(ap, long);
+	va_end(ap);
+	if (!next)
+		*(void **)&next = dlsym(RTLD_NEXT, "syscall");
+	if (fn && (nr == SYS_rt_sigtimedwait || nr == SYS_rt_sigsuspend)) {
+		at_the_call = NULL;
+		fn();
+	}
+	return next(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
+}
+
+static void set_of(sigset_t *set, int sig)
+{
+	sigemptyset(set);
+	sigaddset(set, sig);
+}
+
+static void until_sent(void)
+{
+	store(&in_window, 1);
+	while (!load(&sent))
+		; /* stopped by ticks */
+	/* Until there are none that would end the call by the way. */
+	computes_until(test_now() + 50 * MS);
+}
+
+static void raise_second(int sig)
+{
+	(void)sig;
+	raise(SIGUSR1); /* blocked: it waits */
+}
+
+static void in_a_handler(void)
+{
+	computes_until(test_now() + 50 * MS);
+	raise(SIGUSR2);
+}
+
+static int handled;
+
+static void note_signal(int sig)
+{
+	(void)sig;
+	handled++;
+}
+
+static void *sigwaits(void *arg)
+{
+	sigset_t set;
+	int sig;
+
+	set_of(&set, SIGUSR1);
+	CHECK_EQ(uthread_sigmask(SIG_BLOCK, &set, NULL), 0);
+	store(&begun, 1);
+	CHECK_EQ(sigwait(&set, &sig), 0);
+	CHECK_EQ(sig, SIGUSR1);
+	return arg;
+}
+
+static void *suspends(void *arg)
+{
+	sigset_t set, old;
+
+	set_of(&set, SIGUSR1);
+	CHECK_EQ(uthread_sigmask(SIG_BLOCK, &set, &old), 0);
+	store(&begun, 1);
+	while (!handled)
+		CHECK(sigsuspend(&old) == -1 && errno == EINTR);
+	return arg;
+}
+
+static void *sends(void *t)
+{
+	until(&in_window); /* it is stopped, not waiting */
+	CHECK_EQ(uthread_kill((uthread_t)t, SIGUSR1), 0);
+	store(&sent, 1);
+	return NULL;
+}
+
+static void signal_at_the_call(void *(*fn)(void *), void (*at)(void))
+{
+	struct sigaction sa = { .sa_handler = raise_second };
+	uthread_t t;
+
+	if (TEST_ASAN || TEST_TSAN)
+		SKIP("a sanitizer stands before these calls");
+	CHECK(!sigaction(SIGUSR2, &sa, NULL));
+	sa.sa_handler = note_signal;
+	CHECK(!sigaction(SIGUSR1, &sa, NULL));
+	start_workers(1);
+	need_ticks();
+	at_the_call = at;
+	t = spawn(fn, NULL);
+	if (at == until_sent)
+		in_uthread(sends, t);
+	joined(t);
+}
+
+TEST(sent_to_who_is_about_to_wait_for_it)
+{
+	signal_at_the_call(sigwaits, until_sent);
+}
+
+TEST(sent_to_who_is_about_to_suspend)
+{
+	signal_at_the_call(suspends, until_sent);
+}
+
+TEST(raised_in_a_handler_of_who_is_about_to_wait_for_it)
+{
+	signal_at_the_call(sigwaits, in_a_handler);
+}
+
+TEST(raised_in_a_handler_of_who_is_about_to_suspend)
+{
+	signal_at_the_call(suspends, in_a_handler);
+}
+
 TEST_MAIN()

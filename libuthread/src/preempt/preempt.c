@@ -49,7 +49,7 @@ void (*preempt_hold)(struct worker *w, const ucontext_t *uc);
 /*
  * Its clock is to run. Or it is to end anywhere, but not here, in the runtime; or
  * it was stopped where it was about to sleep, or may be about to in a function of
- * libc's: a tick finds it elsewhere.
+ * libc's, or as it waits for a signal: a tick finds it elsewhere.
  */
 static void see_to_it(struct uthread *me)
 {
@@ -62,6 +62,7 @@ static void see_to_it(struct uthread *me)
 	}
 	if (rt.tick_ns &&
 	    (cancel_needs_looks(me) ||
+	     (load_relaxed(&me->flags) & UT_ASK_SIGNAL && me->sigwaits) ||
 	     (cancel_wanted(me) &&
 	      (load_relaxed(&me->cancel) & (CANCEL_ASYNC | CANCEL_HELD) ||
 	       me->call || me->sigwaits))))
@@ -82,8 +83,7 @@ static void take_pending(void)
 		region_wakes();
 	me = uthread_current();
 	/* Before a handler, which may sleep. */
-	if (me &&
-	    unlikely(load_relaxed(&me->flags) & (UT_ASK_CANCEL | UT_CLOCK)))
+	if (me && unlikely(load_relaxed(&me->flags) & (UT_ASKED | UT_CLOCK)))
 		see_to_it(me);
 	errno = saved;
 	if (preempt_signals)

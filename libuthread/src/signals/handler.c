@@ -130,6 +130,20 @@ static void note_handled(struct uthread *me, const struct action *a,
 	}
 }
 
+/*
+ * A handler came in the wait for a signal, which has looked already, maybe, whether
+ * there is one, and the handler has raised it: a tick ends the call.
+ */
+static void look_again(struct uthread *me)
+{
+	if (likely(!me->sigwaits || !me->raised))
+		return;
+	region_enter();
+	ut_flags_set(me, UT_ASK_SIGNAL);
+	region_wait(here_now());
+	region_leave();
+}
+
 /* What waited for the mask that comes back comes here, as it would on the way; what
  * the kernel does not take goes on waiting. */
 static void let_in(ucontext_t *uc)
@@ -183,6 +197,7 @@ static __attribute__((noreturn)) void run(int sig, siginfo_t *si,
 		me->taking = taking;
 		me->sigwaits = sigwaits;
 		me->in_libc = in_libc;
+		look_again(me);
 	}
 	mask = mask_usable(ksig_word(&uc->uc_sigmask));
 	ksig_set(&uc->uc_sigmask, mask);
@@ -340,6 +355,7 @@ static __attribute__((noinline)) void run_kept(struct uthread *me, int sig,
 	jump_put_back(me, jump);
 	me->in_libc = in_libc;
 	me->sigwaits = sigwaits;
+	look_again(me);
 	store_relaxed(&me->call, call);
 	me->mask = mask_usable(ksig_word(&uc.uc_sigmask));
 	w->mask_kept = me->mask;
@@ -380,7 +396,8 @@ static void kept(void)
 	if (w->mask != me->mask &&
 	    (ran || !(load_relaxed(&me->flags) & UT_MASK_UNSURE)))
 		mask_become(w, me->mask);
-	if (unlikely(load_relaxed(&me->flags) & UT_ASK_SIGNAL))
+	/* Who waits for a signal does so itself: it may have looked already. */
+	if (unlikely(load_relaxed(&me->flags) & UT_ASK_SIGNAL) && !me->sigwaits)
 		sent_take(me);
 	region_leave();
 	if (unlikely(me->raised))
