@@ -454,4 +454,40 @@ TEST(raised_in_a_handler_of_who_is_about_to_suspend)
 	signal_at_the_call(suspends, in_a_handler);
 }
 
+/* ---- the kernel's queue is full ---- */
+
+static void *computes_for_ever(void *arg)
+{
+	CHECK_EQ(uthread_setcanceltype(UTHREAD_CANCEL_ASYNCHRONOUS, NULL), 0);
+	store(&begun, 1);
+	for (;;)
+		;
+	return arg;
+}
+
+/* Then a tick that is sent does not say whose it is. */
+TEST(no_room_for_what_a_tick_says)
+{
+	const struct rlimit none = { 0, 0 };
+	uthread_t t;
+
+	start_workers(2);
+	need_ticks();
+	t = spawn(computes_for_ever, NULL);
+	while (!load(&begun))
+		;
+	CHECK(!setrlimit(RLIMIT_SIGPENDING, &none));
+	for (int i = 0; i < 3; i++) {
+		CHECK_EQ(uthread_cancel(t), 0);
+		CHECK(joined(t) == UTHREAD_CANCELED);
+		store(&begun, 0);
+		t = spawn(computes_for_ever, NULL);
+		while (!load(&begun))
+			;
+		usleep(10000);
+	}
+	CHECK_EQ(uthread_cancel(t), 0);
+	CHECK(joined(t) == UTHREAD_CANCELED);
+}
+
 TEST_MAIN()

@@ -377,6 +377,17 @@ static inline bool is_asked(const struct worker *w, const struct here *h)
 }
 
 /*
+ * The kernel takes a tick that is sent for the same as another signal of its number
+ * that is pending here, and where its queue is full, it does not say whose it is.
+ */
+static void not_a_tick(struct worker *w, const struct here *h)
+{
+	w->not_ticks++;
+	if (unlikely(is_asked(w, h)))
+		tick_retry(w);
+}
+
+/*
  * The timer was stopped just now. Where its next signal was pending already the
  * kernel took the one that was sent for an ask for the same, and Linux 6.13 and
  * later drop the signal of a timer that has been stopped: what has been asked
@@ -441,7 +452,7 @@ HANDLER void preempt_on_tick(int sig, siginfo_t *si, void *ucp)
 
 	if (!w) {
 		if (h->worker)
-			h->worker->not_ticks++;
+			not_a_tick(h->worker, h);
 		tick_not_ours(sig, si, uc);
 		return;
 	}
