@@ -490,4 +490,64 @@ TEST(no_room_for_what_a_tick_says)
 	CHECK(joined(t) == UTHREAD_CANCELED);
 }
 
+/* ---- what only libc is told ---- */
+
+static void *lets_it_happen_later(void *arg)
+{
+	CHECK_EQ(uthread_setcanceltype(UTHREAD_CANCEL_ASYNCHRONOUS, NULL), 0);
+	CHECK_EQ(pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL), 0);
+	store(&begun, 1);
+	while (!load(&go_on))
+		;
+	CHECK_EQ(pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL), 0);
+	for (;;)
+		;
+	return arg;
+}
+
+static void asked_too_early(void)
+{
+	uthread_t t;
+
+	start_workers(2);
+	need_ticks();
+	need_own_tls();
+	for (int i = 0; i < 5; i++) {
+		store(&begun, 0);
+		store(&go_on, 0);
+		t = spawn(lets_it_happen_later, NULL);
+		while (!load(&begun))
+			;
+		CHECK_EQ(uthread_cancel(t), 0);
+		usleep(5000);
+		store(&go_on, 1);
+		CHECK(joined(t) == UTHREAD_CANCELED);
+	}
+}
+
+TEST(before_it_lets_that_happen)
+{
+	asked_too_early();
+}
+
+static const char *version;
+
+/* libc's, for the runtime. */
+const char *gnu_get_libc_version(void)
+{
+	static char known[32];
+
+	if (version)
+		return version;
+	confstr(_CS_GNU_LIBC_VERSION, known, sizeof(known));
+	return strchr(known, ' ') ? strchr(known, ' ') + 1 : known;
+}
+
+/* Of a libc that does not say where it may be cancelled. */
+TEST(before_it_lets_that_happen_without_marks)
+{
+	version = "2.41";
+	asked_too_early();
+}
+
 TEST_MAIN()

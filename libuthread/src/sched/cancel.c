@@ -13,8 +13,9 @@ bool cancel_unwinds;
  * again. */
 bool cancel_needs_looks(const struct uthread *ut)
 {
-	return cancel_unwinds && load_relaxed(&ut->flags) & UT_ASK_CANCEL &&
-	       !(load_relaxed(&ut->cancel) & CANCEL_ACTS) && cancel_marks(ut);
+	return load_relaxed(&ut->flags) & UT_ASK_CANCEL &&
+	       !(load_relaxed(&ut->cancel) & CANCEL_ACTS) &&
+	       ((cancel_unwinds && cancel_marks(ut)) || cancel_is_off(ut));
 }
 
 bool cancel_heeded(const struct uthread *ut)
