@@ -227,4 +227,35 @@ TEST(fewer_workers)
 	joined(t);
 }
 
+static uthread_sem_t sem;
+
+static void *moves_when_it_may(void *worker)
+{
+	CHECK_EQ(uthread_preempt_disable(), 0);
+	CHECK_EQ(uthread_sem_wait(&sem), 0);
+	CHECK_EQ(uthread_preempt_enable(), 0);
+	while (uthread_worker() != (int)(intptr_t)worker)
+		;
+	return NULL;
+}
+
+/* It comes back where it may not be, and is not to be stopped. */
+TEST(who_waits_and_may_not_be_stopped)
+{
+	uint64_t then;
+	uthread_t t;
+
+	start_workers(WORKERS);
+	need_own_tls();
+	CHECK_EQ(uthread_sem_init(&sem, 0), 0);
+	for (int i = 0; i < 2 * WORKERS; i++) {
+		then = parks();
+		t = spawn(moves_when_it_may, (void *)(intptr_t)(i % WORKERS));
+		until_parked(then, 1);
+		allow(t, 1u << i % WORKERS);
+		CHECK_EQ(uthread_sem_post(&sem), 0);
+		joined(t);
+	}
+}
+
 TEST_MAIN()

@@ -90,9 +90,14 @@ static void take_pending(void)
 		preempt_signals(); /* a handler's errno is the program's */
 	if (!me)
 		return;
-	if (!tick && (likely(!(load_relaxed(&me->flags) & UT_ASK_MOVE)) ||
-		      me->preempt_off))
-		return;
+	if (!tick) {
+		if (likely(!(load_relaxed(&me->flags) & UT_ASK_MOVE)))
+			return;
+		if (me->preempt_off) {
+			store_relaxed(&me->preempt_pending, 1);
+			return;
+		}
+	}
 	saved = errno;
 	sched_preempt();
 	errno = saved;
