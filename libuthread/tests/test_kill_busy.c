@@ -7,6 +7,7 @@
 
 #include <dlfcn.h>
 #include <stdbool.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 
 static int stop;
@@ -284,6 +285,75 @@ TEST(a_read_ends_after_one_that_does_not)
 		CHECK_EQ(uthread_kill(target, SIGUSR1), 0);
 		uthread_sleep(10000000);
 	}
+}
+
+/* ---- stopped where it sleeps ---- */
+
+static char fifo[64];
+static int is_there, has_ended;
+
+static void *opens(void *arg)
+{
+	store(&is_there, 1);
+	CHECK(open(fifo, O_RDONLY) < 0);
+	CHECK_EQ(errno, EINTR);
+	store(&has_ended, 1);
+	return arg;
+}
+
+static void *sends_till_it_has_ended(void *t)
+{
+	while (!load(&is_there))
+		uthread_yield();
+	while (!load(&has_ended)) {
+		CHECK_EQ(uthread_kill((uthread_t)t, SIGUSR1), 0);
+		uthread_sleep(3 * MS);
+	}
+	return NULL;
+}
+
+static void does_nothing(int sig)
+{
+	(void)sig;
+}
+
+static void stopped_in_a_call(enum uthread_preempt mechanism)
+{
+	const struct sigaction sa = { .sa_handler = does_nothing };
+	struct uthread_config c;
+	uthread_t t, busy;
+
+	memset(&c, 0, sizeof(c));
+	c.size = sizeof(c);
+	c.workers = 1;
+	c.spares = -1;
+	c.preempt = mechanism;
+	CHECK_EQ(uthread_init(&c), 0);
+	if (!stats().tick_ns)
+		SKIP("without ticks nobody is stopped");
+	need_own_tls();
+	CHECK(!sigaction(SIGUSR1, &sa, NULL));
+	snprintf(fifo, sizeof(fifo), "/tmp/test_kill_busy.%d", (int)getpid());
+	unlink(fifo);
+	CHECK(!mkfifo(fifo, 0600));
+	busy = spawn(computes, NULL);
+	t = spawn(opens, NULL);
+	in_uthread(sends_till_it_has_ended, t);
+	joined(t);
+	store(&stop, 1);
+	joined(busy);
+	unlink(fifo);
+}
+
+/* Its handler has ended the call, though it runs when its turn comes again. */
+TEST(an_open_ends_after_one_that_comes_when_it_is_stopped)
+{
+	stopped_in_a_call(UTHREAD_PREEMPT_DEFAULT);
+}
+
+TEST(an_open_ends_when_it_is_stopped_by_a_frame)
+{
+	stopped_in_a_call(UTHREAD_PREEMPT_FRAME);
 }
 
 TEST_MAIN()

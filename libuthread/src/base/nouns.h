@@ -165,6 +165,7 @@ struct uthread {
 	struct raised *raised_first; /* these, but for some (signals/raised.c) */
 	uintptr_t handler_sp; /* where its outermost handler interrupted it, */
 	uint64_t mask_behind; /* and the mask that comes back then */
+	uintptr_t stopped_at; /* its state, from a tick that found it asleep; else 0 */
 	struct jump jump; /* with UT_JUMPS: where to; private to it */
 	struct {
 		uthread_once_t *once;

@@ -23,6 +23,7 @@
 
 #include <string.h>
 
+#include "preempt/eintr.h"
 #include "preempt/preempt_asm.h"
 
 extern const char preempt_frame[], preempt_frame_back[], preempt_frame_end[];
@@ -110,6 +111,8 @@ static void leave_by_call(ucontext_t *uc)
 
 /* The kernel's frame: the restorer's address, ucontext, siginfo, and above
  * them, aligned, the FP area. */
+#define FRAME_UC sizeof(void *)
+
 static char *frame_of(const siginfo_t *si, const ucontext_t *uc)
 {
 	(void)si;
@@ -118,7 +121,7 @@ static char *frame_of(const siginfo_t *si, const ucontext_t *uc)
 
 static void relocate(char *copy, ptrdiff_t by)
 {
-	ucontext_t *uc = (ucontext_t *)(void *)(copy + sizeof(void *));
+	ucontext_t *uc = (ucontext_t *)(void *)(copy + FRAME_UC);
 
 	if (uc->uc_mcontext.fpregs)
 		uc->uc_mcontext.fpregs =
@@ -137,6 +140,8 @@ static void leave_by_call(ucontext_t *uc)
 }
 
 /* The kernel's frame: siginfo, then ucontext. */
+#define FRAME_UC sizeof(siginfo_t)
+
 static char *frame_of(const siginfo_t *si, const ucontext_t *uc)
 {
 	(void)uc;
@@ -151,7 +156,7 @@ static char *frame_of(const siginfo_t *si, const ucontext_t *uc)
  */
 static void relocate(char *copy, ptrdiff_t by)
 {
-	ucontext_t *uc = (ucontext_t *)(void *)(copy + sizeof(siginfo_t));
+	ucontext_t *uc = (ucontext_t *)(void *)(copy + FRAME_UC);
 	char *at = (char *)uc->uc_mcontext.__reserved;
 	const char *end = at + sizeof(uc->uc_mcontext.__reserved);
 	const struct _aarch64_ctx *record;
@@ -258,4 +263,26 @@ void mechanism_leave(struct worker *w, const siginfo_t *si, ucontext_t *uc)
 		leave_by_call(uc);
 	else
 		leave_by_frame(w, si, uc);
+}
+
+#if defined(__x86_64__)
+/* preempt_call has put the flags, rbp and rax below the address. */
+static void end_by_call(uintptr_t sp)
+{
+	*(uintptr_t *)sp += 2;
+	((uint64_t *)sp)[-3] = (uint64_t)-EINTR;
+}
+#else
+static void end_by_call(uintptr_t sp)
+{
+	(void)sp;
+}
+#endif
+
+void mechanism_end_call(uintptr_t sp)
+{
+	if (by_call)
+		end_by_call(sp);
+	else
+		call_end((ucontext_t *)(sp + FRAME_UC));
 }

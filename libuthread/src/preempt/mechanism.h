@@ -36,5 +36,8 @@ ptrdiff_t mechanism_frame_moved(const char *copy, const siginfo_t *si,
 				const ucontext_t *uc);
 /* The handler's return goes to preempt_now(), on the uthread's stack. */
 void mechanism_leave(struct worker *w, const siginfo_t *si, ucontext_t *uc);
+/* It was interrupted in a call that is begun anew when it goes on, and left by a frame
+ * that has this UC_SP(): now the call ends with EINTR. */
+void mechanism_end_call(uintptr_t sp);
 
 #endif

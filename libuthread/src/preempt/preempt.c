@@ -35,12 +35,18 @@
 __attribute__((visibility("hidden"))) void preempt_now(void);
 void preempt_now(void)
 {
+	struct uthread *me = uthread_current();
+	const uint32_t interrupts = me->interrupts;
+	const uintptr_t at = me->stopped_at;
 	int saved = errno;
 
+	me->stopped_at = 0; /* a handler may be stopped on the way */
 	sched_preempt();
 	errno = saved;
+	if (unlikely(me->interrupts != interrupts) && at)
+		mechanism_end_call(at);
 	/* Last: what is kept and taken on the way is a part of this stop. */
-	uthread_current()->in_libc = false;
+	me->in_libc = false;
 }
 
 void (*preempt_signals)(void);
@@ -300,6 +306,8 @@ static void take(struct worker *w, struct uthread *me, const struct found *f,
 		 const siginfo_t *si, ucontext_t *uc)
 {
 	const uintptr_t pc = (uintptr_t)UC_PC(uc);
+	bool asleep;
+	long nr;
 
 	/* Or on its way back there. */
 	me->in_libc = f->in_libc || pc - (uintptr_t)preempt_now < BACK_BYTES;
@@ -309,7 +317,10 @@ static void take(struct worker *w, struct uthread *me, const struct found *f,
 	me->mask = ksig_word(&uc->uc_sigmask);
 	w->mask = me->mask | w->poison;
 	STAT_INC(w->stats.preempted);
+	asleep = f->in_libc && call_restarts(uc, &nr) && call_may_sleep(uc, nr);
 	mechanism_leave(w, si, uc);
+	/* A handler that comes before its next turn ends that call. */
+	me->stopped_at = asleep ? (uintptr_t)UC_SP(uc) : 0;
 }
 
 /* True: another tick comes for that. */
