@@ -7,6 +7,8 @@
 
 #include "util.h"
 
+#include <sys/syscall.h>
+
 static uthread_sem_t go = UTHREAD_SEM_INITIALIZER(0);
 static pthread_key_t key;
 static int calls;
@@ -242,6 +244,85 @@ static void *aborts(void *arg)
 TEST_DIES(abort_in_a_uthread, SIGABRT, "")
 {
 	in_uthread(aborts, NULL);
+}
+
+/* ---- in a switch to one that blocks it ---- */
+
+static const struct uthread_policy *usual;
+static uthread_t comes;
+static uthread_sem_t turn[2];
+static int has_come;
+
+/* In the switch: who goes lets it in, who comes does not. */
+static uthread_t takes(void *queue)
+{
+	uthread_t t = usual->take(queue);
+
+	if (t && t == comes) {
+		comes = NULL;
+		syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), SIGUSR2);
+	}
+	return t;
+}
+
+static void note_that(int sig)
+{
+	(void)sig;
+	store(&has_come, 1);
+}
+
+static void *blocks_it(void *arg)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR2);
+	CHECK_EQ(uthread_sigmask(SIG_BLOCK, &set, NULL), 0);
+	CHECK_EQ(uthread_preempt_disable(), 0);
+	CHECK_EQ(uthread_sem_wait(&turn[0]), 0);
+	CHECK(!load(&has_come));
+	CHECK_EQ(uthread_preempt_enable(), 0);
+	while (!load(&has_come))
+		;
+	CHECK_EQ(uthread_sem_post(&turn[1]), 0);
+	return arg;
+}
+
+static void *lets_it_in(void *t)
+{
+	while (uthread_yield(), parks() < 1)
+		;
+	comes = (uthread_t)t;
+	CHECK_EQ(uthread_sem_post(&turn[0]), 0);
+	CHECK_EQ(uthread_sem_wait(&turn[1]), 0);
+	return NULL;
+}
+
+/* It may not leave its worker, where the signal is another's, before the last enable. */
+TEST(one_that_comes_when_preemption_is_disabled)
+{
+	struct sigaction sa = { .sa_handler = note_that };
+	struct uthread_policy policy = *uthread_policy("priority");
+	struct uthread_config c;
+	uthread_t t;
+
+	if (TEST_ASAN || TEST_TSAN)
+		SKIP("a sanitizer stands before these calls");
+	usual = uthread_policy("priority");
+	policy.take = takes;
+	memset(&c, 0, sizeof(c));
+	c.size = sizeof(c);
+	c.workers = 1;
+	c.spares = -1;
+	c.policy = &policy;
+	c.main = UTHREAD_MAIN_PTHREAD;
+	CHECK_EQ(uthread_init(&c), 0);
+	CHECK(!sigaction(SIGUSR2, &sa, NULL));
+	CHECK_EQ(uthread_sem_init(&turn[0], 0), 0);
+	CHECK_EQ(uthread_sem_init(&turn[1], 0), 0);
+	t = spawn(blocks_it, NULL);
+	joined(spawn(lets_it_in, t));
+	joined(t);
 }
 
 TEST_MAIN()

@@ -385,8 +385,11 @@ static void kept(void)
 		}
 		/* Not for this one. */
 		region_leave();
-		if (me->preempt_off)
-			return; /* at its next switch */
+		if (me->preempt_off) { /* at its next switch or last enable */
+			region_wait(here_now());
+			store_relaxed(&me->preempt_pending, 1);
+			return;
+		}
 		sched_give_base();
 		region_enter();
 		ran = !(load_relaxed(&me->flags) & UT_MASK_UNSURE);
