@@ -258,12 +258,8 @@ struct worker {
 	struct uthread *handoff; /* for the base loop: run this next */
 	const void *at_home; /* atomic: the lock that it holds as its home */
 	uint64_t home; /* a name that no other worker has or will have */
-	uint32_t turns; /* switches asked for; others read it, relaxed */
-	uint64_t late_until; /* sched_ready_late(); the same */
 	uint32_t look; /* its tick: look around at the next switch */
-	uint32_t ticking; /* atomic: somebody waits, so the timer runs, */
-	uint32_t fine; /* atomic: and with fine ticks in between (tick.c) */
-	uint32_t state; /* atomic: enum worker_state, WORKER_LEAVING; a futex */
+	uint32_t fine; /* atomic: it ticks, with fine ticks in between (tick.c) */
 	uint32_t libc_stint, libc_tries; /* the handler's */
 	uint64_t spare_since; /* it waits for one to be made; the same */
 	uint32_t asleep; /* atomic: the call that its uthread says it sleeps in,
@@ -284,6 +280,9 @@ struct worker {
 	uint32_t count; /* in rq; racy reads allowed */
 	uint32_t bound_count; /* of these, bound here: not to be stolen */
 	void *policy_queue; /* instead of rq */
+	/* In the same line, as thieves look at no other: */
+	uint32_t turns; /* its own: switches asked for; read relaxed, */
+	uint64_t late_until; /* as is this: sched_ready_late() */
 
 	/* Guarded by inbox_lock: ready uthreads bound here, put by others. */
 	uint32_t inbox_lock __attribute__((aligned(CACHE_LINE)));
@@ -293,6 +292,9 @@ struct worker {
 	/* Guarded by rt.idle_lock. */
 	struct worker *idle_next, *idle_prev;
 	uint32_t wake; /* futex: 1 wakes the sleeper */
+	/* In the same line, as who puts somebody into the inbox looks at no other: */
+	uint32_t state; /* atomic: enum worker_state, WORKER_LEAVING; a futex */
+	uint32_t ticking; /* atomic: somebody waits, so the timer runs */
 
 	/* Guarded by preempt/spare.c's lock. */
 	struct worker *spare_next, *spare_prev; /* of the list it is in, */
@@ -318,6 +320,13 @@ struct worker {
 	void *posts; /* semaphores posted there (sync/sem.c) */
 	siginfo_t deferred_info[64];
 };
+
+_Static_assert(offsetof(struct worker, ticking) + sizeof(uint32_t) <=
+		       offsetof(struct worker, inbox_lock) + CACHE_LINE,
+	       "a line is enough for who wakes it");
+_Static_assert(offsetof(struct worker, late_until) + sizeof(uint64_t) <=
+		       offsetof(struct worker, bias) + CACHE_LINE,
+	       "a line is enough for a thief");
 
 enum started {
 	NOT_STARTED = 0,
@@ -348,24 +357,30 @@ struct runtime {
 	int existing; /* atomic: workers so far, spares included */
 	uint32_t nstuck; /* workers that are stuck; preempt/spare.c guards it, */
 	uint32_t ended; /* and workers that have no kernel thread now; atomic */
+	uint32_t io_sources; /* atomic: what somebody has to poll (io/) */
 
 	/* Guarded by global_lock: ready uthreads put by plain pthreads. */
 	uint32_t global_lock __attribute__((aligned(CACHE_LINE)));
 	uint32_t global_count; /* racy reads allowed */
 	struct uthread_list global;
 
-	/* Guarded by idle_lock; the counts may be read without it. */
+	/*
+	 * Guarded by idle_lock, but for nspinning; the others may be read without it.
+	 * Who adds work looks at the counts: a line each.
+	 */
 	uint32_t idle_lock __attribute__((aligned(CACHE_LINE)));
-	uint32_t nidle;
-	uint32_t nspinning; /* atomic: workers awake and looking for work */
 	struct worker *idle_head;
 	struct worker *timekeeper; /* sleeps until `kept` */
-	uint64_t kept; /* NO_DEADLINE: nobody; racy reads allowed */
+	uint64_t kept
+		__attribute__((aligned(CACHE_LINE))); /* NO_DEADLINE: nobody */
 	struct worker *poller; /* sleeps until there is an event, too; given up
-				* by itself; racy reads allowed */
-	uint32_t io_sources; /* atomic: what somebody has to poll (io/) */
+				* by itself */
+	uint32_t nidle __attribute__((aligned(CACHE_LINE)));
+	uint32_t nspinning /* atomic: workers awake and looking for work */
+		__attribute__((aligned(CACHE_LINE)));
 
-	uint64_t pthread_created; /* atomic: creates by plain pthreads */
+	uint64_t pthread_created /* atomic: creates by plain pthreads */
+		__attribute__((aligned(CACHE_LINE)));
 };
 
 extern struct runtime rt;
