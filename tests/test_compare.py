@@ -18,6 +18,7 @@ import pytest
 from swtch import cli, store
 from swtch.analysis import changes, comparison, conditions
 from swtch.analysis.comparison import Comparison
+from swtch.analysis.findings import group_samples
 from swtch.commands import compare, output
 from swtch.errors import RequestError
 from swtch.records import Manifest, Sample, Trial
@@ -160,6 +161,44 @@ def test_a_single_trial_that_changed_is_found_among_many(
     assert set(families) == {"scenarios, all models", "scenarios, all pthread"}
     # What one of ten did is not what all have in common.
     assert families["scenarios, all models"] == "in part"
+
+
+@pytest.mark.parametrize(
+    ("models", "blocks"),
+    [
+        ({"pthread": 1}, 4),
+        ({"pthread": 2}, 5),
+        ({"pthread": 9}, 6),
+        ({"pthread": 3, "kthread": 3}, 7),
+    ],
+)
+def test_so_many_blocks_call_one_trial_alone_and_fewer_do_not(
+    make_manifest: MakeManifest, models: dict[str, int], blocks: int
+) -> None:
+    trial = next(t for t in make_manifest().trials if t.factors.get("control") is None)
+    trials = [
+        msgspec.structs.replace(trial, id=f"scenarios/{number}/{model}", model=model)
+        for model, count in models.items()
+        for number in range(count)
+    ]
+
+    def called(count: int) -> set[str]:
+        """Of runs of so many blocks, of which the last trial of B takes twice as long."""
+        sides = [
+            [
+                sample(one, 0, block, (2 if slow and one is trials[-1] else 1) * 1e6 + block)
+                for one in trials
+                for block in range(count)
+            ]
+            for slow in (False, True)
+        ]
+        a, b = (group_samples(tuple(trials), samples) for samples in sides)
+        made = comparison.compare_groups(a, b)
+        return {row.name for row in made.trials if row.word == "slower"}
+
+    assert comparison.blocks_for_one([tuple(models.values())]) == blocks
+    assert called(blocks) == {trials[-1].id}
+    assert called(blocks - 1) == set()
 
 
 # ---- environments ----

@@ -18,7 +18,7 @@ from swtch.analysis.findings import Place
 from swtch.analysis.pairing import Pairing
 from swtch.commands import vm_bisect
 from swtch.commands.vm_bisect import BAD, CANNOT_TELL, END, GOOD, TERMS, Terms, verdict, watched
-from swtch.errors import EXIT_INTERRUPTED, CannotError
+from swtch.errors import EXIT_INTERRUPTED, CannotError, RequestError
 from swtch.records import Interval
 
 
@@ -186,6 +186,40 @@ class TestStep:
     def test_a_folder_that_is_none_ends_the_bisection(self, tmp_path: Path) -> None:
         """Any status below 128 would be taken for a verdict."""
         assert vm_bisect.step(tmp_path) == END > 127
+
+
+class TestBlocksOfGoodAndBad:
+    """As few as --repeats says may be too few for a call, whatever was measured."""
+
+    def test_are_enough_to_choose_among_all_trials(
+        self, tmp_path: Path, tree: Tree, rows: Rows, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        asked = rows([(1.44, 1.44)])
+        terms = tree.terms(models="pthread", repeats=4)
+        good, bad = tree.commits[0], tree.commits[9]
+        assert vm_bisect.start(terms, good, bad, tmp_path / "out", ("false",)) == 0
+        assert asked == [6]
+        assert "6 blocks of good and bad: with fewer none" in capsys.readouterr().err
+        told = msgspec.json.decode((tmp_path / "out" / TERMS).read_bytes(), type=Terms)
+        assert told.repeats == 4, "a step has one trial"
+
+    def test_are_as_many_as_asked_for_when_that_is_enough(
+        self, tmp_path: Path, tree: Tree, rows: Rows
+    ) -> None:
+        asked = rows([(1.44, 1.44)])
+        terms = tree.terms(models="pthread", repeats=8)
+        good, bad = tree.commits[0], tree.commits[9]
+        assert vm_bisect.start(terms, good, bad, tmp_path / "out", ("false",)) == 0
+        assert asked == [8]
+
+    def test_what_is_not_known_is_said_before_anything_is_built(
+        self, tmp_path: Path, tree: Tree, rows: Rows
+    ) -> None:
+        rows([])
+        terms = tree.terms(experiments=("syscal",), build=("false",))
+        with pytest.raises(RequestError, match="Did you mean syscall"):
+            vm_bisect.start(terms, tree.commits[0], "trunk", tmp_path / "out")
+        assert not (tmp_path / "out").exists()
 
 
 class TestStart:

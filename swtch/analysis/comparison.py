@@ -240,6 +240,19 @@ def simes(ps: Sequence[float]) -> float:
     return min(p * len(ps) / rank for rank, p in enumerate(sorted(ps), start=1))
 
 
+def blocks_for_one(experiments: Sequence[Sequence[int]]) -> int:
+    """The fewest blocks of each run of which a trial is called that differs alone. Of each
+    experiment there is how many trials its models have."""
+    levels = [LEVEL / _times(counts) / len(experiments) for counts in experiments]
+    return effects.least_of_two(1 - min(levels, default=LEVEL))
+
+
+def _times(counts: Sequence[int]) -> int:
+    """How many times a trial's p its experiment's is, as `_family` makes it of children of
+    which one differs: so many times by Simes, and double for the second test."""
+    return math.prod(2 * of if of > 1 else 1 for of in (len(counts), max(counts)))
+
+
 # ---- calls ----
 
 

@@ -14,6 +14,9 @@ commit that does not build or boot.
 Invariants:
 
 - Nothing begins in a tree with changes, and it ends on the commit it began on.
+- Good and bad are measured with blocks enough to call a trial slower that is so alone: of
+  nine trials that is six, and with four nothing is ever called. A step has as many as were
+  asked for: its trial is known before it is measured, one, and nothing is adjusted.
 - A step is in the tree, not where it all began: what it is told is absolute.
 - A step has exit code 0, 1 or 125; what is above 127 ends the bisection.
 - Ended by SIGTERM or SIGHUP it leaves no more than by SIGINT: git and builds have sessions of
@@ -31,6 +34,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -39,13 +43,17 @@ from typing import Final
 
 import msgspec
 
-from swtch.analysis.comparison import Compared
+from swtch import own as plugins
+from swtch import plan
+from swtch.analysis.comparison import Compared, blocks_for_one
 from swtch.commands import vm_compare
+from swtch.engines import TRAITS
 from swtch.errors import EXIT_INTERRUPTED, EXIT_OK, CannotError, LabError, os_error_text
+from swtch.experiments import Setting
 from swtch.records import Engine as EngineName
-from swtch.records import Interval
+from swtch.records import Interval, Model
 from swtch.store import write_atomically
-from swtch.vm import build, own
+from swtch.vm import build, own, qemu
 from swtch.vm.kvm import Asked
 
 GOOD: Final = 0
@@ -97,6 +105,23 @@ def watched(rows: Sequence[Compared]) -> Compared:
     return max(slower, key=lambda row: row.ratio.low)
 
 
+def blocks_to_choose(terms: Terms) -> int:
+    """The fewest blocks of good and bad that call any trial by which alone bad is slower."""
+    models = plan.parse_models(terms.models) if terms.models is not None else None
+    chosen = plan.choose(plugins.resolve(terms.experiments), models)
+    setting = Setting(
+        cpus=tuple(range(1 if TRAITS[terms.engine].counting else terms.cpus or qemu.CPUS)),
+        models=models or plan.MODEL_NAMES,
+        engine=terms.engine,
+        depth="quick",
+    )
+    counts: dict[str, Counter[Model]] = {}
+    for trial in plan.make_trials(chosen, setting):
+        if trial.factors.get("control") != "b":
+            counts.setdefault(trial.experiment, Counter())[trial.model] += 1
+    return blocks_for_one([tuple(of.values()) for of in counts.values()])
+
+
 def default_build(tree: Path) -> tuple[str, ...]:
     """What makes the image of the kernel configured in `tree`."""
     config = (tree / ".config").read_text(errors="replace") if (tree / ".config").exists() else ""
@@ -111,12 +136,15 @@ def start(
     runs at each commit instead of ``step``."""
     tree = Path(terms.tree)
     began = _began(tree)
+    repeats = max(terms.repeats, enough := blocks_to_choose(terms))
     _make(folder)
     with _ending.handled(), _left_as_it_was(tree, began):
         _build_at(tree, good, terms)
         shutil.copyfile(own.found(tree).kernel, folder / REFERENCE)
         _build_at(tree, bad, terms)
-        row = watched(_rows(terms, folder, "bad", terms.repeats))
+        if repeats > terms.repeats:
+            _say(f"{enough} blocks of good and bad: with fewer none of so many trials is called")
+        row = watched(_rows(terms, folder, "bad", repeats))
         told = msgspec.structs.replace(terms, name=row.name, limit=row.ratio.estimate**0.5)
         write_atomically(folder / TERMS, msgspec.json.format(msgspec.json.encode(told)))
         _say(f"bad is {row.ratio.estimate:.3g} times good by {row.name}; limit {told.limit:.3g}")
