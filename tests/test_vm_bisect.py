@@ -252,6 +252,19 @@ class TestStart:
         assert vm_bisect.start(tree.terms(), good, bad, tmp_path / "out", judge) == 0
         assert f"{tree.commits[5]} is the first bad commit" in capfd.readouterr().out
 
+    def test_where_the_first_bad_one_cannot_be_told_that_is_said(
+        self, tmp_path: Path, tree: Tree, rows: Rows, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        rows([(1.4, 1.6)])
+        judge = self.judge(tmp_path, cannot="5")
+        good, bad = tree.commits[0], tree.commits[9]
+        out = tmp_path / "out"
+        with pytest.raises(CannotError, match="more --repeats"):
+            vm_bisect.start(tree.terms(), good, bad, out, judge)
+        assert tree.commits[5] in capfd.readouterr().out
+        assert "git bisect skip" in (out / "log").read_text()
+        assert tree.git("rev-parse", "--abbrev-ref", "HEAD").strip() == "trunk"
+
     def test_bad_that_is_not_slower_is_refused_and_the_tree_is_as_it_was(
         self, tmp_path: Path, tree: Tree, rows: Rows
     ) -> None:

@@ -62,6 +62,7 @@ CANNOT_TELL: Final = 125
 END: Final = 255
 TERMS: Final = "bisect.json"
 REFERENCE: Final = "good"
+_GIT_ONLY_SKIPPED: Final = 2  # of `git bisect run`, whatever told it to skip
 _MORE: Final = 2  # so many times the blocks, when a step cannot be told
 _TRIES: Final = 2
 _GRACE_S: Final = 30.0  # for what is ended to end by itself: a step powers its guest off
@@ -159,6 +160,11 @@ def start(
         )
         write_atomically(folder / "log", _git(tree, "bisect", "log").encode())
     _say(f"what was measured and git's log: {folder}")
+    if status == _GIT_ONLY_SKIPPED:
+        raise CannotError(
+            "which of these commits it was cannot be told, for all that could be measured were"
+            " skipped; give more --repeats, or a BUILD that builds them."
+        )
     return EXIT_OK if status == 0 else status
 
 
