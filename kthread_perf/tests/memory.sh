@@ -3,7 +3,8 @@
 #
 # memory.sh - whatever is asked of the module, it gives back what it took. The
 # kernel's own lists of what is allocated and by whom are the witness, so one
-# object is enough to be found out.
+# object is enough to be found out. Under KASAN too: what it keeps back of freed
+# objects is given back before each count (shrink in lib.sh).
 
 . "${0%/*}/lib.sh"
 rounds=${ROUNDS:-100}
