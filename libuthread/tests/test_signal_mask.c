@@ -304,11 +304,11 @@ static void *waits_for_any(void *arg)
 	return arg;
 }
 
-/* Its worker gets ticks all the while. */
+/* There are ticks all the while: two share what worker there is. */
 TEST(sigwait_of_everything_returns_no_tick)
 {
 	struct uthread_stats st;
-	uthread_t a, b;
+	uthread_t a, b, c;
 	int ready = 0;
 
 	block(SIG_BLOCK, SIGUSR2);
@@ -317,6 +317,7 @@ TEST(sigwait_of_everything_returns_no_tick)
 	while (!load(&ready))
 		usleep(100);
 	b = spawn(empty_loop, NULL);
+	c = spawn(empty_loop, NULL);
 	do {
 		st = stats();
 		usleep(1000);
@@ -325,6 +326,7 @@ TEST(sigwait_of_everything_returns_no_tick)
 	CHECK(!kill(getpid(), SIGUSR2));
 	joined(a);
 	joined(b);
+	joined(c);
 }
 
 static void *times_out(void *arg)
