@@ -225,12 +225,12 @@ static void asked_in_a_fork(pid_t (*fn)(void), int times)
 
 TEST(in_a_fork)
 {
-	asked_in_a_fork(fork, SCALE(100));
+	asked_in_a_fork(fork, SCALE(50));
 }
 
 TEST(in_one_without_handlers)
 {
-	asked_in_a_fork(_Fork, SCALE(100));
+	asked_in_a_fork(_Fork, SCALE(50));
 }
 
 /* ---- its clock ---- */
@@ -259,7 +259,7 @@ TEST(its_clock_in_a_fork)
 
 	start_workers(2);
 	need_ticks();
-	for (int i = 0; i < SCALE(100); i++) {
+	for (int i = 0; i < SCALE(50); i++) {
 		store(&begun, 0);
 		store(&stop, 0);
 		t = spawn(forks_and_computes, NULL);
@@ -303,7 +303,7 @@ TEST(who_says_that_it_waits_and_does_not)
 
 	start_workers(2);
 	need_ticks();
-	for (int i = 0; i < SCALE(1000); i++) {
+	for (int i = 0; i < SCALE(400); i++) {
 		for (int j = 0; j < PIPES; j++)
 			CHECK(!pipe(pipes[j]));
 		store(&begun, 0);
