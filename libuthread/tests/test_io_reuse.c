@@ -10,6 +10,7 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
 #include "util.h"
 
@@ -288,6 +289,56 @@ TEST(pipe_is_no_file)
 {
 	start_workers(1);
 	in_uthread(file_then_pipe, NULL);
+}
+
+static void *sends_one(void *arg)
+{
+	CHECK_EQ(uthread_write(fd, "x", 1), 1);
+	return arg;
+}
+
+static void *receives_one(void *arg)
+{
+	char c;
+
+	CHECK_EQ(uthread_read(fd, &c, 1), 1);
+	CHECK_EQ(c, 'y');
+	return arg;
+}
+
+/* By a system call of the program's own. Who waits for room there and who waited to
+ * read before are told by what is there now. */
+static void *pipe_then_full_socket(void *arg)
+{
+	void *(*to_receive)(void *) = receives_one,
+				 *(*to_send)(void *) = sends_one;
+	uthread_t reader, writer;
+	char buf[4096] = { 0 };
+	int p[2];
+
+	CHECK(!pipe(p));
+	fd = p[0];
+	reader = spawn(begins, &to_receive);
+	has_begun();
+	CHECK(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, p));
+	while (write(p[1], buf, sizeof(buf)) > 0)
+		;
+	CHECK_EQ(syscall(SYS_dup3, p[1], fd, 0), fd);
+	store(&begun, 0);
+	writer = spawn(begins, &to_send);
+	has_begun();
+	while (read(p[0], buf, sizeof(buf)) > 0)
+		;
+	joined(writer);
+	CHECK_EQ(write(p[0], "y", 1), 1);
+	joined(reader);
+	return arg;
+}
+
+TEST(room_is_told_of_in_the_next_file)
+{
+	start_workers(1);
+	in_uthread(pipe_then_full_socket, NULL);
 }
 
 static void tcp_pair(int sv[2])

@@ -423,6 +423,60 @@ TEST(each_call_is_one_whether_it_waits_or_not)
 	CHECK_EQ(s.io_expired + s.io_cancelled + s.io_closed + s.io_jobs, 0);
 }
 
+/* ---- events ---- */
+
+#define TALKS 100
+
+static void *echoes(void *arg)
+{
+	const int fd = *(int *)arg;
+	ssize_t n;
+	char c;
+
+	while ((n = uthread_read(fd, &c, 1)) == 1)
+		CHECK_EQ(uthread_write(fd, &c, 1), 1);
+	return (void *)(intptr_t)n;
+}
+
+/* Each byte that is taken from a local socket makes room, of which epoll could tell. */
+static void *talks(void *arg)
+{
+	struct uthread_stats before;
+	uint64_t events, polls, idles;
+	uthread_t t;
+	int p[2], i;
+	char c = 0;
+
+	CHECK(!socketpair(AF_UNIX, SOCK_STREAM, 0, p));
+	before = stats();
+	t = spawn(echoes, &p[0]);
+	until_waits(before, 1);
+	before = stats();
+	for (i = 0; i < TALKS; i++) {
+		CHECK_EQ(write(p[1], &c, 1), 1);
+		while (recv(p[1], &c, 1, MSG_DONTWAIT) < 0)
+			uthread_sleep(MS / 10);
+		uthread_sleep(MS /
+			      10); /* it waits again, and all events are told */
+	}
+	events = stats().io_events - before.io_events;
+	polls = stats().io_polls - before.io_polls;
+	idles = stats().idles - before.idles;
+	/* More: who waits is looked after (sweep.c). */
+	CHECK(events >= TALKS && events < TALKS + TALKS / 2);
+	/* And where no other worker is awake it looks once before it sleeps. */
+	CHECK(polls < 4 * idles + TALKS);
+	CHECK(!shutdown(p[1], SHUT_WR));
+	CHECK_EQ((intptr_t)joined(t), 0);
+	close_pair(p);
+	return arg;
+}
+
+TEST(nobody_is_told_of_room_for_which_nobody_waits)
+{
+	on_one_worker(talks);
+}
+
 /* ---- shown ---- */
 
 static void *dumped(void *arg)

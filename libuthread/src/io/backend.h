@@ -47,7 +47,7 @@ struct io_backend {
 
 	/* Somebody is about to wait in this list, and all there for `events`. 0;
 	 * EPERM: it cannot be polled; ELOOP, EMFILE, ENFILE, ENOMEM, ENOSPC: no
-	 * more now; EBADF. */
+	 * more now; EBADF; ENOENT: what was known is gone: once more. */
 	int (*watch)(struct io_fd *e, int fd, int which, uint32_t events);
 	/* Somebody has left, and perhaps nobody waits any more. NULL: no matter. */
 	void (*unwatch)(struct io_fd *e, int fd);

@@ -14,6 +14,10 @@
  * ever that something has happened (pending(), so ticks stay fine): then who
  * polls reads it, and writes it again if it finds a poller afterwards.
  *
+ * Of room to write it tells from the first wait for that on. Each datagram that is
+ * taken from a local socket's queue makes some, as does each count read from an
+ * eventfd, and while nobody asks that is a wake-up for nothing, for each request.
+ *
  * epoll_wait() allows itself to be late by a thousandth of its time-out (of a
  * fifth of a second: 200 us), a futex does not. So a deadline is slept for in
  * two steps, the last of them short.
@@ -26,7 +30,8 @@
 #include "io/backend.h"
 #include "io/count.h"
 
-#define EVENTS (EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLPRI | EPOLLET)
+#define EVENTS (EPOLLIN | EPOLLRDHUP | EPOLLPRI | EPOLLET)
+#define EVENTS_OUT (EVENTS | EPOLLOUT)
 #define WAKES UINT64_MAX /* in epoll_data: the eventfd */
 #define SLEEP_EVENTS 128
 #define SWEEP_ONLY (-1) /* no event, but time to sweep */
@@ -212,16 +217,41 @@ static void poller_deliver(const struct io_slept *slept, int n)
 
 /* ---- what it is told of ---- */
 
-static int watch(struct io_fd *e, int fd, int which, uint32_t events)
+/* In struct io_fd: registered. */
+enum { KNOWN = 1, KNOWN_OUT = 2 };
+
+static struct epoll_event known_by(int fd, unsigned known)
 {
-	struct epoll_event event = { .events = EVENTS,
+	return (struct epoll_event){ .events = known & KNOWN_OUT ? EVENTS_OUT :
+								   EVENTS,
 				     .data.u64 = (unsigned)fd };
+}
+
+static void forget(struct io_fd *e)
+{
+	store_relaxed(&e->registered, 0);
+	__atomic_fetch_sub(&rt.io_sources, 1, __ATOMIC_RELAXED);
+}
+
+/* As the system call, whose file must be known; then it is forgotten. */
+static int modify(struct io_fd *e, int fd, unsigned known)
+{
+	struct epoll_event event = known_by(fd, known);
 	int saved = errno, err = 0;
 
-	(void)which;
-	(void)events;
-	if (likely(e->registered))
-		return 0;
+	if (epoll_ctl(epoll_fd, EPOLL_CTL_MOD, fd, &event)) {
+		err = errno;
+		forget(e);
+	}
+	errno = saved;
+	return err;
+}
+
+static int add(int fd, unsigned known)
+{
+	struct epoll_event event = known_by(fd, known);
+	int saved = errno, err = 0;
+
 	while (!err && epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event)) {
 		/* Somebody closed the number that we knew, and another file has
 		 * it that was known by it, too, before a dup2(). */
@@ -233,36 +263,37 @@ static int watch(struct io_fd *e, int fd, int which, uint32_t events)
 			err = errno;
 	}
 	errno = saved;
-	if (err)
-		return err;
-	/* The one before may be closed, and the number a datagram socket's. */
-	if (load_relaxed(&e->kind) == IO_TCP)
-		store_relaxed(&e->kind, IO_UNKNOWN);
-	store_relaxed(&e->registered, 1);
-	/* sequential: pairs with go_idle(); who saw none has no poller. */
-	__atomic_fetch_add(&rt.io_sources, 1, __ATOMIC_SEQ_CST);
-	return 0;
+	return err;
 }
 
-static void forget(struct io_fd *e)
+static int watch(struct io_fd *e, int fd, int which, uint32_t events)
 {
-	store_relaxed(&e->registered, 0);
-	__atomic_fetch_sub(&rt.io_sources, 1, __ATOMIC_RELAXED);
+	const bool out = which == IO_OUT ||
+			 (which == IO_LOOK && events & EPOLLOUT);
+	const unsigned known = out ? KNOWN | KNOWN_OUT : KNOWN;
+	int err;
+
+	if (likely((e->registered & known) == known))
+		return 0;
+	err = e->registered ? modify(e, fd, known) : add(fd, known);
+	if (err)
+		return err;
+	if (!e->registered) {
+		/* The one before may be closed, and the number a datagram
+		 * socket's. */
+		if (load_relaxed(&e->kind) == IO_TCP)
+			store_relaxed(&e->kind, IO_UNKNOWN);
+		/* sequential: pairs with go_idle(); who saw none has no poller. */
+		__atomic_fetch_add(&rt.io_sources, 1, __ATOMIC_SEQ_CST);
+	}
+	store_relaxed(&e->registered, (uint8_t)known);
+	return 0;
 }
 
 /* Only one that is registered; then it was, and the file is gone. */
 static int again(struct io_fd *e, int fd)
 {
-	struct epoll_event event = { .events = EVENTS,
-				     .data.u64 = (unsigned)fd };
-	int saved = errno, err = 0;
-
-	if (epoll_ctl(epoll_fd, EPOLL_CTL_MOD, fd, &event)) {
-		err = errno;
-		forget(e);
-	}
-	errno = saved;
-	return err;
+	return modify(e, fd, e->registered);
 }
 
 static void take_back(struct io_fd *e, int fd)

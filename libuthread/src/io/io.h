@@ -68,7 +68,8 @@ struct io_fd {
 	uint8_t kind; /* atomic hint: enum io_kind */
 	uint8_t ended; /* atomic hint: look each time (ready.c) */
 	uint8_t plain; /* atomic hint: it has no RWF_NOWAIT */
-	uint8_t registered; /* epoll.c: known; or it was, and the file is gone */
+	uint8_t registered; /* epoll.c: known, for what; or it was, and the file
+			     * is gone */
 	uint8_t waited; /* atomic: for this file; may try again at any time */
 	uint32_t since; /* the sweep at which the last one began to wait */
 	uint32_t closing; /* closes in progress */

@@ -30,8 +30,8 @@
  * only looks (poll) is woken by all edges that concern it.
  *
  * With epoll a descriptor is given to it when somebody first has to wait for it, for
- * reading and writing at once and for good; the kernel forgets it when the file
- * goes. uthread_close() takes it back first, since the file may live on under
+ * reading, and for writing too when somebody first has to wait for that, and for good;
+ * the kernel forgets it when the file goes. uthread_close() takes it back first, since the file may live on under
  * another number or in another process. While a close is in progress the number
  * may already be another file's, of which nobody has told us, so who has to
  * wait then waits for the end of the close, and tries again.
@@ -397,6 +397,19 @@ static int reassure(struct io_fd *e, int fd, struct uthread_list *ready)
 	return err == ENOENT ? 0 : err;
 }
 
+/* Under the lock: somebody is about to wait, and is to be told. */
+static int ask(struct io_fd *e, int fd, int which, uint32_t events,
+	       struct uthread_list *ready)
+{
+	int err = io_backend->watch(e, fd, which, events);
+
+	if (likely(err != ENOENT))
+		return err;
+	/* What it knew by that number is gone, unseen. */
+	was_replaced(e, 0, ready);
+	return io_backend->watch(e, fd, which, events);
+}
+
 static inline bool is_waited_for(const struct io_fd *e)
 {
 	return (load_relaxed(&e->registered) || io_levels()) &&
@@ -479,6 +492,7 @@ int io_wait_edge(struct io_fd *e, int fd, int way, uint32_t edges, uint32_t gen,
 {
 	REGION;
 	struct io_watch x = { .e = e };
+	struct uthread_list ready = { 0 };
 	struct waiter w;
 	int err;
 
@@ -489,12 +503,13 @@ int io_wait_edge(struct io_fd *e, int fd, int way, uint32_t edges, uint32_t gen,
 	waiter_leavable(&w);
 	x.waiter = &w;
 	lock(e);
-	err = e->gen != gen ? EBADF :
-	      e->closing || e->seq[way] != edges ?
-			      0 :
-			      io_backend->watch(e, fd, way, 0);
+	err = e->gen != gen			 ? EBADF :
+	      e->closing || e->seq[way] != edges ? 0 :
+						   ask(e, fd, way, 0, &ready);
 	if (err || (!e->closing && e->seq[way] != edges)) {
 		unlock(e);
+		if (unlikely(ready.head))
+			sched_ready_all(&ready, UTHREAD_READY_WOKEN);
 		return err;
 	}
 	become_waiting(e, &w);
@@ -536,8 +551,7 @@ int io_watch_add(struct io_watch *x, struct waiter *w, int fd, uint32_t events)
 	else if (e->registered && !e->closing)
 		err = reassure(e, fd, &ready);
 	if (!err && !e->closing)
-		err = io_backend->watch(e, fd, IO_LOOK,
-					x->events | looked_for(e));
+		err = ask(e, fd, IO_LOOK, x->events | looked_for(e), &ready);
 	if (!err) {
 		become_waiting(e, w);
 		push(&e->lookers, x);

@@ -35,18 +35,31 @@
 #define NAP_NS 100000
 #define RESCUER_NAP_NS 500000
 
+/* No other worker is awake, that could add work or switch: what may come is events,
+ * for which one sleeps as well. Spares that are not needed exist, too. */
+static bool is_alone(const struct worker *w)
+{
+	int i;
+
+	for (i = 0; i < load_acquire(&rt.existing); i++)
+		if (rt.workers[i] != w &&
+		    worker_is(rt.workers[i], WORKER_WORKING))
+			return false;
+	return true;
+}
+
 /*
  * Look for work for a little while; true: the run queue has some, or w->handoff. A wake-up
  * costs more than that, and who adds work need not wake anybody meanwhile.
  */
 static bool look(struct worker *w)
 {
-	bool found = false, active, late;
+	bool found = false, active = false, late = false;
 	uint64_t next;
 	int round;
 
-	if (load_relaxed(&rt.existing) == 1)
-		return false;
+	if (is_alone(w))
+		return steal(w, &active, &late);
 	__atomic_fetch_add(&rt.nspinning, 1, __ATOMIC_SEQ_CST);
 	do {
 		active = late = false;
@@ -193,7 +206,8 @@ static struct uthread *find_work(struct worker *w)
 			continue;
 		}
 		if (!ut) {
-			woken = !look(w);
+			looked = look(w);
+			woken = !looked;
 			if (woken)
 				looked = go_idle(w);
 			ut = take_stolen(w);
