@@ -8,6 +8,7 @@
 #include "sched/sched.h"
 #include "ticks.h"
 
+#include <fcntl.h>
 #include <sys/syscall.h>
 
 static void *runs(void *arg)
@@ -160,6 +161,41 @@ TEST(a_fine_tick_stops_who_computes_and_only_for_somebody)
 	fds[2] = there[1];
 	fds[3] = back[0];
 	in_uthread(only_looks, fds);
+}
+
+static void *computes_beside_who_waits(void *arg)
+{
+	const uint64_t ticks = rt.workers[0]->stats.ticks,
+		       stops = rt.workers[0]->stats.preempted;
+	uthread_t t = spawn(answers, arg);
+	uint64_t came, stopped;
+
+	while (!load(&rt.io_sources) || load(&t->state) != UT_WAITING)
+		uthread_yield();
+	do {
+		came = load(&rt.workers[0]->stats.ticks) - ticks;
+		stopped = load(&rt.workers[0]->stats.preempted) - stops;
+	} while (came < 300);
+	/* Others than for events: descriptors are looked after (sweep.c). */
+	CHECK(stopped < came / 3);
+	close(*((const int *)arg + 2));
+	joined(t);
+	return NULL;
+}
+
+/* Its ticks see that there is no event, and that is all. */
+TEST(who_computes_is_not_stopped_for_events_that_do_not_come)
+{
+	int there[2], fds[3];
+
+	start_long(MS);
+	if (rt.tick_source != UTHREAD_TICK_WORKER)
+		SKIP("ticks are not from timers");
+	CHECK(!pipe(there));
+	fds[0] = there[0];
+	fds[1] = open("/dev/null", O_WRONLY);
+	fds[2] = there[1];
+	in_uthread(computes_beside_who_waits, fds);
 }
 
 static void *writes(void *arg)

@@ -345,6 +345,7 @@ const struct io_backend io_epoll = {
 	.id = UTHREAD_IO_EPOLL,
 	.hooks = { .poll = poll_now,
 		   .pending = io_pending,
+		   .due = io_sweep_next,
 		   .sleep = poller_sleep,
 		   .deliver = poller_deliver,
 		   .wake = poller_wake },

@@ -503,6 +503,7 @@ const struct io_backend io_uring = {
 	.levels = true,
 	.hooks = { .poll = poll_now,
 		   .pending = pending,
+		   .due = io_sweep_next,
 		   .sleep = poller_sleep,
 		   .deliver = poller_deliver,
 		   .wake = wake },

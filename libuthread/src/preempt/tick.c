@@ -31,7 +31,8 @@
  * events come, for FINE_KEEP ticks from the last one on, the source `worker` ticks
  * FINE_PARTS times as often, and that is what a turn is then for who computes: for
  * who was stopped by the tick before (why), or has had the worker since the last
- * one. The kernel is asked for events on behalf of these alone. Where uthreads
+ * one. The kernel is asked for events on behalf of these alone, by the handler, which
+ * stops nobody if there are none and nobody else waits. Where uthreads
  * switch by themselves they ask often enough, and so does who makes one call after
  * another (calls.c): there are no fine ticks. They cost what ticks cost, 1 to 2 us
  * where the timer is the machine's own and 35 us in a virtual machine where it was
@@ -230,7 +231,7 @@ bool tick_only_looks(struct worker *w)
 	if (pending)
 		store_relaxed(&event_at, now_ns());
 	adjust(w);
-	return load_relaxed(&w->fine) && !pending && only_events(w);
+	return !pending && only_events(w) && now_ns() < sched_io.due();
 }
 
 static void start(struct worker *w)

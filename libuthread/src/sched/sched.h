@@ -64,6 +64,8 @@ struct sched_io {
 	/* Would that find anything? From a handler, too. NULL: not to be told
 	 * without doing it. */
 	bool (*pending)(void);
+	/* From when on it has something to do of its own; the same. */
+	uint64_t (*due)(void);
 	/* Sleep until something happens, wake(), or the deadline, or less. What
 	 * has happened, and how much, is for deliver(), which makes somebody
 	 * ready. One sleeps at a time: rt.poller. */
