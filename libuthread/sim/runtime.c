@@ -173,6 +173,7 @@ static void worker_begin(int i)
 	memset(w, 0, sizeof(*w));
 	w->seen_turns = sim_alloc((size_t)rt.capacity * sizeof(uint32_t));
 	w->index = w->number = i;
+	worker_taken_from(w);
 	w->home = ++rt.homes;
 	w->cpu = -1;
 	w->rng = 2463534242u + (uint32_t)i * 7919u;

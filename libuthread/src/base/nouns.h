@@ -112,6 +112,7 @@ struct uthread {
 	uint8_t intr; /* enum intr: what ends its waits for descriptors; its own */
 	bool sigwaits; /* it waits for a signal, and takes them itself */
 	bool lost; /* a jump has left a wait as it was (sched/jump.h) */
+	uint32_t place; /* atomic; PLACE_*, or a queue's (sched/runq.h) */
 	struct away *away; /* where handlers in it have begun (the same) */
 
 	/* Zone 3, four lines one after the other: what create() sets, and an end reads.
@@ -120,7 +121,8 @@ struct uthread {
 	void *san_fake; /* ASan's fake stack while parked */
 	void *(*fn)(void *);
 	void *arg;
-	void *value; /* written before `join` becomes JOIN_DONE */
+	void *value; /* written before `join` becomes JOIN_DONE; until it runs, who
+		      * has created it */
 	uintptr_t join; /* JOIN_* or a struct waiter *; atomic */
 	struct keyblock **keys; /* private to the uthread */
 	uint32_t id; /* unique; outside the kernel's thread ids */
@@ -130,7 +132,11 @@ struct uthread {
 	bool taking; /* a tick: from its handler to sched_preempt() */
 
 	uintptr_t tcb; /* its TLS block's thread pointer, 0: none; immutable */
-	struct _Unwind_Exception *unwind; /* uthread_exit()'s, on its stack */
+	union {
+		struct _Unwind_Exception *unwind; /* uthread_exit()'s, on its
+						   * stack */
+		struct uthread *rq_prev; /* until it runs: with `place` */
+	};
 	void *coroutine; /* the coroutine it is inside of; private to it */
 	const void *on_low; /* the stack it is on: its own, or that of a */
 	size_t on_bytes; /* coroutine in it */
@@ -189,6 +195,10 @@ _Static_assert(offsetof(struct uthread, tcb) == 3 * CACHE_LINE &&
 		       offsetof(struct uthread, cpu_ran) == 5 * CACHE_LINE &&
 		       offsetof(struct uthread, raised) == 6 * CACHE_LINE,
 	       "zone 3 is four lines");
+
+/* Values of uthread.place that are not a worker's `taken`, which is even. */
+#define PLACE_NONE 0u
+#define PLACE_GIVEN 1u /* its turn is its joiner's */
 
 /* Values of uthread.join that are not a waiter. */
 #define JOIN_NONE ((uintptr_t)0)
@@ -259,6 +269,9 @@ struct worker {
 	const void *at_home; /* atomic: the lock that it holds as its home */
 	uint64_t home; /* a name that no other worker has or will have */
 	uint32_t look; /* its tick: look around at the next switch */
+	uint32_t given; /* turns given to children (sched.c), since one was not; */
+	struct uthread *given_to; /* the last that got one, */
+	struct uthread *given_next; /* and its sibling behind it, or NULL */
 	uint32_t fine; /* atomic: it ticks, with fine ticks in between (tick.c) */
 	uint32_t libc_stint, libc_tries; /* the handler's */
 	uint64_t spare_since; /* it waits for one to be made; the same */
@@ -281,6 +294,7 @@ struct worker {
 	uint32_t bound_count; /* of these, bound here: not to be stolen */
 	void *policy_queue; /* instead of rq */
 	/* In the same line, as thieves look at no other: */
+	uint32_t taken; /* grows when others have taken from rq; even, not 0 */
 	uint32_t turns; /* its own: switches asked for; read relaxed, */
 	uint64_t late_until; /* as is this: sched_ready_late() */
 
@@ -453,6 +467,14 @@ static inline bool worker_is(const struct worker *w, enum worker_state state)
 static inline bool worker_is_stuck(const struct worker *w)
 {
 	return worker_is(w, WORKER_STUCK) || worker_is(w, WORKER_HELD);
+}
+
+/* Under its bias lock: no uthread.place there holds any more. */
+static inline void worker_taken_from(struct worker *w)
+{
+	const uint32_t taken = w->taken + 2;
+
+	store_relaxed(&w->taken, unlikely(taken == PLACE_NONE) ? 2 : taken);
 }
 
 static inline bool worker_is_leaving(const struct worker *w)

@@ -421,6 +421,8 @@ void runtime_forked(struct uthread *me)
 	w->at_home = NULL;
 	w->home = __atomic_add_fetch(&rt.homes, 1, __ATOMIC_RELAXED);
 	w->rq.head = NULL;
+	worker_taken_from(w); /* who is said to be there is not */
+	w->given_next = NULL;
 	w->count = w->bound_count = 0;
 	w->inbox_lock = w->inbox_count = 0;
 	w->inbox.head = NULL;

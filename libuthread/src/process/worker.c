@@ -173,6 +173,7 @@ static struct worker *worker_alloc(const struct config *c, int i,
 	if (posix_memalign((void **)&w, CACHE_LINE, sizeof(*w)))
 		return NULL;
 	memset(w, 0, sizeof(*w));
+	worker_taken_from(w);
 	w->seen_turns = calloc((size_t)rt.capacity, sizeof(w->seen_turns[0]));
 	if (!w->seen_turns || policy_worker_alloc(w)) {
 		worker_free(w);

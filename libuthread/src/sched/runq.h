@@ -65,6 +65,38 @@ static inline struct uthread *rq_rotate(struct worker *w, struct uthread *ut)
 	return first;
 }
 
+/* The same, in front of all others; first in, first out only. */
+static inline void rq_push_first(struct worker *w, struct uthread *ut)
+{
+	struct uthread *head = w->rq.head;
+
+	if (!head) {
+		rq_push(w, ut);
+		return;
+	}
+	if (head->why == UTHREAD_READY_NEW)
+		head->rq_prev = ut;
+	ut->next = head;
+	w->rq.head = ut;
+	store_relaxed(&w->count, w->count + 1);
+}
+
+/* Under the bias lock: out of the middle, from behind `prev`. */
+static inline void rq_take_behind(struct worker *w, struct uthread *prev,
+				  struct uthread *ut)
+{
+	struct uthread *next = ut->next;
+
+	prev->next = next;
+	if (!next)
+		w->rq.tail = prev;
+	else if (next->why == UTHREAD_READY_NEW)
+		next->rq_prev = prev;
+	store_relaxed(&w->count, w->count - 1);
+	if (unlikely(ut->bound >= 0))
+		store_relaxed(&w->bound_count, w->bound_count - 1);
+}
+
 static inline struct uthread *local_pop(struct worker *w)
 {
 	struct uthread *ut;
@@ -122,6 +154,22 @@ static inline struct uthread *local_pop_fetch(struct worker *w)
 static inline void local_push(struct worker *w, struct uthread *ut)
 {
 	bias_lock(&w->bias);
+	rq_push(w, ut);
+	bias_unlock(&w->bias);
+	tick_want_here(w);
+}
+
+/*
+ * One that has never run, and that any worker may run: who is in front of it is noted,
+ * so that it can be taken out of the middle (child_pop()). That holds as long as nobody
+ * has taken from this queue (`taken`), and it has not run: who is in front goes first,
+ * or goes out of the middle, too, by rq_take_behind().
+ */
+static inline void local_push_new(struct worker *w, struct uthread *ut)
+{
+	bias_lock(&w->bias);
+	ut->rq_prev = w->rq.head ? w->rq.tail : NULL;
+	store_relaxed(&ut->place, w->taken);
 	rq_push(w, ut);
 	bias_unlock(&w->bias);
 	tick_want_here(w);
@@ -227,16 +275,21 @@ static inline bool around_waits(const struct worker *w)
 	return load_relaxed(&w->inbox_count) | load_relaxed(&rt.global_count);
 }
 
+static inline void belongs_to(struct worker *w, struct uthread *ut)
+{
+	if (likely(ut->worker == w))
+		return;
+	store_relaxed(&ut->worker, w);
+	if (load_relaxed(&ut->flags) & UT_TLS_BLOCK)
+		tls_of(ut)->worker = w;
+}
+
 /* `next` is ours and its context is free: make it run here. */
 static inline void adopt(struct worker *w, struct uthread *next)
 {
 	store_relaxed(&next->ctx.busy, 1);
 	uthread_become(next, UT_RUNNING);
-	if (unlikely(next->worker != w)) {
-		store_relaxed(&next->worker, w);
-		if (load_relaxed(&next->flags) & UT_TLS_BLOCK)
-			tls_of(next)->worker = w;
-	}
+	belongs_to(w, next);
 	if (!(load_relaxed(&next->flags) & UT_OWN_TLS)) {
 		next->ctx.tp = w->tp;
 		w->tls->self = next;

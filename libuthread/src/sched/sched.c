@@ -32,6 +32,7 @@
 
 #define FAIR_TURNS 61
 #define DRAIN_TURNS 8
+#define GIVEN_TURNS (4 * FAIR_TURNS)
 
 struct sched_hooks sched_hooks;
 struct sched_io sched_io;
@@ -164,12 +165,7 @@ static struct uthread *local_pop_this(struct worker *w, struct uthread *heir)
 	for (ut = w->rq.head; ut && ut != heir && looks--; ut = ut->next)
 		prev = ut;
 	if (ut == heir && prev) {
-		prev->next = ut->next;
-		if (w->rq.tail == ut)
-			w->rq.tail = prev;
-		store_relaxed(&w->count, w->count - 1);
-		store_relaxed(&w->bound_count,
-			      w->bound_count - (ut->bound >= 0));
+		rq_take_behind(w, prev, ut);
 	} else if (ut == heir) {
 		ut = rq_pop(w);
 	} else {
@@ -224,6 +220,100 @@ void sched_requeue(struct uthread *ut)
 	}
 }
 
+/*
+ * Who joins a child that has not run gives it its turn, which goes on to the child's
+ * siblings behind it, and back to who joined: so a tree of threads is walked in depth,
+ * its leaves first, and what is alive at once fits in the cache. Not where the child is
+ * the first in the queue anyway. All of it is one turn, for ticks too, and now and then
+ * it is the queue's: who creates and joins all the time does not keep it from others
+ * where there are no ticks.
+ * Rejected: last in, first out for all that are new (who is created first may wait for
+ * ever); the child at once when it is created (who creates a thousand switches two
+ * thousand times); back to who joined between two siblings (the same).
+ */
+static bool has_place(const struct worker *w, const struct uthread *ut)
+{
+	/* It was put here, nobody has taken anything since, and it has not run. */
+	return load_relaxed(&ut->place) == w->taken &&
+	       load_relaxed(&ut->worker) == w &&
+	       load_relaxed(&ut->state) == UT_READY;
+}
+
+/* Under the bias lock: out of the queue. */
+static void give_turn(struct worker *w, struct uthread *ut)
+{
+	struct uthread *next = ut->next;
+
+	if (ut == w->rq.head) {
+		rq_pop(w);
+	} else {
+		ut_assert(ut->rq_prev->next == ut);
+		rq_take_behind(w, ut->rq_prev, ut);
+	}
+	store_relaxed(&ut->place, PLACE_GIVEN);
+	w->given++;
+	w->given_to = ut;
+	w->given_next = next && next->why == UTHREAD_READY_NEW &&
+					next->value == ut->value ?
+				next :
+				NULL;
+	STAT_INC(w->stats.donated);
+}
+
+static struct uthread *child_pop(struct worker *w, struct uthread *heir)
+{
+	struct uthread *child = NULL;
+
+	if (w->given >= GIVEN_TURNS) {
+		w->given = 0;
+		return NULL;
+	}
+	bias_lock(&w->bias);
+	if (has_place(w, heir) && heir != w->rq.head) {
+		child = heir;
+		give_turn(w, child);
+	}
+	bias_unlock(&w->bias);
+	return child;
+}
+
+/* `me`, which had the turn, ends, and `joiner` (NULL: it waits no more, or not yet) is
+ * the caller's. */
+static struct uthread *give_on(struct worker *w, const struct uthread *me,
+			       struct uthread *joiner)
+{
+	struct uthread *next = w->given_to == me ? w->given_next : NULL;
+	bool goes_on;
+
+	if (!next || w->given >= GIVEN_TURNS)
+		return joiner;
+	bias_lock(&w->bias);
+	goes_on = has_place(w, next);
+	if (goes_on) {
+		give_turn(w, next);
+		if (joiner)
+			rq_push_first(w, joiner);
+	}
+	bias_unlock(&w->bias);
+	if (!goes_on)
+		return joiner;
+	if (joiner) {
+		tick_want(w);
+		poke();
+	}
+	return next;
+}
+
+static __attribute__((noinline)) struct uthread *heir_pop(struct worker *w,
+							  struct uthread *heir)
+{
+	if (load_relaxed(&heir->place) == load_relaxed(&w->taken))
+		return child_pop(w, heir);
+	if (unlikely(looks_now(w)))
+		look_around(w);
+	return local_pop_this(w, heir);
+}
+
 void sched_park(struct uthread *me, bool timed, struct uthread *heir)
 {
 	struct uthread *next;
@@ -234,11 +324,12 @@ void sched_park(struct uthread *me, bool timed, struct uthread *heir)
 	STAT_INC(w->stats.parks);
 	if (unlikely(rt.policy))
 		policy_charge(me);
-	if (unlikely(looks_now(w)))
-		look_around(w);
-	next = heir ? local_pop_this(w, heir) : NULL;
-	if (likely(!next))
+	next = unlikely(heir) ? heir_pop(w, heir) : NULL;
+	if (likely(!next)) {
+		if (unlikely(looks_now(w)))
+			look_around(w);
 		next = local_pop_fetch(w);
+	}
 	if (likely(next != me)) {
 		if (timed && next)
 			sched_wake_for_timer(); /* this worker stays busy */
@@ -431,10 +522,15 @@ int uthread_yield(void)
 	return 0;
 }
 
-void sched_exit(struct uthread *me)
+void sched_exit(struct uthread *me, struct uthread *heir)
 {
 	struct worker *w = me->worker;
-	struct uthread *next = local_pop(w);
+	struct uthread *next = unlikely(me->place == PLACE_GIVEN) ?
+				       give_on(w, me, heir) :
+				       heir;
+
+	if (likely(!next))
+		next = local_pop(w);
 #if UTHREAD_ASAN
 	/* NULL: this stack's fake frames go with it. */
 	const bool direct = next && !load_acquire(&next->ctx.busy);

@@ -109,20 +109,39 @@ void sched_loop(struct worker *w);
 void sched_park(struct uthread *me, bool timed, struct uthread *heir);
 /* Its priority is another now: let it have the place in its queue. */
 void sched_requeue(struct uthread *ut);
-/* Leave it for good: me->join says who frees it. */
-void sched_exit(struct uthread *me) __attribute__((noreturn));
+/* Leave it for good: me->join says who frees it. `heir` (waiter_wake_here()) is the
+ * next. */
+void sched_exit(struct uthread *me, struct uthread *heir)
+	__attribute__((noreturn));
 /* The running uthread's time is up. */
 void sched_preempt(void);
 /* Let the base context have the worker: signals wait there. Its next turn
  * comes at once, here or elsewhere. */
 void sched_give_base(void);
 
+/* The joined `ut`, if it has not run yet and others wait here: sched_park()'s heir. */
+static inline struct uthread *sched_behind_others(struct uthread *ut)
+{
+	const struct worker *w = worker_current();
+
+	return w &&
+			       unlikely(load_relaxed(&ut->place) ==
+					load_relaxed(&w->taken)) &&
+			       load_relaxed(&w->count) > 1 ?
+		       ut :
+		       NULL;
+}
+
 /* ---- share.c ---- */
 /* Make a parked or new uthread ready. Called once per park, in a region. */
 void sched_ready(struct uthread *ut, enum uthread_ready why);
+/* The same with one that has never run: who joins it may give it its turn. */
+void sched_ready_new(struct uthread *ut);
 /* The same with one that was woken and is likely to come too late if it is taken to
  * another worker: it is left to this one for a while, or its next tick. */
 void sched_ready_late(struct uthread *ut);
+/* Who is woken may run here next, without a way through a queue. */
+bool sched_may_follow(const struct worker *w, const struct uthread *ut);
 
 #define LATE_NS 1000000
 

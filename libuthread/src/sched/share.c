@@ -107,6 +107,23 @@ void sched_ready(struct uthread *ut, enum uthread_ready why)
 	ready_from(worker_current(), ut);
 }
 
+void sched_ready_new(struct uthread *ut)
+{
+	struct worker *w = worker_current();
+
+	store_relaxed(&ut->place, PLACE_NONE);
+	if (unlikely(!w || ut->bound >= 0 || rt.policy || !may_run(w, ut))) {
+		sched_ready(ut, UTHREAD_READY_NEW);
+		return;
+	}
+	ut_assert(here_now()->off);
+	ut->why = UTHREAD_READY_NEW;
+	uthread_become(ut, UT_READY);
+	belongs_to(w, ut);
+	local_push_new(w, ut);
+	poke();
+}
+
 /*
  * Until the worker's next switch (adopt()), or until others wait here, too: it is a
  * matter of what stealing is worth, not of who may run. Where ticks are soon no
@@ -128,6 +145,13 @@ void sched_ready_late(struct uthread *ut)
 	local_push(w, ut);
 	if (!sched_ticks_soon())
 		poke();
+}
+
+bool sched_may_follow(const struct worker *w, const struct uthread *ut)
+{
+	return !rt.policy && ut->bound < 0 && may_run(w, ut) &&
+	       !(load_relaxed(&ut->flags) & UT_AFFINE) &&
+	       !worker_is_leaving(w) && !worker_is_stuck(w);
 }
 
 void sched_ready_all(struct uthread_list *l, enum uthread_ready why)
@@ -275,6 +299,7 @@ static uint32_t take_movable(struct worker *v, uint32_t want, bool lend,
 		got++;
 	}
 	store_relaxed(&v->count, v->count - got);
+	worker_taken_from(v);
 	return got;
 }
 

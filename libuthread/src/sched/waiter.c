@@ -143,6 +143,29 @@ bool waiter_wake(struct waiter *w)
 	return true;
 }
 
+struct uthread *waiter_wake_here(struct waiter *w, struct worker *here)
+{
+	struct uthread *ut = w->ut;
+
+	if (!ut || !sched_may_follow(here, ut)) {
+		waiter_wake(w);
+		return NULL;
+	}
+	switch (waiter_claim(w, WAITER_CHOSEN)) {
+	case CLAIM_AWAY:
+		waiter_wake_chosen(w);
+		return NULL;
+	case CLAIM_FAILED:
+		return NULL;
+	case CLAIM_PARKED:
+		break;
+	}
+	store_release(&w->state, WAITER_WOKEN); /* pairs: who waits */
+	ut->why = UTHREAD_READY_WOKEN;
+	uthread_become(ut, UT_READY);
+	return ut;
+}
+
 /* It said that it waits, and does not. */
 static void goes_on(struct uthread *me)
 {

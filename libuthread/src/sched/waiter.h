@@ -367,6 +367,9 @@ void waiter_sleep(uint64_t deadline);
 int waiter_sleep_cancellable(uint64_t deadline);
 /* True: woken, and `w` may be gone. False: its deadline has won. */
 bool waiter_wake(struct waiter *w);
+/* The same; but a uthread that parks, and may go on here at once, is returned, and is in
+ * no queue: the caller leaves for it. In a region. */
+struct uthread *waiter_wake_here(struct waiter *w, struct worker *here);
 /* It waits no more, and goes on without waiter_wait(). False: it is woken already, so
  * it has to. Uthreads only. */
 bool waiter_withdraw(struct waiter *w);

@@ -92,6 +92,7 @@ static void say_what_it_holds(const struct uthread *me)
 
 void thread_end(struct uthread *me)
 {
+	struct uthread *heir = NULL;
 	struct worker *w;
 	uintptr_t old, gone;
 
@@ -145,9 +146,11 @@ void thread_end(struct uthread *me)
 					      __ATOMIC_RELAXED));
 	if (old == JOIN_DETACHED)
 		stack_put(w, me);
+	else if (old != JOIN_NONE && unlikely(me->place == PLACE_GIVEN))
+		heir = waiter_wake_here((struct waiter *)old, w);
 	else if (old != JOIN_NONE)
 		waiter_wake((struct waiter *)old);
-	sched_exit(me);
+	sched_exit(me, heir);
 }
 
 void exit_not_rethrown(_Unwind_Reason_Code reason,

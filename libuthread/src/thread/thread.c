@@ -49,6 +49,8 @@ static void uthread_main(void *arg)
 
 	san_switch_finish(NULL);
 	me->unwind = &exc;
+	store_relaxed(&me->place,
+		      me->place & PLACE_GIVEN); /* and in no queue */
 	if (load_relaxed(&me->flags) & UT_OWN_TLS)
 		tls_begin();
 	/* As it was made, or left by who ran here before: in a region. */
@@ -127,7 +129,7 @@ static int create(uthread_t *thread, pthread_t *id, const uthread_attr_t *attr,
 	uthread_become(ut, UT_NEW);
 	ut->fn = fn;
 	ut->arg = arg;
-	ut->value = NULL;
+	ut->value = me; /* until it runs */
 	ut->coroutine = NULL;
 	ut->call = NULL;
 	ut->waits = NULL;
@@ -178,7 +180,7 @@ static int create(uthread_t *thread, pthread_t *id, const uthread_attr_t *attr,
 	*thread = ut;
 	if (id)
 		*id = tls_pthread(ut);
-	sched_ready(ut, UTHREAD_READY_NEW);
+	sched_ready_new(ut);
 	region_leave();
 	return 0;
 }
@@ -318,7 +320,7 @@ int thread_await(struct uthread *ut, uint64_t deadline, bool cancellable)
 		}
 		return old == JOIN_DONE ? claim_done(ut) : join_error(old);
 	}
-	r = waiter_wait(&wt, deadline);
+	r = waiter_wait_for(&wt, deadline, sched_behind_others(ut));
 	if (r) {
 		old = (uintptr_t)&wt;
 		if (__atomic_compare_exchange_n(&ut->join, &old, JOIN_NONE,
