@@ -509,4 +509,71 @@ TEST(each_wait_is_a_point_of_cancellation)
 	unlink(fifo);
 }
 
+/* ---- who gives back what it has ---- */
+
+static int has_waited;
+
+static void *gives_back(void *arg)
+{
+	int p[2];
+	FILE *f;
+
+	CHECK(!pipe(p));
+	f = uthread_popen("read x; exit 5", "w");
+	CHECK(f);
+	CHECK_EQ(uthread_cancel(uthread_self()), 0);
+	CHECK_EQ(uthread_close(p[0]), 0);
+	CHECK_EQ(uthread_close(p[1]), 0);
+	CHECK(fcntl(p[0], F_GETFD) < 0 && fcntl(p[1], F_GETFD) < 0);
+	CHECK_EQ(WEXITSTATUS(uthread_pclose(f)), 5);
+	uthread_testcancel();
+	CHECK(!"cancelled");
+	return arg;
+}
+
+static void *waits_for_its_command(void *arg)
+{
+	FILE *f = uthread_popen("read x < /dev/fd/9; exit 6", "w");
+
+	CHECK(f);
+	store(&has_waited, 1);
+	CHECK_EQ(WEXITSTATUS(uthread_pclose(f)), 6);
+	store(&has_waited, 2);
+	uthread_testcancel();
+	CHECK(!"cancelled");
+	return arg;
+}
+
+static void *cancels_who_gives_back(void *arg)
+{
+	uint64_t before;
+	uthread_t t;
+	int p[2], i;
+
+	CHECK(joined(spawn(gives_back, NULL)) == UTHREAD_CANCELED);
+	/* The command ends when it is told to. */
+	CHECK(!pipe(p));
+	CHECK_EQ(dup2(p[0], 9), 9);
+	before = parks();
+	t = spawn(waits_for_its_command, NULL);
+	while (!load(&has_waited) || parks() == before)
+		uthread_yield();
+	CHECK_EQ(uthread_cancel(t), 0);
+	for (i = 0; i < 5; i++)
+		uthread_sleep(MS);
+	CHECK_EQ(load(&has_waited), 1);
+	CHECK_EQ(write(p[1], "\n", 1), 1);
+	CHECK(joined(t) == UTHREAD_CANCELED);
+	CHECK_EQ(load(&has_waited), 2);
+	CHECK_EQ(waitpid(-1, NULL, WNOHANG), -1);
+	CHECK_EQ(test_errno(), ECHILD);
+	return arg;
+}
+
+TEST(who_gives_back_what_it_has_is_not_cancelled)
+{
+	start_workers(2);
+	in_uthread(cancels_who_gives_back, NULL);
+}
+
 TEST_MAIN()

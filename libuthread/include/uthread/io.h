@@ -18,7 +18,8 @@
  *   SO_RCVTIMEO and SO_SNDTIMEO do not count; deadlines do:
  * - `_timed`: ETIMEDOUT at `deadline`, absolute CLOCK_MONOTONIC; NULL: none;
  *   EINVAL: malformed (by CLOCK_REALTIME: uthread_deadline_realtime()). What can be done without waiting is done even then.
- * - Each is a point of cancellation.
+ * - Each is a point of cancellation, but for uthread_popen() and those that give
+ *   back what one has: uthread_close(), uthread_pclose().
  * - uthread_close(), close(), dup2(), dup3(), close_range() and closefrom() of a
  *   descriptor that others wait for: these get EBADF. One that is closed in
  *   other ways (fclose(), a system call of one's own) is found by and by, at

@@ -19,7 +19,6 @@
 #include "base/interpose.h"
 #include "io/backend.h"
 #include "io/request.h"
-#include "sched/cancel.h"
 
 #ifndef CLOSE_RANGE_CLOEXEC
 #define CLOSE_RANGE_CLOEXEC 4u
@@ -50,9 +49,10 @@ long io_close(int fd)
 	return got;
 }
 
+/* No point of cancellation: who gives back what it has would keep it, and a destructor
+ * of C++ cannot be left that way. */
 int uthread_close(int fd)
 {
-	cancel_point();
 	return (int)io_result(io_close(fd));
 }
 

@@ -213,15 +213,36 @@ static pid_t take_stream(FILE *file)
 	return pid;
 }
 
+/* A plain pthread's is libc's; *old: as it was. */
+static void set_cancel_off(bool off, int *old)
+{
+	struct uthread *me = uthread_current();
+	uint32_t was;
+
+	if (!me) {
+		pthread_setcancelstate(off ? PTHREAD_CANCEL_DISABLE : *old,
+				       off ? old : NULL);
+		return;
+	}
+	was = load_relaxed(&me->cancel);
+	if (off)
+		*old = (int)(was & CANCEL_OFF);
+	store_relaxed(&me->cancel, (was & ~(uint32_t)CANCEL_OFF) |
+					   (off ? CANCEL_OFF : (uint32_t)*old));
+}
+
+/* No point of cancellation, as libc's is none: nobody else can wait for the child. */
 int uthread_pclose(FILE *file)
 {
 	pid_t pid = take_stream(file);
-	int status = 0;
+	int status = 0, old;
 	long got;
 
 	if (pid < 0)
 		return (int)io_result(-EINVAL);
+	set_cancel_off(true, &old);
 	fclose(file);
 	got = io_wait_child(pid, &status, 0, NO_DEADLINE);
+	set_cancel_off(false, &old);
 	return (int)io_result(got < 0 ? got : status);
 }
