@@ -197,8 +197,8 @@ private:
 	static void take(std::optional<T> &value, cell &x)
 	{
 		if constexpr (copied) {
-			value.emplace(
-				*std::launder(reinterpret_cast<T *>(x.of)));
+			value.emplace(std::move(
+				*std::launder(reinterpret_cast<T *>(x.of))));
 		} else {
 			const std::unique_ptr<T> owned(x);
 
@@ -233,11 +233,21 @@ private:
 
 			err = send(&x);
 			if (err)
-				value = std::move(*owned);
+				give_back(value, *owned);
 			else
 				owned.release();
 		}
 		return status(err, "channel::send");
+	}
+	static void give_back(T &value, T &from)
+	{
+		if constexpr (std::is_move_assignable_v<T>) {
+			value = std::move(from);
+		} else {
+			value.~T();
+			::new (static_cast<void *>(std::addressof(value)))
+				T(std::move(from));
+		}
 	}
 	template <class Recv>
 	chan_status get(std::optional<T> &value, Recv recv)
@@ -371,7 +381,7 @@ std::size_t select(Wait wait, Cases &...cases)
 	std::size_t chosen = n, i = 0;
 	int err;
 
-	auto prepare = [&](auto &one) {
+	[[maybe_unused]] auto prepare = [&](auto &one) {
 		uthread_case fresh = UTHREAD_RECV_FROM(nullptr, nullptr);
 
 		c[i] = fresh;
@@ -385,7 +395,7 @@ std::size_t select(Wait wait, Cases &...cases)
 		return none;
 	}
 	i = 0;
-	auto finish = [&](auto &one) {
+	[[maybe_unused]] auto finish = [&](auto &one) {
 		if (i++ == chosen)
 			one.finish(c[chosen], err);
 	};

@@ -52,7 +52,8 @@ public:
 		if constexpr (std::is_same_v<Clock, steady_clock>)
 			set(t.time_since_epoch(), nanoseconds(0));
 		else
-			set(t - Clock::now(),
+			set(left(t.time_since_epoch(),
+				 Clock::now().time_since_epoch()),
 			    steady_clock::now().time_since_epoch());
 	}
 
@@ -68,6 +69,13 @@ public:
 	}
 
 private:
+	/* None, if it is over: the difference of the two might not fit. */
+	template <class To, class Now>
+	static auto left(const To &to, const Now &now) -> decltype(to - now)
+	{
+		return to > now ? to - now : decltype(to - now)::zero();
+	}
+
 	template <class Rep, class Period>
 	void set(const std::chrono::duration<Rep, Period> &d,
 		 std::chrono::nanoseconds from)

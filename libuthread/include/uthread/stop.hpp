@@ -293,25 +293,37 @@ public:
 	template <class Lock, class Predicate>
 	bool wait(Lock &lock, stop_token stop, Predicate holds)
 	{
-		auto wake = [this] { notify_all(); };
-		stop_callback<decltype(wake)> call(stop, wake);
-
-		while (!holds()) {
-			unlocked<Lock> u(m_, lock, &stop);
-
-			if (stop.stop_requested())
-				break;
-			c_.wait(u.inner);
-		}
-		return holds();
+		return wait_or_stop(lock, std::move(stop), holds,
+				    [this](std::unique_lock<mutex> &inner) {
+					    c_.wait(inner);
+					    return cv_status::no_timeout;
+				    });
+	}
+	/* Or that time has come. */
+	template <class Lock, class Clock, class Duration, class Predicate>
+	bool wait_until(Lock &lock, stop_token stop,
+			const std::chrono::time_point<Clock, Duration> &t,
+			Predicate holds)
+	{
+		return wait_or_stop(lock, std::move(stop), holds,
+				    [&](std::unique_lock<mutex> &inner) {
+					    return c_.wait_until(inner, t);
+				    });
+	}
+	template <class Lock, class Rep, class Period, class Predicate>
+	bool wait_for(Lock &lock, stop_token stop,
+		      const std::chrono::duration<Rep, Period> &d,
+		      Predicate holds)
+	{
+		return wait_until(lock, std::move(stop), detail::after(d),
+				  std::move(holds));
 	}
 
 private:
 	/* The inner lock is taken before the caller's is given up, and given up
 	 * before that is taken again. */
 	template <class Lock> struct unlocked {
-		unlocked(const std::shared_ptr<mutex> &m, Lock &l,
-			 const stop_token * = nullptr)
+		unlocked(const std::shared_ptr<mutex> &m, Lock &l)
 			: outer(l), kept(m), inner(*m)
 		{
 			outer.unlock();
@@ -325,6 +337,25 @@ private:
 		std::shared_ptr<mutex> kept; /* the object may go meanwhile */
 		std::unique_lock<mutex> inner;
 	};
+
+	template <class Lock, class Predicate, class Wait>
+	bool wait_or_stop(Lock &lock, stop_token stop, Predicate &holds,
+			  Wait wait_once)
+	{
+		auto wake = [this] { notify_all(); };
+		stop_callback<decltype(wake)> call(stop, wake);
+		bool over = false;
+
+		while (!holds()) {
+			if (over)
+				return false;
+			unlocked<Lock> u(m_, lock);
+
+			over = stop.stop_requested() ||
+			       wait_once(u.inner) == cv_status::timeout;
+		}
+		return true;
+	}
 
 	std::shared_ptr<mutex> m_;
 	condition_variable c_;

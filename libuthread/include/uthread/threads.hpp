@@ -324,12 +324,17 @@ private:
 	std::shared_ptr<detail::run_state> state_;
 };
 
+enum class future_status { ready, timeout, deferred };
+
 /* The result of a function that runs in a uthread. The destructor waits for it,
  * and drops what nobody has taken. */
 template <class R> class task {
 public:
 	task() noexcept = default;
-	task(task &&) noexcept = default;
+	task(task &&o) noexcept
+		: state_(std::move(o.state_)), t_(std::exchange(o.t_, nullptr))
+	{
+	}
 	task &operator=(task &&o) noexcept
 	{
 		drop();
@@ -348,8 +353,7 @@ public:
 	/* Once: the value, or the exception. */
 	R get()
 	{
-		detail::check(valid() ? uthread_join(t_, nullptr) : EINVAL,
-			      "task::get");
+		wait();
 		const auto s = std::move(state_);
 		if (s->error)
 			std::rethrow_exception(s->error);
@@ -357,17 +361,44 @@ public:
 			/* It was cancelled, or called uthread_exit(). */
 			if (!s->value)
 				detail::check(ECANCELED, "task::get");
-			return std::move(*s->value);
+			if constexpr (std::is_reference_v<R>)
+				return static_cast<R>(**s->value);
+			else
+				return std::move(*s->value);
 		}
+	}
+	/* Until it has ended; get() takes what it gave. */
+	void wait()
+	{
+		end(t_ ? uthread_join(t_, nullptr) : 0);
+	}
+	template <class Clock, class Duration>
+	future_status
+	wait_until(const std::chrono::time_point<Clock, Duration> &t)
+	{
+		return end(detail::until(t, [this](const timespec *at) {
+			return !t_ ? 0 :
+			       at  ? uthread_timedjoin(t_, nullptr, at) :
+				     uthread_join(t_, nullptr);
+		}));
+	}
+	template <class Rep, class Period>
+	future_status wait_for(const std::chrono::duration<Rep, Period> &d)
+	{
+		return wait_until(detail::after(d));
 	}
 	void cancel()
 	{
-		if (valid())
+		if (t_)
 			uthread_cancel(t_);
 	}
 
 private:
-	using value_type = std::conditional_t<std::is_void_v<R>, char, R>;
+	/* Of a reference the address. */
+	using value_type = std::conditional_t<
+		std::is_void_v<R>, char,
+		std::conditional_t<std::is_reference_v<R>,
+				   std::remove_reference_t<R> *, R>>;
 
 	struct state : detail::run_state {
 		std::optional<value_type> value;
@@ -378,10 +409,15 @@ private:
 		}
 		void run() override
 		{
-			if constexpr (std::is_void_v<R>)
+			if constexpr (std::is_void_v<R>) {
 				call();
-			else
+			} else if constexpr (std::is_reference_v<R>) {
+				R r = call();
+
+				this->value.emplace(std::addressof(r));
+			} else {
 				this->value.emplace(call());
+			}
 		}
 		Call call;
 	};
@@ -395,12 +431,24 @@ private:
 			std::move(call));
 		t_ = detail::start(nullptr, state_);
 	}
+	/* What a join said. */
+	future_status end(int err)
+	{
+		detail::check(!valid()	       ? EINVAL :
+			      err == ETIMEDOUT ? 0 :
+						 err,
+			      "task::wait");
+		if (err)
+			return future_status::timeout;
+		t_ = nullptr;
+		return future_status::ready;
+	}
 	void drop() noexcept
 	{
 		const detail::no_cancel guard;
 
-		if (valid())
-			uthread_join(t_, nullptr);
+		if (t_)
+			uthread_join(std::exchange(t_, nullptr), nullptr);
 		state_ = nullptr;
 	}
 
