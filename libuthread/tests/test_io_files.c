@@ -509,6 +509,115 @@ TEST(each_wait_is_a_point_of_cancellation)
 	unlink(fifo);
 }
 
+/* ---- deadlines ---- */
+
+#define PAST ((struct timespec){ 0, 0 })
+
+static void *moves_in_time(void *arg)
+{
+	struct timespec soon = test_in(2 * MS), past = PAST,
+			bad = { 0, 1000000000 };
+	char buf[8192] = { 0 };
+	const int file = temporary();
+	int p[2], sv[2];
+	ssize_t n, all = 0;
+
+	CHECK(!pipe(p));
+	CHECK(!socketpair(AF_UNIX, SOCK_STREAM, 0, sv));
+	CHECK(!ftruncate(file, BIG));
+	/* Nothing to take, */
+	CHECK_EQ(uthread_splice_timed(p[0], NULL, sv[0], NULL, 1, 0, &soon),
+		 -1);
+	CHECK_EQ(test_errno(), ETIMEDOUT);
+	CHECK_EQ(uthread_splice_timed(p[0], NULL, sv[0], NULL, 1, 0, &bad), -1);
+	CHECK_EQ(test_errno(), EINVAL);
+	/* and something, though it is late. */
+	CHECK_EQ(write(p[1], "abc", 3), 3);
+	CHECK_EQ(uthread_splice_timed(p[0], NULL, sv[0], NULL, 9, 0, &past), 3);
+	CHECK_EQ(read(sv[1], buf, sizeof(buf)), 3);
+	/* No room: what has gone is said, then nothing goes. */
+	soon = test_in(2 * MS);
+	n = uthread_sendfile_timed(sv[0], file, NULL, BIG, &soon);
+	CHECK(n > 0 && n < BIG);
+	soon = test_in(2 * MS);
+	CHECK_EQ(uthread_sendfile_timed(sv[0], file, NULL, BIG, &soon), -1);
+	CHECK_EQ(test_errno(), ETIMEDOUT);
+	CHECK_EQ(uthread_sendfile_timed(sv[0], file, NULL, BIG, &bad), -1);
+	CHECK_EQ(test_errno(), EINVAL);
+	CHECK_EQ(lseek(file, 0, SEEK_CUR), n);
+	while (all < n) {
+		const ssize_t got = read(sv[1], buf, sizeof(buf));
+
+		CHECK(got > 0);
+		all += got;
+	}
+	CHECK_EQ(all, n);
+	CHECK_EQ(uthread_sendfile_timed(sv[0], file, NULL, 100, &past), 100);
+	close(file);
+	close(p[0]);
+	close(p[1]);
+	close(sv[0]);
+	close(sv[1]);
+	return arg;
+}
+
+TEST(moving_has_deadlines)
+{
+	start_workers(1);
+	crowd(5, 1, moves_in_time, NULL);
+}
+
+static int descriptors(void)
+{
+	int n = 0, fd;
+
+	for (fd = 0; fd < 256; fd++)
+		n += fcntl(fd, F_GETFD) >= 0;
+	return n;
+}
+
+static void *opens_in_time(void *arg)
+{
+	struct timespec soon = test_in(2 * MS), bad = { 0, -1 };
+	const int before = *(int *)arg;
+	char path[64];
+	struct stat st;
+	int fd;
+
+	CHECK_EQ(uthread_openat_timed(AT_FDCWD, fifo, O_RDONLY, 0, &soon), -1);
+	CHECK_EQ(test_errno(), ETIMEDOUT);
+	CHECK_EQ(uthread_openat_timed(AT_FDCWD, fifo, O_RDONLY, 0, &bad), -1);
+	CHECK_EQ(test_errno(), EINVAL);
+	/* It is opened now, and closed again. */
+	fd = open(fifo, O_RDWR);
+	CHECK(fd >= 0);
+	CHECK(!close(fd));
+	while (descriptors() != before)
+		let_others();
+	snprintf(path, sizeof(path), "/tmp/uthread-made-%d", (int)getpid());
+	soon = test_in(100000 * MS);
+	fd = uthread_openat_timed(AT_FDCWD, path, O_CREAT | O_EXCL | O_RDWR,
+				  0640, &soon);
+	CHECK(fd >= 0);
+	CHECK(!fstat(fd, &st) && (st.st_mode & 0777 & ~0027u) == 0640);
+	CHECK(!unlink(path));
+	CHECK(!uthread_close(fd));
+	return arg;
+}
+
+TEST(opening_has_a_deadline)
+{
+	int before;
+
+	make_fifo();
+	/* Not in between: a helper may be late, and have one just then. */
+	before = descriptors();
+	start_workers(1);
+	in_uthread(opens_in_time, &before);
+	in_pthread(opens_in_time, &before);
+	unlink(fifo);
+}
+
 /* ---- who gives back what it has ---- */
 
 static int has_waited;

@@ -17,7 +17,9 @@
  * - No signal ends a wait: never EINTR. Handlers run when the uthread goes on.
  *   SO_RCVTIMEO and SO_SNDTIMEO do not count; deadlines do:
  * - `_timed`: ETIMEDOUT at `deadline`, absolute CLOCK_MONOTONIC; NULL: none;
- *   EINVAL: malformed (by CLOCK_REALTIME: uthread_deadline_realtime()). What can be done without waiting is done even then.
+ *   EINVAL: malformed (by CLOCK_REALTIME: uthread_deadline_realtime()). What can be
+ *   done without waiting is done even then, but for names and opening, which helpers
+ *   do.
  * - Each is a point of cancellation, but for uthread_popen() and those that give
  *   back what one has: uthread_close(), uthread_pclose().
  * - uthread_close(), close(), dup2(), dup3(), close_range() and closefrom() of a
@@ -126,11 +128,20 @@ int uthread_fsync(int fd);
 int uthread_fdatasync(int fd);
 /* With a mode behind the flags, if they need one. */
 int uthread_openat(int dir, const char *path, int flags, ...);
+/* `mode`: as there, else it is not looked at. After ETIMEDOUT it may be opened, or made,
+ * still, and is closed then. */
+int uthread_openat_timed(int dir, const char *path, int flags, unsigned mode,
+			 const struct timespec *deadline);
 /* One of the two is a pipe. Returns when something was moved. */
 ssize_t uthread_splice(int in, off_t *in_at, int out, off_t *out_at,
 		       size_t bytes, unsigned flags);
+ssize_t uthread_splice_timed(int in, off_t *in_at, int out, off_t *out_at,
+			     size_t bytes, unsigned flags,
+			     const struct timespec *deadline);
 /* All that is asked for, as far as the file goes. */
 ssize_t uthread_sendfile(int out, int in, off_t *at, size_t bytes);
+ssize_t uthread_sendfile_timed(int out, int in, off_t *at, size_t bytes,
+			       const struct timespec *deadline);
 
 /* ---- names and children ---- */
 

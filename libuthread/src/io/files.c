@@ -245,7 +245,8 @@ static void abandoned_open(struct io_job *job)
 	free_open(o);
 }
 
-static long do_open(int dir, const char *path, int flags, mode_t mode)
+static long do_open(int dir, const char *path, int flags, mode_t mode,
+		    uint64_t deadline, int *how)
 {
 	const size_t bytes = strlen(path) + 1;
 	struct open_job *o = new_open(bytes);
@@ -263,35 +264,46 @@ static long do_open(int dir, const char *path, int flags, mode_t mode)
 	o->flags = flags;
 	o->mode = mode;
 	memcpy(o->path, path, bytes);
-	err = io_pool_do(POOL_LONG, &o->job, NO_DEADLINE);
+	err = io_pool_do(POOL_LONG, &o->job, deadline);
 	if (err == EAGAIN)
 		run_open(&o->job);
 	else if (err)
-		return -err; /* it is freed elsewhere, or was not begun */
+		return -(*how = err); /* it is freed elsewhere */
 	got = o->got;
 	free_open(o);
 	return got;
 }
 
+int uthread_openat_timed(int dir, const char *path, int flags, unsigned mode,
+			 const struct timespec *deadline)
+{
+	uint8_t outer;
+	uint64_t ns;
+	int how = 0;
+	long got;
+
+	cancel_point();
+	if (!io_until(deadline, &ns))
+		return (int)io_result(-EINVAL);
+	outer = io_call_begin();
+	got = do_open(dir, path, flags, (mode_t)mode, ns, &how);
+	io_call_end(outer, how);
+	if (got >= 0)
+		io_fd_fresh((int)got, IO_UNKNOWN);
+	return (int)io_result(got);
+}
+
 int uthread_openat(int dir, const char *path, int flags, ...)
 {
 	mode_t mode = 0;
-	uint8_t outer;
 	va_list ap;
-	long got;
 
 	if (flags & O_CREAT || (flags & O_TMPFILE) == O_TMPFILE) {
 		va_start(ap, flags);
 		mode = va_arg(ap, mode_t);
 		va_end(ap);
 	}
-	cancel_point();
-	outer = io_call_begin();
-	got = do_open(dir, path, flags, mode);
-	io_call_end(outer, how_ended(got));
-	if (got >= 0)
-		io_fd_fresh((int)got, IO_UNKNOWN);
-	return (int)io_result(got);
+	return uthread_openat_timed(dir, path, flags, mode, NULL);
 }
 
 /* ---- names ---- */

@@ -28,6 +28,7 @@ struct move {
 	unsigned flags;
 	ssize_t (*some)(const struct move *m, size_t bytes);
 	int (*check)(const struct move *m);
+	uint64_t deadline;
 };
 
 static ssize_t some_splice(const struct move *m, size_t bytes)
@@ -135,9 +136,9 @@ static long move(const struct move *m, size_t bytes, bool all, int *how)
 	if (err)
 		return -err;
 	while (done < bytes) {
-		err = io_poll_one(m->in, POLLIN, NO_DEADLINE);
+		err = io_poll_one(m->in, POLLIN, m->deadline);
 		if (!err)
-			err = io_poll_one(m->out, POLLOUT, NO_DEADLINE);
+			err = io_poll_one(m->out, POLLOUT, m->deadline);
 		/* It is other files that are ready, or say no. */
 		if (!err && closes(m) != gen) {
 			io_call_closed();
@@ -174,15 +175,18 @@ static ssize_t move_call(const struct move *m, size_t bytes, bool all)
 	return io_result(got);
 }
 
-ssize_t uthread_splice(int in, off_t *in_at, int out, off_t *out_at,
-		       size_t bytes, unsigned flags)
+ssize_t uthread_splice_timed(int in, off_t *in_at, int out, off_t *out_at,
+			     size_t bytes, unsigned flags,
+			     const struct timespec *deadline)
 {
-	const struct move m = { in,    out,	    in_at,	 out_at,
-				flags, some_splice, check_splice };
+	struct move m = { in,	 out,	      in_at,	    out_at,
+			  flags, some_splice, check_splice, NO_DEADLINE };
 	uint8_t outer;
 	long got;
 
 	cancel_point();
+	if (!io_until(deadline, &m.deadline))
+		return io_result(-EINVAL);
 	if (flags & SPLICE_F_NONBLOCK) {
 		outer = io_call_begin();
 		got = io_kernel(some_splice(&m, bytes));
@@ -192,12 +196,26 @@ ssize_t uthread_splice(int in, off_t *in_at, int out, off_t *out_at,
 	return move_call(&m, bytes, false);
 }
 
-ssize_t uthread_sendfile(int out, int in, off_t *at, size_t bytes)
+ssize_t uthread_splice(int in, off_t *in_at, int out, off_t *out_at,
+		       size_t bytes, unsigned flags)
 {
-	const struct move m = {
-		in, out, at, NULL, 0, some_sendfile, check_sendfile
+	return uthread_splice_timed(in, in_at, out, out_at, bytes, flags, NULL);
+}
+
+ssize_t uthread_sendfile_timed(int out, int in, off_t *at, size_t bytes,
+			       const struct timespec *deadline)
+{
+	struct move m = {
+		in, out, at, NULL, 0, some_sendfile, check_sendfile, NO_DEADLINE
 	};
 
 	cancel_point();
+	if (!io_until(deadline, &m.deadline))
+		return io_result(-EINVAL);
 	return move_call(&m, bytes, true);
+}
+
+ssize_t uthread_sendfile(int out, int in, off_t *at, size_t bytes)
+{
+	return uthread_sendfile_timed(out, in, at, bytes, NULL);
 }
