@@ -423,6 +423,64 @@ TEST(scope_child_that_is_cancelled_by_others)
 	CHECK_EQ(uthread_chan_destroy(never), 0);
 }
 
+/* ---- an owner that is cancelled as it leaves ---- */
+
+static uthread_scope_t first, last;
+static int last_is_left;
+
+static void leaves_again(void *scope)
+{
+	CHECK_EQ(uthread_scope_leave(scope), ECANCELED);
+}
+
+/* Runs first: meanwhile its neighbour in the list of the outer one goes. */
+static void awaits_the_last(void *arg)
+{
+	(void)arg;
+	while (!load(&last_is_left))
+		uthread_sleep(MS / 10);
+	CHECK_EQ(uthread_scope_create(&first, NULL, counts, NULL), ECANCELED);
+}
+
+static void *owns_first(void *arg)
+{
+	begin_hard(&first, arg);
+	child(&first, receives, NULL);
+	uthread_cleanup_push(leaves_again, &first);
+	uthread_cleanup_push(awaits_the_last, NULL);
+	uthread_scope_leave(&first);
+	CHECK(!"cancelled");
+	uthread_cleanup_pop(0);
+	uthread_cleanup_pop(0);
+	return NULL;
+}
+
+TEST(scope_that_is_left_once_more)
+{
+	uthread_t t;
+
+	start_workers(2);
+	CHECK_EQ(uthread_chan_create(&never, 8, 0), 0);
+	begin(&s, NULL);
+	begin(&last, &s);
+	t = spawn(owns_first, &s);
+	while (load(&waiting) < 1)
+		uthread_sleep(MS / 10);
+	uthread_sleep(MS);
+	CHECK_EQ(uthread_cancel(t), 0);
+	while (stats().live > 1)
+		uthread_sleep(MS / 10);
+	CHECK_EQ(uthread_scope_leave(&last), 0);
+	store(&last_is_left, 1);
+	CHECK(joined(t) == UTHREAD_CANCELED);
+	/* EBUSY, if that one were thought to be inside of it. */
+	CHECK_EQ(uthread_scope_leave(&s), 0);
+	CHECK_EQ(uthread_scope_leave(&s), 0);
+	CHECK_EQ(uthread_scope_create(&s, NULL, counts, NULL), ECANCELED);
+	CHECK(!uthread_scope_cancelled(&s));
+	CHECK_EQ(uthread_chan_destroy(never), 0);
+}
+
 /* From everywhere at once, while children come and go. */
 static int storms(void *arg)
 {

@@ -197,9 +197,11 @@ int uthread_scope_cancelled(const uthread_scope_t *scope);
 int uthread_scope_done(uthread_scope_t *scope, uthread_chan_t *chan);
 /*
  * Wait until all children have ended. 0, the first error of a child, or
- * ECANCELED if it was cancelled before any. The scope is over then, and may be
- * begun anew. It lasts after EDEADLK: by one of the children; and after EBUSY: a
- * scope that the caller began inside of it has not been left.
+ * ECANCELED if it was cancelled before any. The scope is over then, has no more
+ * children (ECANCELED), and may be begun anew; leaving it once more, as in a cleanup
+ * handler of an owner that was cancelled as it left, says the same. It lasts after
+ * EDEADLK: by one of the children; and after EBUSY: a scope that the caller began
+ * inside of it has not been left.
  */
 int uthread_scope_leave(uthread_scope_t *scope);
 /* At the deadline it is cancelled, and waits on: ETIMEDOUT, if there is no

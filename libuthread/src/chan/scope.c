@@ -42,6 +42,7 @@
 enum {
 	STATE_CANCELLED = 1,
 	STATE_ASKED = 2, /* before there was an error */
+	STATE_LEFT = 4,
 };
 
 struct child {
@@ -299,7 +300,8 @@ int uthread_scope_create(uthread_scope_t *scope, const uthread_attr_t *attr,
 	}
 	if (state != UTHREAD_CREATE_JOINABLE)
 		return EINVAL;
-	if (uthread_scope_cancelled(scope))
+	if (uthread_scope_cancelled(scope) ||
+	    load_relaxed(&scope->_state) & STATE_LEFT)
 		return ECANCELED;
 	bury_some(scope);
 	c = malloc(sizeof(*c));
@@ -438,13 +440,25 @@ static void unlink_from_parent(uthread_scope_t *s)
 	unlock(parent);
 }
 
+/* What leaving it says. Nobody else knows it any more. */
+static int result_of(const uthread_scope_t *s, const struct leaving *l)
+{
+	if (s->_error)
+		return s->_error;
+	if (l->late)
+		return ETIMEDOUT;
+	return s->_state & STATE_ASKED ? ECANCELED : 0;
+}
+
+/* An owner that was cancelled as it left may do so once more, in a handler. */
 static int leave(uthread_scope_t *s, struct leaving *l)
 {
 	uthread_chan_t done;
-	uint32_t state;
 	bool nested;
 	int err;
 
+	if (s->_state & STATE_LEFT)
+		return result_of(s, l);
 	remember(s);
 	if (is_child(s, uthread_current()))
 		return EDEADLK;
@@ -462,19 +476,15 @@ static int leave(uthread_scope_t *s, struct leaving *l)
 	lock(s);
 	done = s->_done;
 	s->_done = NULL;
-	state = s->_state;
-	err = s->_error;
+	s->_flags &= ~SAME_OWNER; /* no parent's any more */
+	store_release(&s->_state, s->_state | STATE_LEFT);
 	unlock(s);
 	if (done) {
 		uthread_chan_close(done);
 		if (uthread_chan_destroy(done))
 			ut_panic("a scope is left, and somebody waits for it");
 	}
-	if (err)
-		return err;
-	if (l->late)
-		return ETIMEDOUT;
-	return state & STATE_ASKED ? ECANCELED : 0;
+	return result_of(s, l);
 }
 
 /* The owner's own cancellation cancels the scope, and ends the owner when it is
