@@ -156,6 +156,22 @@ TEST(who_is_mostly_in_the_runtime)
 	CHECK_EQ(uthread_mutex_trylock(&m), 0);
 }
 
+static void *yields(void *arg)
+{
+	uthread_setcanceltype(UTHREAD_CANCEL_ASYNCHRONOUS, NULL);
+	store(&begun, 1);
+	while (!load(&stop))
+		uthread_yield();
+	return arg;
+}
+
+/* Where nobody else waits there are no ticks but those that are asked for, and each
+ * way out of the runtime asks. */
+TEST(who_is_mostly_in_the_runtime_and_alone)
+{
+	each(yields, 50);
+}
+
 /* Taken and given back all the time, mostly in no region. */
 static uthread_sem_t unit = UTHREAD_SEM_INITIALIZER(0);
 

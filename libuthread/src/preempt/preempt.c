@@ -72,7 +72,7 @@ static void see_to_it(struct uthread *me)
 	     (cancel_wanted(me) &&
 	      (load_relaxed(&me->cancel) & (CANCEL_ASYNC | CANCEL_HELD) ||
 	       me->call || me->sigwaits))))
-		tick_retry(w);
+		tick_retry_kept(w);
 }
 
 static void take_pending(void)

@@ -33,7 +33,9 @@ void tick_stop(struct worker *w);
 bool tick_only_looks(struct worker *w);
 /* From its handler: again soon, then in the usual rhythm. */
 void tick_retry(struct worker *w);
-/* The same after twice as long each time, so many times before. */
+/* The same, not from its handler, and one that is to come as soon is not put off. */
+void tick_retry_kept(struct worker *w);
+/* As tick_retry(), after twice as long each time, so many times before. */
 void tick_again(struct worker *w, unsigned before);
 /* From its handler: once more after a while, unless its own timer ticks. `looks`: how
  * often in vain so far. */

@@ -370,6 +370,16 @@ void tick_retry(struct worker *w)
 	in_ns(w, RETRY_NS);
 }
 
+void tick_retry_kept(struct worker *w)
+{
+	struct itimerspec ts;
+
+	/* 0: it is not set */
+	if (timer_gettime(w->timer, &ts) || ts.it_value.tv_sec ||
+	    ts.it_value.tv_nsec > RETRY_NS || !ts.it_value.tv_nsec)
+		tick_retry(w);
+}
+
 void tick_again(struct worker *w, unsigned before)
 {
 	in_ns(w, (uint64_t)RETRY_NS << before);
