@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_io_faults.c - resets, half-closed sockets, no descriptors left, signals,
  * forks: defined results, and nobody stays behind. */
+#include <sys/eventfd.h>
 #include <sys/inotify.h>
 #include <sys/resource.h>
 
@@ -45,6 +46,58 @@ TEST(what_is_opened_for_one_way_is_so_for_who_waits)
 {
 	start_workers(1);
 	joined(spawn(goes_the_other_way, NULL));
+}
+
+/* ---- what never becomes ready ---- */
+
+#define SAYS(call, err)                      \
+	do {                                 \
+		CHECK_EQ(call, -1);          \
+		CHECK_EQ(test_errno(), err); \
+	} while (0)
+
+/* The kernel says no to these at once, so nobody waits for them. */
+static void *asks_for_nonsense(void *arg)
+{
+	struct sockaddr_in at;
+	const int listens = tcp_listener(&at), event = eventfd(0, 0);
+	const int datagrams = socket(AF_INET, SOCK_DGRAM, 0);
+	const int file = open("/dev/zero", O_RDONLY);
+	int p[2], sv[2];
+
+	CHECK(!pipe(p));
+	local_pair(sv);
+	SAYS(uthread_accept4(p[0], NULL, NULL, 0), ENOTSOCK);
+	SAYS(uthread_accept4(sv[0], NULL, NULL, 0), EINVAL);
+	SAYS(uthread_accept4(datagrams, NULL, NULL, 0), EOPNOTSUPP);
+	SAYS(uthread_accept4(listens, NULL, NULL, 0x77), EINVAL);
+	SAYS(uthread_accept4(-1, NULL, NULL, 0), EBADF);
+	/* libc's, where others wait for the worker and no spare can stand in. */
+	SAYS(accept(p[0], NULL, NULL), ENOTSOCK);
+	SAYS(accept(sv[0], NULL, NULL), EINVAL);
+	SAYS(recv(p[0], p, 1, 0), ENOTSOCK);
+	SAYS(recv(listens, p, 1, 0), ENOTCONN);
+	SAYS(uthread_splice(listens, NULL, p[1], NULL, 9, 0), ENOTCONN);
+	SAYS(uthread_sendfile(listens, file, NULL, 9), EPIPE);
+	SAYS(uthread_splice(event, NULL, p[1], NULL, 9, 0), EINVAL);
+	CHECK_EQ(write(p[1], "abc", 3), 3);
+	SAYS(uthread_splice(p[0], NULL, listens, NULL, 9, 0), EPIPE);
+	close(listens);
+	close(event);
+	close(datagrams);
+	close(file);
+	close(p[0]);
+	close(p[1]);
+	close(sv[0]);
+	close(sv[1]);
+	return arg;
+}
+
+TEST(what_never_becomes_ready_is_not_waited_for)
+{
+	signal(SIGPIPE, SIG_IGN);
+	start_workers(1);
+	crowd(3, 1, asks_for_nonsense, NULL);
 }
 
 /* ---- the peer ---- */

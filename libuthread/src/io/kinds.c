@@ -20,6 +20,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <netinet/in.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -209,9 +210,28 @@ static long call_accept(struct io_request *r)
 	return io_kernel(accept4(r->fd, r->name, r->room, r->accept_flags));
 }
 
+/* What accept4() says no to at once never becomes ready. */
+static bool is_refused(const struct io_request *r)
+{
+	socklen_t bytes = sizeof(int);
+	int listens = 0;
+
+	return r->accept_flags & ~(SOCK_NONBLOCK | SOCK_CLOEXEC) ||
+	       getsockopt(r->fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &bytes) ||
+	       !listens;
+}
+
 long io_try_accept(struct io_request *r)
 {
-	return in_turn(r, POLLIN, call_accept);
+	long got = in_turn(r, POLLIN, call_accept);
+
+	if (got == -EAGAIN && !r->checked) {
+		r->checked = true;
+		if (is_refused(r))
+			got = io_kernel(syscall(SYS_accept4, r->fd, r->name,
+						r->room, r->accept_flags));
+	}
+	return got;
 }
 
 /* ---- whatever it is ---- */

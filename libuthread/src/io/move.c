@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/sendfile.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -102,16 +103,36 @@ static int check_sendfile(const struct move *m)
 	return err;
 }
 
-/* What is there is looked at by the call itself. */
-static int check_move(const struct move *m)
+/* What never becomes ready, and of which the kernel says so at once: a socket that
+ * listens, and what can be read and written but not moved, as an eventfd. */
+static bool is_refused(int fd)
+{
+	socklen_t bytes = sizeof(int);
+	struct stat st;
+	int listens = 0;
+
+	if (fstat(fd, &st))
+		return false;
+	if (S_ISSOCK(st.st_mode))
+		return !getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens,
+				   &bytes) &&
+		       listens;
+	return !(st.st_mode & S_IFMT);
+}
+
+/* What is there is looked at by the call itself. *at_once: it alone knows. */
+static int check_move(const struct move *m, bool *at_once)
 {
 	struct pollfd p[] = { { .fd = m->in, .events = POLLIN },
 			      { .fd = m->out, .events = POLLOUT } };
 	const struct timespec now = { 0 };
 	int saved = errno, err = 0;
 
-	if (syscall(SYS_ppoll, p, 2, &now, NULL, 0) < 2)
+	*at_once = false;
+	if (syscall(SYS_ppoll, p, 2, &now, NULL, 0) < 2) {
 		err = m->check(m);
+		*at_once = !err && (is_refused(m->in) || is_refused(m->out));
+	}
 	errno = saved;
 	return err;
 }
@@ -126,15 +147,18 @@ static uint32_t closes(const struct move *m)
 static long move(const struct move *m, size_t bytes, bool all, int *how)
 {
 	const uint32_t gen = closes(m);
+	bool at_once = false;
 	size_t done = 0;
 	long got = 0;
 	int err;
 
 	if (m->in < 0 || m->out < 0) /* poll() passes over such */
 		return -EBADF;
-	err = bytes ? check_move(m) : 0;
+	err = bytes ? check_move(m, &at_once) : 0;
 	if (err)
 		return -err;
+	if (at_once)
+		return io_kernel(m->some(m, bytes < SURE ? bytes : SURE));
 	while (done < bytes) {
 		err = io_poll_one(m->in, POLLIN, m->deadline);
 		if (!err)

@@ -30,6 +30,7 @@ struct io_request {
 	int how; /* its end, for io_call_end() */
 	bool untold; /* the back end takes no more: looked at now and then */
 	unsigned naps; /* then; io_nap()'s */
+	bool checked; /* it is one that waits: accept4() */
 	bool unpolled; /* epoll has said that it is not of a kind that waits */
 	/* What there is to do; it shrinks as it is done. If `part` is not empty
 	 * that comes first, and alone. */

@@ -110,9 +110,16 @@ static bool is_ready(int fd, short events)
 	return syscall(SYS_ppoll, &p, 1, &none, NULL, 0);
 }
 
+static bool is_for_any(long nr)
+{
+	return nr == SYS_read || nr == SYS_readv || nr == SYS_write ||
+	       nr == SYS_writev;
+}
+
 /* It sleeps until that, and does not fail at once. */
 static bool waits(const struct call *c, int fd, short events)
 {
+	const bool accepts = c->nr == SYS_accept || c->nr == SYS_accept4;
 	const long flags = syscall(SYS_fcntl, fd, F_GETFL);
 	socklen_t bytes = sizeof(int);
 	int listens = 0;
@@ -120,8 +127,10 @@ static bool waits(const struct call *c, int fd, short events)
 	if (flags < 0 || flags & O_NONBLOCK ||
 	    (flags & O_ACCMODE) == (events == POLLIN ? O_WRONLY : O_RDONLY))
 		return false;
-	getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &bytes);
-	return !listens || c->nr == SYS_accept || c->nr == SYS_accept4;
+	if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &bytes) &&
+	    !is_for_any(c->nr))
+		return false;
+	return accepts == (listens != 0);
 }
 
 static bool interrupted(const struct call *c)
