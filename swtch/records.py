@@ -32,6 +32,10 @@ Model = Literal[
     "context",
     "pth",
     "st",
+    "may",
+    "cpp20",
+    "argobots",
+    "photon",
     # Whatever a probe program of the user's own runs.
     "own",
 ]

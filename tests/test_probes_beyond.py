@@ -17,7 +17,7 @@ from test_probes_003 import CPUS, Record, error, measure, probe
 from swtch.analysis import gates
 from swtch.engines import PEERS
 from swtch.engines.protocol import Result
-from swtch.experiments import coroutine_io, ping, producer_consumer, signal, sync, syscall
+from swtch.experiments import coroutine_io, peers, ping, producer_consumer, signal, sync, syscall
 from swtch.records import Sample, Trial
 
 __all__ = ["probe"]  # the fixture
@@ -531,7 +531,7 @@ def test_a_wrong_connection_is_named(probe: Path, given: Record, where: str) -> 
 # ---- peers ----
 
 
-@pytest.fixture(params=sorted(PEERS))
+@pytest.fixture(params=sorted(peers.OTHERS))
 def peer(request: pytest.FixtureRequest, probe: Path) -> tuple[str, Path]:
     """A peer's name and its program; which of them are built is the machine's affair."""
     program = probe.with_name(PEERS[request.param])

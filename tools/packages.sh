@@ -27,6 +27,12 @@ cross_wanted() {
 	[ "$(uname -m)" != aarch64 ]
 }
 
+# The release compared with; Debian 12 has an older one as default.
+boost() {
+	compiles "${CXX:-g++}" c++ boost/fiber/all.hpp ||
+		echo libboost-fiber1.81-dev libboost-context1.81-dev
+}
+
 # missing NEED: print the packages whose content is not there.
 missing() {
 	case $1 in
@@ -74,13 +80,16 @@ missing() {
 	soak)
 		has wrk || echo wrk
 		;;
-	peers)
-		has go || echo golang-go
-		;;
 	bench)
-		# The release compared with; Debian 12 has an older one as default.
-		compiles "${CXX:-g++}" c++ boost/fiber/all.hpp ||
-			echo libboost-fiber1.81-dev libboost-context1.81-dev
+		has go || echo golang-go
+		boost
+		;;
+	peers)
+		# What Debian 12 has that is new enough: neither its Go nor its
+		# Rust is, and of Java it has no 21.
+		boost
+		compiles "${CXX:-g++}" c++ pth.h || echo libpth-dev
+		compiles "${CXX:-g++}" c++ st.h || echo libst-dev
 		;;
 	man)
 		has scdoc || echo scdoc

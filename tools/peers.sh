@@ -14,31 +14,49 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
 # Meson builds it, because other experiments have it, too.
-[ -x "$into/swtch-probe-go" ] || note "no Go: apt-get install golang-go; make peers"
+[ -x "$into/swtch-probe-go" ] || note "no go: it needs Go of 1.22 or newer"
 
 # In a copy, because cargo writes its lock file beside the sources.
-if command -v cargo >/dev/null; then
-	cp -r peers/tokio "$scratch"
-	cargo build --release --quiet --manifest-path "$scratch/tokio/Cargo.toml" \
+for crate in tokio may; do
+	if ! command -v cargo >/dev/null; then
+		note "no $crate: it needs cargo, see https://rustup.rs"
+		continue
+	fi
+	cp -r "peers/$crate" "$scratch"
+	cargo build --release --quiet --manifest-path "$scratch/$crate/Cargo.toml" \
 		--target-dir "$scratch/target" ||
-		die 1 "the tokio peer could not be built (see above)"
-	install -m 755 "$scratch/target/release/swtch-probe-tokio" "$into/"
-	echo "$into/swtch-probe-tokio"
+		die 1 "the peer $crate could not be built (see above)"
+	install -m 755 "$scratch/target/release/swtch-probe-$crate" "$into/"
+	echo "$into/swtch-probe-$crate"
+done
+
+cxx=${CXX:-c++}
+
+# C++20's coroutines have no library: a compiler is all.
+flags="-std=c++20 -O2 -Wall -Wextra -pthread"
+# shellcheck disable=SC2086 # a list of words
+if printf '#include <coroutine>\n#include <jansson.h>\n' |
+	$cxx $flags -fsyntax-only -x c++ - 2>/dev/null; then
+	# shellcheck disable=SC2086
+	$cxx $flags -DPEER_FLAGS="\"$($cxx -dumpfullversion) $flags\"" \
+		-o "$into/swtch-probe-cpp20" peers/cpp20/main.cpp -ljansson ||
+		die 1 "the peer cpp20 could not be built (see above)"
+	echo "$into/swtch-probe-cpp20"
 else
-	note "no cargo, so no tokio: see https://rustup.rs"
+	note "no cpp20: it needs a C++ compiler that has coroutines, and" \
+		"what Debian calls libjansson-dev"
 fi
 
-# cpp NAME HEADER PACKAGE VERSION LIBRARY...: peers/cpp for one library, if it is there.
-cxx=${CXX:-c++}
+# cpp NAME HEADER NEEDS VERSION LIBRARY...: peers/cpp for one library, if it is there.
 flags="-std=c++17 -O2 -Wall -Wextra -pthread"
 cpp() {
-	local name=$1 header=$2 package=$3 version=$4
+	local name=$1 header=$2 needs=$3 version=$4
 	shift 4
 	# shellcheck disable=SC2086 # a list of words
 	if ! printf '#include <%s>\n#include <jansson.h>\n' "$header" |
 		$cxx $flags -Ilibuthread/include -fsyntax-only -x c++ - 2>/dev/null; then
-		note "no $name: it needs a C++ compiler and what Debian calls" \
-			"$package libjansson-dev"
+		note "no $name: it needs a C++ compiler, what Debian calls" \
+			"libjansson-dev, and $needs"
 		return
 	fi
 	# shellcheck disable=SC2086 # a list of words
@@ -56,34 +74,61 @@ cpp pth pth.h libpth-dev '' -lpth
 cpp st st.h libst-dev "$(pkg-config --modversion st 2>/dev/null)" -lst
 cpp pthread pthread.h libc6-dev ''
 cpp ucontext ucontext.h libc6-dev ''
+
+# In no registry: the user says into which folder they were installed (docs/experiments/work.md).
+prefixed() {
+	local prefix=$1
+	shift
+	if [ -z "$prefix" ]; then
+		cpp "$@"
+	else
+		flags="-I$prefix/include -L$prefix/lib -Wl,-rpath,$prefix/lib $flags" cpp "$@"
+	fi
+}
+prefixed "${ARGOBOTS:-}" argobots abt.h "Argobots (ARGOBOTS says where)" '' -labt
+prefixed "${PHOTON:-}" photon photon/photon.h "Photon (PHOTON says where)" \
+	"${PHOTON_VERSION:-of unknown version}" -lphoton
+
 # Of this tree, as it was built last; DIR is in its build folder.
 library=$(dirname "$into")/libuthread/libuthread.a
 if [ -f "$library" ]; then
-	cpp uthread uthread.h '' \
+	cpp uthread uthread.h 'nothing else' \
 		"$(sed -n "s/^  version: '\(.*\)',/\1/p" meson.build)" "$library"
 else
 	note "no uthread: $library is not built; run make peers"
 fi
 
-# A compiler of 17 will do, virtual threads need a Java of 21 to run.
-java=${JAVA_HOME:+$JAVA_HOME/bin/}java
-version=$("$java" -version 2>&1 | sed -n '1s/[^"]*"\([0-9]*\).*/\1/p')
-if [ "${version:-0}" -ge 21 ] && command -v javac >/dev/null; then
+# A JDK of 21 or newer: the one that JAVA_HOME names, or else the newest of PATH and of where
+# Debian has them, as not all of those come into PATH.
+jdk_of() {
+	local javac version
+	for javac in "$@"; do
+		javac=$(realpath -q "$javac") && [ -x "$javac" ] && [ -x "${javac%c}" ] ||
+			continue
+		version=$("$javac" -version 2>&1 | sed -n '1s/^javac \([0-9]*\).*/\1/p')
+		[ "${version:-0}" -lt 21 ] || echo "$version $(dirname "$javac")"
+	done | sort -rnsk1,1 | sed -n '1s/^[0-9]* //p'
+}
+
+java=$(jdk_of "${JAVA_HOME:-/nowhere}/bin/javac")
+[ -n "$java" ] || java=$(jdk_of "$(command -v javac || true)" /usr/lib/jvm/*/bin/javac)
+if [ -n "$java" ]; then
 	mkdir -p "$into/swtch-probe-java.d"
-	javac --release 17 -d "$into/swtch-probe-java.d" peers/java/Ring.java ||
+	"$java/javac" --release 21 -d "$into/swtch-probe-java.d" peers/java/*.java ||
 		die 1 "the Java peer could not be built (see above)"
 	cat >"$into/swtch-probe-java" <<-END
 		#!/bin/sh
-		# The trial names one CPU, and Java must start there: read it first.
+		# Java must start on the trial's CPUs, with its carriers: read the trial first.
 		trial=\$(cat)
-		cpu=\$(printf %s "\$trial" | sed -n 's/.*"cpus": *\[\([0-9]*\)\].*/\1/p')
-		printf %s "\$trial" | exec taskset -c "\${cpu:-0}" "$(command -v "$java")" \\
-			-Djdk.virtualThreadScheduler.parallelism=1 \\
-			-Djdk.virtualThreadScheduler.maxPoolSize=1 \\
-			-Xshare:auto -XX:+UseSerialGC -cp "\${0%/*}/swtch-probe-java.d" Ring
+		cpus=\$(printf %s "\$trial" | sed -n 's/.*"cpus": *\[\([0-9, ]*\)\].*/\1/p' | tr -d ' ')
+		workers=\$(printf %s "\$trial" | sed -n 's/.*"workers": *\([0-9]*\).*/\1/p')
+		printf %s "\$trial" | exec taskset -c "\${cpus:-0}" "$java/java" \\
+			-Djdk.virtualThreadScheduler.parallelism="\${workers:-1}" \\
+			-Djdk.virtualThreadScheduler.maxPoolSize="\${workers:-1}" \\
+			-Xshare:auto -cp "\${0%/*}/swtch-probe-java.d" Peer
 	END
 	chmod 755 "$into/swtch-probe-java"
 	echo "$into/swtch-probe-java"
 else
-	note "no Java of at least 21 (JAVA_HOME says where) with a javac of at least 17"
+	note "no java: it needs a JDK of 21 or newer (JAVA_HOME says where)"
 fi

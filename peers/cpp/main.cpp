@@ -46,29 +46,15 @@ const std::map<std::string, piece> outside = {
 
 const char program[] = "swtch-probe-" RT_MODEL;
 
-trial read_trial(json_t *json)
+void perform_work(json_t *json)
 {
-	trial t;
+	const trial t = read_trial(json);
 
-	json_t *name = json_object_get(json, "work");
-	t.work = json_is_string(name) ? json_string_value(name) : "";
-	t.threads = probe::number(json, "threads", 1, 10000000);
-	t.size = probe::number(json, "size", 0, 100000000);
-	t.span_ns = probe::number(json, "span_ns", 1, 10000000000);
-	t.workers = static_cast<int>(probe::number(json, "workers", 1, 64));
-	t.own_tls = probe::choice(json, "tls", { "own", "shared" }) == "own";
-	t.cpus = probe::stay_on(json, 64);
 	if (!pieces.count(t.work) && !outside.count(t.work))
 		unmeasured(RT_MODEL, rt::version(),
 			   "it has no " + t.work.substr(0, 60));
 	if (t.workers > 1 && !rt::several)
 		unmeasured(RT_MODEL, rt::version(), "it has one worker");
-	return t;
-}
-
-void perform_work(json_t *json)
-{
-	const trial t = read_trial(json);
 	const auto inner = pieces.find(t.work);
 	outcome o{};
 

@@ -15,7 +15,9 @@
 
 #include "probe.hpp"
 
+#include <array>
 #include <atomic>
+#include <fstream>
 
 struct trial {
 	std::string work;
@@ -26,6 +28,21 @@ struct trial {
 	int workers; /* kernel threads of the runtime, where it can have several */
 	bool own_tls;
 };
+
+inline trial read_trial(json_t *json)
+{
+	trial t;
+
+	json_t *name = json_object_get(json, "work");
+	t.work = json_is_string(name) ? json_string_value(name) : "";
+	t.threads = probe::number(json, "threads", 1, 10000000);
+	t.size = probe::number(json, "size", 0, 100000000);
+	t.span_ns = probe::number(json, "span_ns", 1, 10000000000);
+	t.workers = static_cast<int>(probe::number(json, "workers", 1, 64));
+	t.own_tls = probe::choice(json, "tls", { "own", "shared" }) == "own";
+	t.cpus = probe::stay_on(json, 64);
+	return t;
+}
 
 struct outcome {
 	std::int64_t ns, operations, sum, expected;
@@ -95,6 +112,19 @@ inline void spend(int rounds)
 {
 	for (; rounds; rounds--)
 		__asm__ volatile("" : : "r"(rounds));
+}
+
+/* Bytes that are resident, and of page tables. */
+inline std::int64_t memory()
+{
+	std::ifstream status("/proc/self/status");
+	std::string word;
+	std::int64_t kb = 0, sum = 0;
+
+	while (status >> word)
+		if ((word == "VmRSS:" || word == "VmPTE:") && status >> kb)
+			sum += kb * 1024;
+	return sum;
 }
 
 inline void report(const char *model, const std::string &version, outcome o)

@@ -98,6 +98,10 @@ PEERS: Final[Mapping[Model, str]] = {
     "context": "swtch-probe-context",
     "pth": "swtch-probe-pth",
     "st": "swtch-probe-st",
+    "may": "swtch-probe-may",
+    "cpp20": "swtch-probe-cpp20",
+    "argobots": "swtch-probe-argobots",
+    "photon": "swtch-probe-photon",
 }
 
 # Whose trial `work` is a program of its own as well, beside what swtch-probe does of them.

@@ -32,20 +32,28 @@ from swtch.records import Depth, Model, Scalar, Trial
 NAME: Final = "work"
 MODELS: Final[tuple[Model, ...]] = (
     *("pthread", "uthread", "ucontext", "go", "boost", "tokio"),
-    *("context", "pth", "st"),
+    *("context", "pth", "st", "java", "may", "cpp20", "argobots", "photon"),
 )
 # A uthread in both its modes; to everybody else they mean nothing.
 TLS: Final[Mapping[Model, tuple[str, ...]]] = {"uthread": ("own", "shared")}
-SEVERAL: Final[frozenset[Model]] = frozenset({"pthread", "uthread", "go", "tokio"})
+SEVERAL: Final[frozenset[Model]] = frozenset(
+    {"pthread", "uthread", "go", "tokio", "java", "may", "argobots"}
+)
 # No more threads than so many: a limit of the kernel, time that grows with the square, or
 # mappings that the kernel does not give.
-MOST: Final[Mapping[Model, int]] = {"pthread": 10_000, "pth": 1_000, "st": 10_000}
+MOST: Final[Mapping[Model, int]] = {
+    "pthread": 10_000,
+    "pth": 1_000,
+    "st": 10_000,
+    "may": 10_000,
+    "photon": 10_000,
+}
 # Contexts and a queue.
 BARE: Final[frozenset[Model]] = frozenset({"ucontext", "context"})
 BARE_WORK: Final = frozenset(
     {"yield", "create", "batch", "skynet", "fibonacci", "queens", "increments"}
 )
-MAIN: Final[frozenset[Model]] = frozenset({"pthread", "uthread", "tokio"})
+MAIN: Final[frozenset[Model]] = frozenset({"pthread", "uthread", "tokio", "java", "may"})
 LATE: Final = frozenset({"sleep", "requests"})
 
 SPAN_NS: Final[Mapping[Depth, int]] = {

@@ -38,6 +38,10 @@ COLOURS = {
     "context": "#D4AC0D",
     "pth": "#884EA0",
     "st": "#34495E",
+    "may": "#E67E22",
+    "cpp20": "#16A085",
+    "argobots": "#2E86C1",
+    "photon": "#B9770E",
     "uthread own": "#009E73",
     "uthread shared": "#58D68D",
 }

@@ -9,22 +9,7 @@
 
 #include "../work.hpp"
 
-#include <fstream>
-
 namespace work {
-
-/* Bytes that are resident, and of page tables. */
-inline std::int64_t memory()
-{
-	std::ifstream status("/proc/self/status");
-	std::string word;
-	std::int64_t kb = 0, sum = 0;
-
-	while (status >> word)
-		if ((word == "VmRSS:" || word == "VmPTE:") && status >> kb)
-			sum += kb * 1024;
-	return sum;
-}
 
 struct parking {
 	std::int64_t there = 0, sum = 0; /* guarded by the mutex */
