@@ -42,6 +42,7 @@ peers: ## build the same work in other thread libraries, each that is there
 	@[ "$$(id -u)" -ne 0 ] || tools/packages.sh peers || true
 	@tools/venv.sh run build
 	@tools/compile.sh build
+	@tools/wheel.sh
 	@tools/peers.sh
 
 bench: ## compare with other libraries; ARGS go to peers/bench.py

@@ -5,6 +5,7 @@
 # `peers` and `work` into DIR (build/probes), beside the probe: each for which there is a
 # compiler and the library; of others one line says why they are skipped.
 # Nothing of `make run` or `make test` needs them. Go's is built with the probe.
+# Without DIR they are put beside the probe of the package in .venv, too, where swtch looks.
 
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
@@ -131,4 +132,14 @@ if [ -n "$java" ]; then
 	echo "$into/swtch-probe-java"
 else
 	note "no java: it needs a JDK of 21 or newer (JAVA_HOME says where)"
+fi
+
+# -P: not the package of this folder, which has no programs.
+programs='from importlib import resources; print(resources.files("swtch") / "_bin")'
+if [ $# -eq 0 ] && beside=$("$VENV/bin/python" -P -c "$programs" 2>/dev/null) &&
+	[ -x "$beside/swtch-probe" ]; then
+	for made in "$into"/swtch-probe-*; do
+		rm -rf "${beside:?}/${made##*/}"
+		cp -r "$made" "$beside/"
+	done
 fi
