@@ -53,6 +53,9 @@ BARE: Final[frozenset[Model]] = frozenset({"ucontext", "context"})
 BARE_WORK: Final = frozenset(
     {"yield", "create", "batch", "skynet", "fibonacci", "queens", "increments"}
 )
+# Without a stack or a switch, they do less: shown, and never the peer that others are
+# compared with.
+LESS: Final[frozenset[Model]] = frozenset({"cpp20"})
 MAIN: Final[frozenset[Model]] = frozenset({"pthread", "uthread", "tokio", "java", "may"})
 LATE: Final = frozenset({"sleep", "requests"})
 
@@ -84,11 +87,13 @@ def rows(depth: Depth) -> Iterator[Row]:
     more = (1,) if depth == "quick" else (1, 2, 4)
     yield Row("yield", 2)
     yield from (Row("yield", threads) for threads in counts)
+    yield from (Row("yield", 1_000, workers=workers) for workers in more[1:])
     yield from (Row("create", workers=workers) for workers in more)
     yield Row("create-main")
     yield from (Row("batch", threads) for threads in counts[1:])
     yield Row("batch-main", 1_000)
-    yield from (Row("channel", 2 if workers == 1 else 8, workers=workers) for workers in more)
+    yield Row("channel", 2)
+    yield from (Row("channel", 8, workers=workers) for workers in more if len(more) > 1)
     yield Row("condition", 2)
     yield Row("mutex")
     yield from (Row("contended", 8, workers=workers) for workers in more)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The chapter of `work`: where each thread library stands beside the best other one.
 
-A ratio is of a uthread's row over the best peer's: of those that are no uthreads the one
-with the least median. Above one is behind, and stands in the same table as below. Growth
+A ratio is of a uthread's row over the best peer's: of those that are no uthreads, and have
+a stack as they do, the one with the least median. Above one is behind, and stands in the same table as below. Growth
 is what a turn and a created thread cost by how many there are.
 """
 
@@ -14,7 +14,7 @@ from rich.console import RenderableType
 
 from swtch.analysis.findings import Group, Place, ratio_interval
 from swtch.analysis.stats import median_interval
-from swtch.experiments.work import NAME, TLS, Row, metric_of, row_of, series_of
+from swtch.experiments.work import LESS, NAME, TLS, Row, metric_of, row_of, series_of
 from swtch.records import Interval
 from swtch.report import shapes
 from swtch.report.casework import phrase, times
@@ -24,6 +24,12 @@ from swtch.report.tables import Row as TableRow
 from swtch.report.tables import Table
 
 GROWS = {"yield": "A turn", "batch": "A thread created and joined", "parked": "A parked thread"}
+# By workers: of so many threads, where the work has several sizes.
+SPREADS = {
+    **{"yield": ("A turn among 1 000", 1_000), "create": ("A thread created and joined", 1)},
+    **{"channel": ("A round trip of one of four pairs", 8), "contended": ("A lock of eight", 8)},
+    **{"fibonacci": ("A thread of a fork-join tree", 1), "queens": ("A thread of a search", 1)},
+}
 
 # A row's groups by who they are of, those without the metric left out.
 Rows = dict[Row, dict[str, Group]]
@@ -46,9 +52,10 @@ def _median(group: Group, metric: str) -> Interval:
 
 
 def best_peer(row: Row, of: dict[str, Group]) -> str | None:
-    """Of those that are no uthreads the one with the least median."""
+    """Of those that are no uthreads, and do as much, the one with the least median."""
     metric = metric_of(row.work)
-    peers = [name for name, group in of.items() if group.trial.model not in TLS]
+    apart = TLS.keys() | LESS
+    peers = [name for name, group in of.items() if group.trial.model not in apart]
     return min(peers, key=lambda name: _median(of[name], metric).estimate, default=None)
 
 
@@ -77,7 +84,7 @@ def figures(story: Story) -> list[Figure]:
     made = []
     for place in story.places_of(NAME):
         rows = rows_of(story, place)
-        made += [*_standing(rows, place), *_growth(rows, place)]
+        made += [*_standing(rows, place), *_growth(rows, place), *_spreading(rows, place)]
     return made
 
 
@@ -118,6 +125,27 @@ def _growth(rows: Rows, place: Place) -> Iterator[Figure]:
             f"{what}, by how many there are{place.beside}",
             f"{len(drawn)} medians, from {counts[0]} to {counts[-1]} threads.",
             "One worker. Median over invocations, with its 95 % interval.",
+        )
+
+
+def _spreading(rows: Rows, place: Place) -> Iterator[Figure]:
+    for work, (what, threads) in SPREADS.items():
+        drawn = [
+            shapes.of_interval(_median(group, "each_ns"), x=row.workers, series=name)
+            for row, of in rows.items()
+            if row.work == work and row.threads == threads
+            for name, group in of.items()
+        ]
+        counts = sorted({one["x"] for one in drawn})
+        if len(counts) < 2:
+            continue
+        yield figure(
+            shapes.curves(drawn, "workers", "ns (less is better)", log_y=True, ticks=counts),
+            f"fig-{NAME}-{work}-workers" + place_suffix(place),
+            f"{what}, by workers{place.beside}",
+            f"{len(drawn)} medians, from {counts[0]} to {counts[-1]} workers.",
+            "Time for one of all operations, whoever did it. Median over invocations, with its"
+            " 95 % interval.",
         )
 
 
