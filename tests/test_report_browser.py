@@ -347,6 +347,11 @@ def test_the_first_screen_is_a_picture_and_a_grid(
         assert 0 <= left < right <= width
     shown = "fig-switch-cost" + ("-narrow" if name == "phone" else "")
     check_figure(seen, shown)
+    # A row of a table that begins a group is a row, and no grid as the first screen is.
+    begins = (
+        "() => [...document.querySelectorAll('tr.first')].map(e => getComputedStyle(e).display)"
+    )
+    assert set(seen.ask(begins)) == {"table-row"}
     # All of it is seen without scrolling, on a phone too.
     assert seen.ask(
         "() => [...document.querySelectorAll('.first .plot')].every("
