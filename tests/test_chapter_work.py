@@ -29,17 +29,21 @@ def working(one: Trial, factor: float) -> Mapping[str, float]:
 
 
 def test_the_best_peer_has_a_stack_and_losses_are_said(tmp_path: Path) -> None:
-    story = tell(measured(Scene(), "work", working).write(tmp_path / "run"))
+    told = {"version": "1.2", "built": "cc -O2"}
+    story = tell(measured(Scene(), "work", working, detail=told).write(tmp_path / "run"))
     said = {one.split(":")[0]: one for one in sentences_of(story, "work")}
     # Coroutines without a stack are faster in every row, and nobody's measure.
-    assert not [one for one in said.values() if "best peer is cpp20" in one]
-    assert "best peer is context, 40.0" in said["yield, 2 threads"]
+    assert not [one for one in said.values() if "best peer is C++20" in one]
+    both = [one for one in said if one.startswith("uthread ")]
+    assert len(both) == 2 and all(" rows, behind in 1, and in 0 " in one for one in both)
+    assert "best peer is Boost.Context, 40.0" in said["yield, 2 threads"]
     assert "0.75" in said["yield, 2 threads"] and "behind" not in said["yield, 2 threads"]
     # Contexts alone have no mutex: the next best is compared with, and is ahead.
     assert "best peer is tokio, 50.0" in said["mutex"] and said["mutex"].count("behind") == 2
-    (table,) = chapter("work").tables(story)
+    table, versions = chapter("work").tables(story)
+    assert ("GNU Pth", "1.2", "cc -O2") in [row.cells for row in versions.rows]
     first = [row.cells for row in table.rows if row.cells[0] == "mutex"]
-    assert [cells[1] for cells in first][:2] == ["cpp20", "tokio"]
+    assert [cells[1] for cells in first][:2] == ["C++20 coroutine", "tokio"]
 
 
 def test_growth_is_drawn_by_threads_and_by_workers(tmp_path: Path) -> None:

@@ -2,8 +2,8 @@
 """The chapter of `work`: where each thread library stands beside the best other one.
 
 A ratio is of a uthread's row over the best peer's: of those that are no uthreads, and have
-a stack as they do, the one with the least median. Above one is behind, and stands in the same table as below. Growth
-is what a turn and a created thread cost by how many there are.
+a stack as they do, the one with the least median. Above one is behind, and stands in the same
+table as below. Growth is what an operation costs by how many threads or workers there are.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from rich.console import RenderableType
 from swtch.analysis.findings import Group, Place, ratio_interval
 from swtch.analysis.stats import median_interval
 from swtch.experiments.work import LESS, NAME, TLS, Row, metric_of, row_of, series_of
-from swtch.records import Interval
+from swtch.records import Interval, Trial
 from swtch.report import shapes
 from swtch.report.casework import phrase, times
-from swtch.report.charts import Figure, figure, place_suffix
+from swtch.report.charts import COLOURS, Figure, figure, place_suffix
 from swtch.report.story import Story, number, spread
 from swtch.report.tables import Row as TableRow
 from swtch.report.tables import Table
@@ -26,13 +26,35 @@ from swtch.report.tables import Table
 GROWS = {"yield": "A turn", "batch": "A thread created and joined", "parked": "A parked thread"}
 # By workers: of so many threads, where the work has several sizes.
 SPREADS = {
-    **{"yield": ("A turn among 1 000", 1_000), "create": ("A thread created and joined", 1)},
-    **{"channel": ("A round trip of one of four pairs", 8), "contended": ("A lock of eight", 8)},
-    **{"fibonacci": ("A thread of a fork-join tree", 1), "queens": ("A thread of a search", 1)},
+    "yield": ("A turn among 1 000", 1_000),
+    "create": ("A thread created and joined", 1),
+    "channel": ("A round trip of one of four pairs", 8),
+    "contended": ("A lock of eight", 8),
+    "fibonacci": ("A thread of a fork-join tree", 1),
+    "queens": ("A thread of a search", 1),
 }
+
+# As their programs call them, where that is not what a model is called.
+NAMES = {
+    "boost": "Boost.Fiber",
+    "context": "Boost.Context",
+    "pth": "GNU Pth",
+    "st": "State Threads",
+    "go": "Go",
+    "java": "Java",
+    "cpp20": "C++20 coroutine",
+    "argobots": "Argobots",
+    "photon": "Photon",
+}
+KNOWN = {**COLOURS, **{name: COLOURS[model] for model, name in NAMES.items()}}
 
 # A row's groups by who they are of, those without the metric left out.
 Rows = dict[Row, dict[str, Group]]
+
+
+def named(trial: Trial) -> str:
+    """Who does it, for a reader."""
+    return NAMES.get(trial.model, series_of(trial))
 
 
 def rows_of(story: Story, place: Place) -> Rows:
@@ -41,7 +63,7 @@ def rows_of(story: Story, place: Place) -> Rows:
     for group in story.groups_of(NAME, place):
         row = row_of(group.trial)
         if group.trial.factors.get("control") != "b" and group.values(metric_of(row.work)):
-            found.setdefault(row, {})[series_of(group.trial)] = group
+            found.setdefault(row, {})[named(group.trial)] = group
     return found
 
 
@@ -120,7 +142,9 @@ def _growth(rows: Rows, place: Place) -> Iterator[Figure]:
         if len(counts) < 2:
             continue
         yield figure(
-            shapes.curves(drawn, "threads", "ns (less is better)", log_y=True, ticks=counts),
+            shapes.curves(
+                drawn, "threads", "ns (less is better)", known=KNOWN, log_y=True, ticks=counts
+            ),
             f"fig-{NAME}-{work}" + place_suffix(place),
             f"{what}, by how many there are{place.beside}",
             f"{len(drawn)} medians, from {counts[0]} to {counts[-1]} threads.",
@@ -140,7 +164,9 @@ def _spreading(rows: Rows, place: Place) -> Iterator[Figure]:
         if len(counts) < 2:
             continue
         yield figure(
-            shapes.curves(drawn, "workers", "ns (less is better)", log_y=True, ticks=counts),
+            shapes.curves(
+                drawn, "workers", "ns (less is better)", known=KNOWN, log_y=True, ticks=counts
+            ),
             f"fig-{NAME}-{work}-workers" + place_suffix(place),
             f"{what}, by workers{place.beside}",
             f"{len(drawn)} medians, from {counts[0]} to {counts[-1]} workers.",
@@ -150,7 +176,25 @@ def _spreading(rows: Rows, place: Place) -> Iterator[Figure]:
 
 
 def tables(story: Story) -> list[Table]:
-    return [_table(story, place) for place in story.places_of(NAME)]
+    places = story.places_of(NAME)
+    return [one for place in places for one in (_table(story, place), *_versions(story, place))]
+
+
+def _versions(story: Story, place: Place) -> Iterator[Table]:
+    """What was measured, as each program says of itself."""
+    found = {
+        (named(group.trial), str(sample.detail["version"]), str(sample.detail.get("built", "")))
+        for group in story.groups_of(NAME, place)
+        for sample in group.good
+        if sample.detail.get("version")
+    }
+    if found:
+        yield Table(
+            f"What was measured, engine {place}: versions, compilers and flags",
+            ("library", "version", "built by"),
+            3,
+            tuple(TableRow(line) for line in sorted(found)),
+        )
 
 
 def _table(story: Story, place: Place) -> Table:
@@ -204,9 +248,25 @@ def _says(groups: Rows) -> Iterator[str]:
             yield f"{label(row)}: the best peer is {best}, {took}; {said}."
 
 
+def _sums_up(groups: Rows) -> Iterator[str]:
+    """In how many rows each mode is ahead of all others, behind, or neither."""
+    for tls in TLS["uthread"]:
+        name = f"uthread {tls}"
+        found = [ratios(row, of).get(name) for row, of in groups.items()]
+        told = [one for one in found if one is not None]
+        ahead = sum(one.high < 1 for one in told)
+        behind = sum(one.low > 1 for one in told)
+        if told:
+            yield (
+                f"{name} is ahead of the best other library in {ahead} of {len(told)} rows,"
+                f" behind in {behind}, and in {len(told) - ahead - behind} there may be no"
+                " difference."
+            )
+
+
 def _missing(groups: Sequence[Group]) -> Iterator[str]:
     reasons = dict.fromkeys(
-        f"{series_of(group.trial)}, {label(row_of(group.trial))}: {why}"
+        f"{named(group.trial)}, {label(row_of(group.trial))}: {why}"
         for group in groups
         for sample in group.good
         if (why := sample.detail.get("unmeasured"))
@@ -221,6 +281,7 @@ def sentences(story: Story) -> list[str]:
         sentence
         for place in story.places_of(NAME)
         for sentence in (
+            *_sums_up(rows_of(story, place)),
             *_says(rows_of(story, place)),
             *_missing(story.groups_of(NAME, place)),
         )
