@@ -36,6 +36,16 @@ FAULTS = {
         "\t/* pairs: waiter_wait_for(), switch_leave(), ask_look() */\n\tbias_heavy_fence();\n",
         "",
     ),
+    "inbox-fence": Fault(
+        "sched/share.c",
+        "\tfull_fence(); /* pairs with the heavy fence in go_idle(), nap() */\n",
+        "",
+    ),
+    "futex-fence": Fault(
+        "sync/futex.c",
+        "\tfull_fence(); /* pairs: the count before the word in wait_until() */\n",
+        "",
+    ),
     # An order that is too weak.
     "unlock-order": Fault(
         "sched/share.c",
@@ -58,7 +68,31 @@ FAULTS = {
         "\tif (likely(next && !load_acquire(&next->ctx.busy))) {\n",
         "\tif (likely(next)) {\n",
     ),
+    "joined-look": Fault(
+        "thread/exit.c",
+        "\tdo {\n\t\tgone = old == JOIN_NONE ? JOIN_DONE : JOIN_GONE;\n"
+        "\t} while (!__atomic_compare_exchange_n(&me->join, &old, gone, false,\n"
+        "\t\t\t\t\t      __ATOMIC_ACQ_REL,\n\t\t\t\t\t      __ATOMIC_RELAXED));\n",
+        "\tgone = old == JOIN_NONE ? JOIN_DONE : JOIN_GONE;\n"
+        "\t__atomic_store_n(&me->join, gone, __ATOMIC_RELEASE);\n",
+    ),
+    "group-look": Fault("chan/waitgroup.c", "\tif (!load_relaxed(&g->_count)) {\n", "\tif (0) {\n"),
+    "futex-look": Fault(
+        "sync/futex.c",
+        "\tif (__atomic_load_n(word, __ATOMIC_SEQ_CST) != value) {\n",
+        "\tif (0 && value) {\n",
+    ),
     # A flag, or a deadline, that is lost.
+    "rwlock-flag": Fault(
+        "sync/rwlock.c",
+        "\t\t    become(l, &state, state | QUEUED))\n\t\t\treturn EBUSY;\n",
+        "\t\t    load_relaxed(&l->_state) == state)\n\t\t\treturn EBUSY;\n",
+    ),
+    "rwlock-gives-up": Fault(
+        "sync/rwlock.c",
+        "\t\t/* Readers behind a writer that gave up need not wait. */\n\t\tgrant(l);\n",
+        "",
+    ),
     "mutex-flag": Fault(
         "sync/mutex.c",
         "\t\tif (__atomic_exchange_n(&m->_state, CONTENDED,\n",

@@ -60,11 +60,14 @@ void scene_flock(void);
 void scene_cond(void);
 void scene_broadcast(void);
 void scene_rwlock(void);
+void scene_rwlock_timed(void);
 void scene_barrier(void);
 
 /* ---- scenes_wait.c ---- */
 void scene_sem(void);
 void scene_sem_timed(void);
+void scene_futex(void);
+void scene_join(void);
 void scene_sleep(void);
 void scene_sleep_beside(void);
 void scene_cancel_sem(void);
@@ -76,6 +79,7 @@ void scene_chan_home(void);
 void scene_select(void);
 void scene_cancel_chan(void);
 void scene_cancel_in(void);
+void scene_waitgroup(void);
 
 /* ---- scenes_lines.c ---- */
 void scene_lines_yield(void);

@@ -190,3 +190,40 @@ void scene_cancel_in(void)
 	join_cancelled(t, 1);
 	MUST(shared.sum + (int)uthread_chan_count(ch[0]) == ITEMS);
 }
+
+/* ---- waitgroup: all that were counted are done ---- */
+
+static uthread_waitgroup_t group = UTHREAD_WAITGROUP_INITIALIZER;
+
+static void *is_done(void *arg)
+{
+	(void)arg;
+	__atomic_fetch_add(&shared.done, 1, __ATOMIC_RELAXED);
+	MUST(!uthread_waitgroup_done(&group));
+	return NULL;
+}
+
+static void *waits_for_group(void *arg)
+{
+	uthread_t t[3];
+	uint32_t i;
+
+	(void)arg;
+	for (i = 1; i <= 3; i++) {
+		MUST(!uthread_waitgroup_add(&group, 3));
+		make_some(t, 3, is_done, NULL);
+		MUST(!uthread_waitgroup_wait(&group));
+		MUST(load_relaxed(&shared.done) == 3 * i);
+		join_some(t, 3);
+	}
+	return NULL;
+}
+
+void scene_waitgroup(void)
+{
+	uthread_t t;
+
+	make_some(&t, 1, waits_for_group, NULL);
+	join_some(&t, 1);
+	MUST(!uthread_waitgroup_destroy(&group));
+}

@@ -260,26 +260,25 @@ static void set_workers(int n)
 void scene_workers(void)
 {
 	const int all = rt.nworkers;
+	uthread_attr_t a;
 	uthread_t t[6];
 	int i;
 
 	make_some(t, 2, yielder, NULL);
 	make_some(&t[2], 1, yielder, (void *)2);
 	make_some(&t[3], 2, answers, NULL);
+	/* Bound to the one that rests first, and comes for it. */
+	uthread_attr_init(&a);
+	MUST(!uthread_attr_setworker(&a, all - 1));
+	MUST(!uthread_create(&t[5], &a, answers, NULL));
 	for (i = 0; i < 3; i++) {
 		set_workers(1 + (int)sim_random((uint64_t)all));
 		uthread_sem_post(&shared.sem);
 		uthread_sem_post(&shared.sem);
+		uthread_sem_post(&shared.sem);
 		uthread_sem_wait(&shared.back);
 		uthread_sem_wait(&shared.back);
-		/* Bound to one that rests, maybe. */
-		if (i == 1) {
-			uthread_attr_t a;
-
-			uthread_attr_init(&a);
-			MUST(!uthread_attr_setworker(&a, 0));
-			MUST(!uthread_create(&t[5], &a, does_it, NULL));
-		}
+		uthread_sem_wait(&shared.back);
 	}
 	join_some(t, 6);
 	set_workers(all);

@@ -247,6 +247,51 @@ void scene_rwlock(void)
 	MUST(shared.sum == 6);
 }
 
+/* A writer whose time is up has readers behind it, who wait for nobody else then. */
+static void *reads_for_long(void *arg)
+{
+	(void)arg;
+	MUST(!uthread_rwlock_rdlock(&m.rw));
+	MUST(!uthread_sem_post(&shared.sem));
+	while (load_acquire(&shared.done) < 2)
+		uthread_sleep(2000);
+	MUST(!uthread_rwlock_unlock(&m.rw));
+	return NULL;
+}
+
+static void *wants_to_write(void *arg)
+{
+	struct timespec ts;
+
+	(void)arg;
+	soon(&ts, 3000 + sim_random(6000));
+	MUST(uthread_rwlock_timedwrlock(&m.rw, &ts) == ETIMEDOUT);
+	__atomic_fetch_add(&shared.done, 1, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+static void *reads_behind(void *arg)
+{
+	(void)arg;
+	uthread_sleep(sim_random(4000));
+	MUST(!uthread_rwlock_rdlock(&m.rw));
+	__atomic_fetch_add(&shared.done, 1, __ATOMIC_RELEASE);
+	MUST(!uthread_rwlock_unlock(&m.rw));
+	return NULL;
+}
+
+void scene_rwlock_timed(void)
+{
+	uthread_t t[3];
+
+	make_some(t, 1, reads_for_long, NULL);
+	MUST(!uthread_sem_wait(&shared.sem));
+	make_some(t + 1, 1, wants_to_write, NULL);
+	make_some(t + 2, 1, reads_behind, NULL);
+	join_some(t, 3);
+	MUST(!uthread_rwlock_destroy(&m.rw));
+}
+
 static void *meets(void *arg)
 {
 	uint32_t i;

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * scenes_wait.c - semaphores and sleeps: units, deadlines and cancellers, each against the
- * others. A unit is taken once or is still there.
+ * scenes_wait.c - semaphores, words, joins and sleeps: what is waited for, deadlines and
+ * cancellers, each against the others. A unit is taken once or is still there; who ends is
+ * joined once.
  */
 #include "scenarios.h"
 
+#include <errno.h>
+
 #include "uthread.h"
 #include "uthread/cancel.h"
+#include "uthread/futex.h"
 #include "uthread/sync.h"
 
 /* ---- semaphores: to and fro, from outside too ---- */
@@ -63,6 +67,84 @@ void scene_sem_timed(void)
 	make_some(t + 2, 1, posts, NULL);
 	join_some(t, 3);
 	MUST(!uthread_sem_destroy(&shared.sem));
+}
+
+/* ---- futex: a word of somebody else's ---- */
+
+static uint32_t turn;
+
+static void *takes_turns(void *arg)
+{
+	const uint32_t me = (uint32_t)(uintptr_t)arg;
+	uint32_t at;
+
+	while ((at = load_acquire(&turn)) < 12) {
+		if (at % 3 != me) {
+			uthread_futex_wait(&turn, at, UTHREAD_FUTEX_ANY,
+					   CLOCK_MONOTONIC, NULL, 0);
+			continue;
+		}
+		store_release(&turn, at + 1);
+		uthread_futex_wake(&turn, 3, UTHREAD_FUTEX_ANY);
+	}
+	return NULL;
+}
+
+/* Each waits until the word has changed: without a lock, and nobody wakes him twice. */
+void scene_futex(void)
+{
+	uthread_t t[3];
+
+	make_some(t, 3, takes_turns, NULL);
+	join_some(t, 3);
+	MUST(turn == 12);
+}
+
+/* ---- join: against the end, with deadlines and without; or nobody does ---- */
+
+static void *ends_soon(void *arg)
+{
+	int i;
+
+	for (i = (int)sim_random(3); i; i--)
+		uthread_yield();
+	__atomic_fetch_add(&shared.done, 1, __ATOMIC_RELEASE);
+	return arg;
+}
+
+static void *joins(void *arg)
+{
+	struct timespec ts;
+	uthread_t t;
+	void *value;
+	int i, err;
+
+	(void)arg;
+	for (i = 0; i < 3; i++) {
+		value = NULL;
+		MUST(!uthread_create(&t, NULL, ends_soon, &shared));
+		do {
+			soon(&ts, sim_random(3000));
+			err = uthread_timedjoin(t, &value, &ts);
+			MUST(!err || err == ETIMEDOUT);
+		} while (err && i != 1);
+		/* Its time was up, and it waits as if it had not. */
+		if (err)
+			MUST(!uthread_join(t, &value));
+		MUST(value == &shared);
+		MUST(!uthread_create(&t, NULL, ends_soon, NULL));
+		MUST(!uthread_detach(t));
+	}
+	return NULL;
+}
+
+void scene_join(void)
+{
+	uthread_t t[2];
+
+	make_some(t, 2, joins, NULL);
+	join_some(t, 2);
+	spin_until(&shared.done, 12);
 }
 
 /* ---- sleep: nothing but deadlines ---- */
