@@ -56,6 +56,20 @@ static bool is_event(int status)
 	return status >> 16;
 }
 
+/* Where it is. */
+static uintptr_t at_now(pid_t tid)
+{
+	return (uintptr_t)ptrace(PTRACE_PEEKUSER, tid,
+				 offsetof(struct user, regs.rip), NULL);
+}
+
+/* Behind the breakpoint of steps_begin(): what was stepped when a signal came may trap once
+ * more later, at the first instruction of the next handler. */
+static bool begins(pid_t tid)
+{
+	return at_now(tid) - (uintptr_t)steps_begin < 16;
+}
+
 /* The signal to go on with. */
 static int passed_on(int status)
 {
@@ -80,8 +94,7 @@ static int64_t step_through(pid_t tid, const struct steps_skip *skip)
 		if (sig != SIGTRAP)
 			continue; /* it is delivered with the next step */
 		sig = 0;
-		at = (uintptr_t)ptrace(PTRACE_PEEKUSER, tid,
-				       offsetof(struct user, regs.rip), NULL);
+		at = at_now(tid);
 		if (at == (uintptr_t)steps_end)
 			return n;
 		waits = skip && at >= skip->from && at < skip->to;
@@ -109,7 +122,7 @@ static int follow(pid_t child, const struct steps_skip *skip, struct steps *out)
 		sig = passed_on(status);
 		if (sig == SIGTRAP && !is_event(status)) {
 			sig = 0;
-			n = step_through(tid, skip);
+			n = begins(tid) ? step_through(tid, skip) : -1;
 			if (n >= 0 && out->rounds < STEPS_ROUNDS_MAX)
 				out->counted[out->rounds++] = n;
 		}
