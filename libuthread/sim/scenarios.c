@@ -108,6 +108,7 @@ const struct scenario scenarios[] = {
 	{ "lines-chan", scene_lines_chan, 0, false, true, true },
 	{ "lines-sleep", scene_lines_sleep, 0, false, true, false },
 	{ "lines-across", scene_lines_across, 0, false, true, false },
+	{ "lines-across-busy", scene_lines_across_busy, 0, false, true, true },
 	{ "lines-beside", scene_lines_beside, 0, false, true, false },
 	{ "lines-steal", scene_lines_steal, 0, false, true, false },
 	{ NULL, NULL, 0, false, false, false },

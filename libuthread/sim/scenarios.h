@@ -89,6 +89,7 @@ void scene_lines_wake(void);
 void scene_lines_chan(void);
 void scene_lines_sleep(void);
 void scene_lines_across(void);
+void scene_lines_across_busy(void);
 void scene_lines_beside(void);
 void scene_lines_steal(void);
 

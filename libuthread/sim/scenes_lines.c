@@ -29,6 +29,8 @@ static int nplaces, nwarm, nplaced;
 static void (*operation)(struct place *p, int side);
 static int sides;
 static bool stays; /* each side is bound to its place's worker */
+static bool
+	company; /* side 1 only keeps a worker busy: nothing of it is counted */
 
 /* All that is not the runtime's is not seen: neither a point nor a line. */
 #define UNSEEN __attribute__((no_sanitize("thread"), noinline))
@@ -44,7 +46,8 @@ static UNSEEN bool all_placed(bool one_more)
 static UNSEEN void one_is_warm(void)
 {
 	if (++nwarm == nplaces * sides)
-		lines_count((uint64_t)(nplaces * sides * COUNTED));
+		lines_count(
+			(uint64_t)(nplaces * (company ? 1 : sides) * COUNTED));
 }
 
 static UNSEEN bool goes_on(void)
@@ -70,7 +73,8 @@ static void *side_of(void *arg)
 	one_is_warm();
 	while (goes_on()) {
 		operation(s.place, s.side);
-		lines_operation();
+		if (!company || !s.side)
+			lines_operation();
 	}
 	/* Whoever waits for one that is done: a neighbour, at the most. */
 	for (i = 0; i < 2; i++) {
@@ -229,6 +233,22 @@ void scene_lines_across(void)
 {
 	stays = true;
 	on_all_workers(op_across, 1);
+}
+
+/* The same where no worker is ever without somebody else to run: none looks for work. */
+static void op_across_busy(struct place *p, int side)
+{
+	if (side)
+		uthread_yield();
+	else
+		op_across(p, side);
+}
+
+void scene_lines_across_busy(void)
+{
+	stays = true;
+	company = true;
+	on_all_workers(op_across_busy, 2);
 }
 
 /* Half of the workers have nothing to do, and look. */

@@ -163,7 +163,7 @@ struct scenario {
 	int workers; /* that it needs; a search has two to four, or these */
 	bool ticks;
 	bool lines; /* one whose operations are counted (lines.c), */
-	bool apart; /* and have nothing to do with other workers' */
+	bool apart; /* and are no dearer at 128 CPUs than at two */
 };
 
 extern const struct scenario scenarios[];
