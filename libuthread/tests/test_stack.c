@@ -299,6 +299,46 @@ TEST(what_deep_calls_committed_is_given_back_without_ticks)
 	CHECK(they_are_trimmed());
 }
 
+enum { FEW = 100 };
+
+static void few_go_deep(void)
+{
+	uthread_t t[FEW];
+	uthread_attr_t a;
+
+	CHECK_EQ(uthread_attr_init(&a), 0);
+	CHECK_EQ(uthread_attr_setstacksize(&a, 1 << 20), 0);
+	for (int i = 0; i < FEW; i++)
+		t[i] = spawn_attr(&a, goes_deep, &deep_ones[i]);
+	for (int i = 0; i < FEW; i++)
+		joined(t[i]);
+}
+
+static size_t still_deep(void)
+{
+	size_t n = 0;
+
+	for (int i = 0; i < FEW; i++)
+		n += resident(&deep_ones[i]) >= DEEP;
+	return n;
+}
+
+/* A worker's own pool takes them all, so nobody else can trim them. */
+TEST(an_idle_worker_keeps_no_deep_stacks)
+{
+	if (TEST_ASAN || TEST_EMULATED)
+		SKIP("its locals may lie elsewhere; mincore() is the host's");
+	start_workers(2);
+	if (!stats().tick_ns)
+		SKIP("nobody would trim them later");
+	for (int round = 0; round < 2; round++) {
+		few_go_deep();
+		CHECK(still_deep());
+		while (still_deep())
+			uthread_sleep(10000000);
+	}
+}
+
 static void *parks_deep(void *arg)
 {
 	volatile char *p = alloca(DEEP);

@@ -282,6 +282,10 @@ struct worker {
 	uint32_t *seen_turns; /* what we saw of the others', by index */
 	uint32_t rng;
 	struct worker_stats stats; /* others read it, relaxed */
+	uint32_t put; /* slots that came into its pools; and so many */
+	uint32_t put_given; /* when it gave them all away, and */
+	uint32_t put_seen; /* when it last went to sleep (idle.c), which is */
+	uint64_t rests_at; /* to be the last time until then */
 	struct pool pool[STACK_KINDS]; /* stack/pool.c's */
 	const void *san_low; /* the base context's stack, for ASan */
 	size_t san_size;

@@ -30,6 +30,8 @@
 #include "sched/waiter.h"
 #include "stack/stack.h"
 
+#define REST_NS 1000000000u /* then it gives away the stacks that it keeps */
+
 /* Under idle_lock. */
 static void idle_remove(struct worker *w)
 {
@@ -175,8 +177,21 @@ static bool idle_sleep(struct worker *w, uint64_t late, struct io_slept *slept,
 	return *n || (deadline != NO_DEADLINE && now_ns() >= deadline);
 }
 
+/* When no stack has come for so long that it keeps those that it has for nobody. */
+static uint64_t rests_at(struct worker *w)
+{
+	if (likely(!stack_pool_keeps(w)))
+		return NO_DEADLINE;
+	if (w->put != w->put_seen) {
+		w->put_seen = w->put;
+		w->rests_at = now_ns() + REST_NS;
+	}
+	return w->rests_at;
+}
+
 bool go_idle(struct worker *w)
 {
+	const uint64_t rest = rests_at(w);
 	struct io_slept slept;
 	uint64_t late;
 	int n = 0;
@@ -210,6 +225,8 @@ bool go_idle(struct worker *w)
 	take_office(w);
 	spin_unlock(&rt.idle_lock);
 	STAT_INC(w->stats.idles);
+	if (rest < late)
+		late = rest;
 	while (!load_acquire(&w->wake) && !idle_sleep(w, late, &slept, &n))
 		;
 	spin_lock(&rt.idle_lock);
@@ -220,6 +237,8 @@ bool go_idle(struct worker *w)
 	spin_unlock(&rt.idle_lock);
 	if (n)
 		sched_io.deliver(&slept, n);
+	else if (unlikely(rest != NO_DEADLINE) && now_ns() >= rest)
+		stack_pool_give(w);
 	return n;
 }
 

@@ -23,6 +23,9 @@
  * the creator sees one of them again: a server of 100 connections at a time had 250
  * stacks, and was still getting more after minutes.
  *
+ * Who has slept for REST_NS (idle.c) gives all that it keeps to the others, where it is
+ * trimmed: what a server takes at rest does not depend on who ended what last.
+ *
  * Rejected: one pool (a lock for each create and end); trimming at every put (two
  * system calls, for a stack that the next one may need as deep); asking the kernel at
  * every put how deep it was (one).
@@ -179,9 +182,11 @@ void stack_unused(struct uthread *ut)
 
 void stack_pool_give(struct worker *w)
 {
+	const uint32_t put = w->put;
 	struct pool *p;
 	unsigned kind;
 
+	w->put_given = put;
 	for (kind = 0; kind < STACK_KINDS; kind++) {
 		p = &w->pool[kind];
 		if (!give_older(p, kind, false) || !p->head)
@@ -229,6 +234,7 @@ void stack_put(struct worker *w, struct uthread *ut)
 		return;
 	}
 	p = &w->pool[kind];
+	w->put++;
 	pool_push(p, ut);
 	if (unlikely(p->count >= MAGAZINE || ut->deep || is_to_give(p, kind)))
 		put_more(p, ut, kind);

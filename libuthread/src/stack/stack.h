@@ -64,6 +64,11 @@ void stack_put(struct worker *w, struct uthread *ut);
 void stack_unused(struct uthread *ut);
 /* All that the worker keeps, for others; on the worker, in a region. */
 void stack_pool_give(struct worker *w);
+/* Something was put there since. */
+static inline bool stack_pool_keeps(const struct worker *w)
+{
+	return w->put != w->put_given;
+}
 /* Wait until nobody runs on its stack any more. */
 void stack_wait_left(struct uthread *ut);
 
