@@ -197,6 +197,41 @@ static void shrink(struct io_request *r, size_t done)
 /* Such reads say nothing of what is in the socket's queue. */
 #define BESIDE (MSG_PEEK | MSG_OOB | MSG_ERRQUEUE)
 
+static int socket_type(int fd)
+{
+	socklen_t bytes = sizeof(int);
+	int type = SOCK_STREAM;
+
+	getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &bytes);
+	return type;
+}
+
+/* A part was read of what is to be read whole: does more of it come? A datagram is
+ * all there is, whatever was asked for. */
+static bool goes_on(const struct io_request *r)
+{
+	return r->way == IO_OUT || socket_type(r->fd) == SOCK_STREAM;
+}
+
+/*
+ * Nothing was there to read, and nothing will be: shutdown() was called. Who waits in
+ * the kernel then reads an end, and programs wake the reader of a UDP socket so; who
+ * does not wait is told by datagrams to try again. (Others say the end themselves, and
+ * behind what there is to read.)
+ */
+static bool is_shut(const struct io_request *r)
+{
+	int type;
+
+	if (r->way != IO_IN || !load_relaxed(&r->e->ended) ||
+	    r->flags & (MSG_OOB | MSG_ERRQUEUE | MSG_DONTWAIT) ||
+	    io_kind_of(r->e, r->fd) != IO_SOCKET)
+		return false;
+	type = socket_type(r->fd);
+	return type != SOCK_STREAM && type != SOCK_SEQPACKET &&
+	       io_no_more(r->fd);
+}
+
 /* A part of the bytes was read: is it all there was? */
 static bool has_emptied(struct io_request *r, size_t got)
 {
@@ -211,7 +246,7 @@ long io_run(struct io_request *r)
 	size_t done = 0;
 	uint32_t edges;
 	unsigned wasted = 0;
-	bool emptied;
+	bool emptied, shut = false;
 	long got;
 	int err;
 
@@ -232,7 +267,7 @@ long io_run(struct io_request *r)
 				done += (size_t)got;
 				wasted = 0;
 				if (!r->whole || !got ||
-				    (size_t)got >= r->bytes)
+				    (size_t)got >= r->bytes || !goes_on(r))
 					break;
 				shrink(r, (size_t)got);
 				continue;
@@ -242,6 +277,14 @@ long io_run(struct io_request *r)
 			if (got != -EAGAIN) {
 				got = wasted ? or_closed(r, got) : got;
 				break;
+			}
+			if (unlikely(is_shut(r))) {
+				got = 0;
+				emptied = false; /* an end for all */
+				if (shut)
+					break;
+				shut = true; /* something may have come before */
+				continue;
 			}
 		}
 		emptied = true;
@@ -266,6 +309,10 @@ long io_run(struct io_request *r)
 			emptied = err != ECANCELED;
 			break;
 		}
+	}
+	if (unlikely(r->peeked && got < 0 && got != -ECANCELED)) {
+		got = r->peeked;
+		emptied = false;
 	}
 	/* What it was woken for, if it was, may be there still. */
 	io_pass_on(r->e, r->fd, r->way, emptied);

@@ -131,6 +131,21 @@ WEAK int dup3(int from, int to, int flags)
 	return next(from, to, flags);
 }
 
+/* Who waits to write to a local socket finds no room and no end, so nobody tells it. */
+WEAK int shutdown(int fd, int how)
+{
+	static int (*next)(int, int);
+	int got;
+
+	if (unlikely(!next))
+		NEXT(next, "shutdown");
+	got = next(fd, how);
+	/* ENOTCONN: it is shut all the same, so that readers see an end. */
+	if ((!got || errno == ENOTCONN) && unlikely(concerns_us(fd)))
+		io_shut(fd, how);
+	return got;
+}
+
 /* Around ours. */
 static long range(unsigned first, unsigned last, int flags)
 {

@@ -161,6 +161,9 @@ struct io_closing {
 void io_close_begin(struct io_closing *c, int fd);
 void io_close_end(struct io_closing *c);
 
+/* It was shut down in that way (SHUT_*): who waits there tries again. */
+void io_shut(int fd, int how);
+
 /* The number is a new file's, of that kind. */
 void io_fd_fresh(int fd, uint8_t kind);
 

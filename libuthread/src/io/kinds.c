@@ -74,6 +74,30 @@ static inline bool is_single(const struct io_request *r)
 	return likely(r->part.iov_len || !r->n);
 }
 
+bool io_no_more(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLRDHUP };
+
+	return io_look(&p, 1) > 0 && p.revents & (POLLRDHUP | POLLHUP);
+}
+
+/* MSG_PEEK and MSG_WAITALL: all that is asked for is there, or no more will be; else
+ * -EAGAIN. Of TCP alone: other streams show what there is. */
+static long seen(struct io_request *r, long got)
+{
+	const int both = MSG_PEEK | MSG_WAITALL;
+
+	if (likely((r->flags & (both | MSG_DONTWAIT)) != both) || got <= 0 ||
+	    (size_t)got >= r->bytes || io_kind_of(r->e, r->fd) != IO_TCP)
+		return got;
+	if (r->no_more)
+		return got;
+	r->peeked = got;
+	r->no_more = io_no_more(r->fd);
+	/* Some may have come before that: again at once. */
+	return r->no_more ? -EINTR : -EAGAIN;
+}
+
 static long many(struct io_request *r, long nr)
 {
 	struct msghdr m = { .msg_iov = (struct iovec *)(uintptr_t)r->iov,
@@ -85,10 +109,11 @@ static long many(struct io_request *r, long nr)
 long io_try_recv(struct io_request *r)
 {
 	if (unlikely(!is_single(r)))
-		return many(r, SYS_recvmsg);
-	return io_kernel(syscall(SYS_recvfrom, r->fd, r->part.iov_base,
-				 r->part.iov_len, r->flags | MSG_DONTWAIT,
-				 r->name, r->room));
+		return seen(r, many(r, SYS_recvmsg));
+	return seen(r,
+		    io_kernel(syscall(SYS_recvfrom, r->fd, r->part.iov_base,
+				      r->part.iov_len, r->flags | MSG_DONTWAIT,
+				      r->name, r->room)));
 }
 
 long io_try_send(struct io_request *r)
@@ -105,8 +130,8 @@ long io_try_recvmsg(struct io_request *r)
 {
 	if (unlikely(!r->msg))
 		return io_try_recv(r);
-	return io_kernel(
-		syscall(SYS_recvmsg, r->fd, r->msg, r->flags | MSG_DONTWAIT));
+	return seen(r, io_kernel(syscall(SYS_recvmsg, r->fd, r->msg,
+					 r->flags | MSG_DONTWAIT)));
 }
 
 long io_try_sendmsg(struct io_request *r)

@@ -279,6 +279,23 @@ void io_edge(int fd, uint32_t events, struct uthread_list *ready)
 	unlock(e);
 }
 
+void io_shut(int fd, int how)
+{
+	const uint32_t in = EPOLLIN | EPOLLRDHUP, out = EPOLLOUT;
+	struct uthread_list ready = { 0 };
+	const int saved = errno;
+
+	region_enter();
+	io_edge(fd,
+		how == SHUT_RD ? in :
+		how == SHUT_WR ? out :
+				 in | out,
+		&ready);
+	sched_ready_all(&ready, UTHREAD_READY_WOKEN);
+	region_leave();
+	errno = saved;
+}
+
 /* ---- levels ---- */
 
 /* Under the lock: what those who look there look for. */

@@ -31,6 +31,8 @@ struct io_request {
 	bool untold; /* the back end takes no more: looked at now and then */
 	unsigned naps; /* then; io_nap()'s */
 	bool checked; /* it is one that waits: accept4() */
+	long peeked; /* so much of what is to be seen whole is there */
+	bool no_more; /* and no more comes */
 	bool unpolled; /* epoll has said that it is not of a kind that waits */
 	/* What there is to do; it shrinks as it is done. If `part` is not empty
 	 * that comes first, and alone. */
@@ -103,6 +105,9 @@ long io_close(int fd);
 /* poll() that does not wait, and is no point of cancellation: how many are ready, or
  * -error. */
 long io_look(struct pollfd *fds, nfds_t n);
+
+/* The other side has said its last, or this one hears no more. */
+bool io_no_more(int fd);
 
 /* Who has nobody to tell sleeps a little, for longer each time, from 0.2 to 20 ms; no
  * worker is held. *naps: 0 at first. 0, ETIMEDOUT, ECANCELED. */
