@@ -38,6 +38,7 @@
 #include "sched/jump.h"
 #include "sched/sched.h"
 #include "signals/signals.h"
+#include "stack/stack.h"
 #include "tls/tls.h"
 
 #if !UTHREAD_SAN
@@ -214,22 +215,42 @@ static void run_moved(int sig, siginfo_t *si, void *uc)
 	run(sig, si, uc, true);
 }
 
+/* A frame on the worker's alternate stack: is it for the uthread's own, and does it
+ * have the room? */
+static bool is_for_alt(const struct worker *w, const struct uthread *me,
+		       const struct action *a, const ucontext_t *uc)
+{
+	const size_t need = (size_t)((char *)w->altstack + w->altstack_size -
+				     (const char *)uc) +
+			    CALL_ROOM;
+
+	return a->flags & SA_ONSTACK && me->alt.ss_size >= need &&
+	       !within((void *)(uintptr_t)UC_SP(uc), me->alt.ss_sp,
+		       me->alt.ss_size);
+}
+
+/* In the runtime's own code nobody's handler runs: it may jump. */
+static bool awaits_overflow(int sig, const void *uc)
+{
+	const struct action a = action_get(sig);
+	const struct here *h = here_now();
+
+	return h->self && !h->off && a.handler != (void *)SIG_DFL &&
+	       a.handler != (void *)SIG_IGN &&
+	       is_for_alt(h->worker, h->self, &a, uc);
+}
+
 /* From the worker's alternate stack to where the uthread wants it. */
 static __attribute__((noreturn)) void move(struct worker *w, struct uthread *me,
 					   int sig, siginfo_t *si,
 					   ucontext_t *uc)
 {
 	const struct action a = action_get(sig);
-	const uintptr_t sp = (uintptr_t)UC_SP(uc);
-	const size_t need =
-		(size_t)((char *)w->altstack + w->altstack_size - (char *)uc) +
-		CALL_ROOM;
-	uintptr_t top = sp - RED_ZONE;
+	uintptr_t top = (uintptr_t)UC_SP(uc) - RED_ZONE;
 	ptrdiff_t by;
 	char *copy;
 
-	if (a.flags & SA_ONSTACK && me->alt.ss_size >= need &&
-	    !within((void *)sp, me->alt.ss_sp, me->alt.ss_size))
+	if (is_for_alt(w, me, &a, uc))
 		top = (uintptr_t)me->alt.ss_sp + me->alt.ss_size;
 	copy = mechanism_copy_frame(w, si, uc, top);
 	by = mechanism_frame_moved(copy, si, uc);
@@ -519,6 +540,7 @@ void signals_setup(void)
 {
 	rt.mask = mask_usable(mask_now());
 	for_another_setup();
+	overflow_awaited = awaits_overflow;
 	preempt_signals = kept;
 	sent_setup();
 	preempt_raised = mask_let_raised_in;

@@ -5,7 +5,9 @@
  * A write below a stack hits its guard page and raises SIGSEGV, which runs
  * on the worker's alternate stack. If the address lies in the guard of the
  * uthread that ran, its name, entry function, stack size and what to change
- * are printed and the signal takes its default course (core dump). The same
+ * are printed and the signal takes its default course (core dump); but for a
+ * program that is prepared for it, by a handler and an alternate stack of the
+ * uthread's: a crash reporter, or a language that makes an error of it. The same
  * for a coroutine; a plain pthread gets an alternate stack for as long as it
  * has a scheduler, unless it has one already. A stack that is called before
  * it is executable may have to be now (exec.c). Any other fault goes to the
@@ -30,6 +32,7 @@ static uint32_t installed;
 
 bool (*overflow_of_coroutine)(const char *addr, void **fn, size_t *usable);
 bool (*overflow_fault)(int sig, siginfo_t *si, void *uc);
+bool (*overflow_awaited)(int sig, const void *uc);
 
 static void name_entry(char *buf, size_t room, void *fn)
 {
@@ -118,7 +121,8 @@ HANDLER static void on_segv(int sig, siginfo_t *si, void *uc)
 		ksig_default(sig);
 		return;
 	}
-	if (ut && si->si_code > 0 && addr >= ut->slot && addr < ut->stack_low) {
+	if (ut && si->si_code > 0 && addr >= ut->slot && addr < ut->stack_low &&
+	    !(overflow_awaited && overflow_awaited(sig, uc))) {
 		report(ut, addr);
 		ksig_default(sig);
 		return;

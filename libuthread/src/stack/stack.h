@@ -103,6 +103,9 @@ void overflow_worker_forked(struct worker *w); /* one that is gone */
 /* Is that our handler, and what had the program before? */
 bool overflow_is_ours(const struct sigaction *sa);
 const struct sigaction *overflow_previous(void);
+/* Hook, set by signals/: the program has a handler for an overflow there, which has
+ * a stack to run on. */
+extern bool (*overflow_awaited)(int sig, const void *uc);
 /* Hook, set by signals/: a fault that is not an overflow; false: nobody has
  * anything to do with it. On the worker's alternate stack, or in a pthread. */
 extern bool (*overflow_fault)(int sig, siginfo_t *si, void *uc);
