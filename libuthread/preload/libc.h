@@ -291,6 +291,13 @@ HIDDEN bool told_nothing(const struct told *told);
 /* The caller is told that. */
 HIDDEN void told_now(const struct told *told);
 
+/* What CPUs the process began with, before anybody changes that. */
+HIDDEN void cpus_look(void);
+/* The caller may run on all that is needed for workers that run a thread like that;
+ * false: it may already. Then cpus_narrow(), when they are there. */
+HIDDEN bool cpus_widen(const struct told *told, cpu_set_t *old);
+HIDDEN void cpus_narrow(const cpu_set_t *old);
+
 /* self.c: syscall() of SYS_sched_getattr or SYS_sched_setattr. False: by somebody whom
  * the kernel knows, or of somebody else. */
 HIDDEN bool attr_of_self(long nr, const long args[4], long *result);

@@ -25,23 +25,80 @@ static inline bool is_gone(uthread_t ut)
 
 /* ---- what a new thread is told ---- */
 
-static cpu_set_t at_start;
+/* What the process may use, as far as was seen: when it began, and what the kernel has
+ * let a thread have since. Only ever more. */
+static cpu_set_t known;
+
+/* A library's constructor may come first, and bind main (libgomp's OMP_PROC_BIND). */
+void cpus_look(void)
+{
+	static uint32_t done;
+	uint32_t no = 0;
+
+	if (cas(&done, &no, 1))
+		LIBC(sched_getaffinity)(0, sizeof(known), &known);
+}
 
 __attribute__((constructor)) static void look_at_start(void)
 {
-	LIBC(sched_getaffinity)(0, sizeof(at_start), &at_start);
+	cpus_look();
 }
 
-/* Is there one that this process may use, or might when it began? */
+/* By the only one who knows: it is asked to let the caller's kernel thread run there,
+ * for a moment. */
+static bool kernel_lets(const cpu_set_t *set)
+{
+	const bool held = uthread_preempt_disable() == 0;
+	cpu_set_t old, now;
+	bool lets = false;
+
+	if (!LIBC(sched_getaffinity)(0, sizeof(old), &old) &&
+	    !LIBC(sched_setaffinity)(0, sizeof(*set), set)) {
+		lets = true;
+		if (!LIBC(sched_getaffinity)(0, sizeof(now), &now))
+			CPU_OR(&known, &known, &now);
+		LIBC(sched_setaffinity)(0, sizeof(old), &old);
+	}
+	if (held)
+		uthread_preempt_enable();
+	return lets;
+}
+
+/* Is there one that this process may use? */
 static bool any_is_there(const cpu_set_t *set)
 {
 	cpu_set_t have, both;
 
 	if (LIBC(sched_getaffinity)(getpid(), sizeof(have), &have))
 		CPU_ZERO(&have);
-	CPU_OR(&have, &have, &at_start);
+	CPU_OR(&have, &have, &known);
 	CPU_AND(&both, &have, set);
-	return CPU_COUNT(&both) != 0;
+	return CPU_COUNT(&both) != 0 || kernel_lets(set);
+}
+
+/*
+ * The first thread is about to be made, and with it the workers, which may run where
+ * main may. Where main was bound to a CPU and this one is to have another, that would be
+ * all that any of them had.
+ */
+bool cpus_widen(const struct told *told, cpu_set_t *old)
+{
+	cpu_set_t all;
+
+	if (!told->has_cpus || uthread_self() ||
+	    LIBC(sched_getaffinity)(0, sizeof(*old), old))
+		return false;
+	CPU_AND(&all, old, &told->cpus);
+	if (CPU_EQUAL(&all, &told->cpus))
+		return false;
+	CPU_OR(&all, old, &told->cpus);
+	CPU_OR(&all, &all, &known);
+	return !LIBC(sched_setaffinity)(0, sizeof(all), &all);
+}
+
+void cpus_narrow(const cpu_set_t *old)
+{
+	LIBC(sched_setaffinity)(0, sizeof(*old), old);
 }
 
 static void creators(struct told *to)
@@ -109,7 +166,7 @@ EXPORT int pthread_getaffinity_np(pthread_t thread, size_t bytes,
 
 		if (LIBC(sched_getaffinity)(getpid(), sizeof(have), &have))
 			return errno;
-		CPU_OR(&have, &have, &at_start);
+		CPU_OR(&have, &have, &known);
 		CPU_AND(&have, &have, &of(thread)->cpus);
 		memcpy(set, &have, bytes < sizeof(have) ? bytes : sizeof(have));
 	}
@@ -122,6 +179,7 @@ EXPORT int pthread_setaffinity_np(pthread_t thread, size_t bytes,
 	uthread_t ut = uthread_of_pthread(thread);
 	cpu_set_t want;
 
+	cpus_look();
 	if (!ut)
 		return LIBC(pthread_setaffinity_np)(thread, bytes, set);
 	if (is_gone(ut))

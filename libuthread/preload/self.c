@@ -31,6 +31,7 @@ EXPORT int sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t *set)
 
 EXPORT int sched_setaffinity(pid_t pid, size_t bytes, const cpu_set_t *set)
 {
+	cpus_look();
 	return is_me(pid) ? result(pthread_setaffinity_np(pthread_self(), bytes,
 							  set)) :
 			    LIBC(sched_setaffinity)(pid, bytes, set);

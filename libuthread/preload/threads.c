@@ -123,6 +123,8 @@ static int create(pthread_t *thread, const pthread_attr_t *attr,
 {
 	struct beginning *b;
 	int err = told_by(attr, told);
+	cpu_set_t old;
+	bool widened;
 
 	if (err || likely(told_nothing(told)))
 		return err ? err : create_masked(thread, attr, as, fn, arg);
@@ -130,7 +132,10 @@ static int create(pthread_t *thread, const pthread_attr_t *attr,
 	if (!b)
 		return EAGAIN;
 	*b = (struct beginning){ *told, fn, arg };
+	widened = cpus_widen(told, &old);
 	err = create_masked(thread, attr, as, begins, b);
+	if (widened)
+		cpus_narrow(&old);
 	if (err)
 		free(b);
 	return err;
