@@ -7,6 +7,7 @@
  * for a real-time policy, or for more stack than a uthread can have: these are
  * glibc's, and may use all objects with uthreads.
  */
+#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -141,30 +142,70 @@ static int create(pthread_t *thread, const pthread_attr_t *attr,
 	return err;
 }
 
-static void no_uthreads(void)
+static uint32_t all; /* atomic: 0 not known, 1 uthreads, 2 pthreads */
+
+static void are_pthreads(const char *why)
 {
-	static uint32_t said;
+	if (__atomic_exchange_n(&all, 2, __ATOMIC_RELAXED) != 2)
+		fprintf(stderr, "uthread-run: threads are pthreads here: %s\n",
+			why);
+}
+
+/* The linker of Go leaves a note. Its runtime sleeps in the kernel without libc, takes
+ * all signals, and leaves none for the tick that would find that. */
+static int is_go(struct dl_phdr_info *object, size_t bytes, void *arg)
+{
+	const ElfW(Phdr) *ph = object->dlpi_phdr;
+	const ElfW(Nhdr) *note;
+	const char *at, *end;
+	int i;
+
+	(void)bytes;
+	(void)arg;
+	for (i = 0; i < object->dlpi_phnum; i++) {
+		if (ph[i].p_type != PT_NOTE)
+			continue;
+		at = (const char *)(object->dlpi_addr + ph[i].p_vaddr);
+		end = at + ph[i].p_memsz;
+		while ((size_t)(end - at) > sizeof(*note)) {
+			note = (const ElfW(Nhdr) *)(const void *)at;
+			at += sizeof(*note);
+			if (note->n_namesz == 4 && !memcmp(at, "Go\0", 4))
+				return 1;
+			at += ((note->n_namesz + 3) & -4u) +
+			      ((note->n_descsz + 3) & -4u);
+			if (at > end)
+				break;
+		}
+	}
+	return 0;
+}
+
+static void look_at_program(void)
+{
 	uint32_t no = 0;
 
-	if (cas(&said, &no, 1))
-		fprintf(stderr, "uthread-run: threads are pthreads here: %s\n",
-			uthread_tls_reason());
+	if (dl_iterate_phdr(is_go, NULL))
+		are_pthreads(
+			"the program, or a library of it, is written in Go");
+	else
+		cas(&all, &no, 1);
 }
 
 static int create_as(pthread_t *thread, const pthread_attr_t *attr,
 		     void *(*fn)(void *), void *arg)
 {
-	static uint32_t off; /* atomic: there is no own TLS */
 	struct told told;
 	uthread_attr_t as;
 	int err;
 
-	if (unlikely(load_relaxed(&off)) || !translate(attr, &as, &told))
+	if (unlikely(!load_relaxed(&all)))
+		look_at_program();
+	if (unlikely(load_relaxed(&all) == 2) || !translate(attr, &as, &told))
 		return core_pthread_create(thread, attr, fn, arg);
 	err = create(thread, attr, &as, &told, fn, arg);
 	if (unlikely(err == ENOTSUP)) {
-		__atomic_store_n(&off, 1, __ATOMIC_RELAXED);
-		no_uthreads();
+		are_pthreads(uthread_tls_reason());
 		return core_pthread_create(thread, attr, fn, arg);
 	}
 	return err;
