@@ -5,11 +5,13 @@
  *
  * A word that some code waits for by syscall() and other code wakes by an
  * instruction of its own would be in two tables; nobody is known who does. Shared
- * futexes are the kernel's, as is what nobody uses privately (FUTEX_WAKE_OP, PI).
+ * futexes are the kernel's, as is what nobody uses privately (PI).
  */
 #include <limits.h>
 #include <linux/futex.h>
+#include <poll.h>
 #include <stdarg.h>
+#include <sys/epoll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -129,12 +131,67 @@ static bool is_ours(int op)
 	case FUTEX_WAIT_BITSET:
 	case FUTEX_WAKE:
 	case FUTEX_WAKE_BITSET:
+	case FUTEX_WAKE_OP:
 	case FUTEX_REQUEUE:
 	case FUTEX_CMP_REQUEUE:
 		return op & FUTEX_PRIVATE_FLAG;
 	default:
 		return false;
 	}
+}
+
+/* FUTEX_WAKE_OP's fourth word: what is done to *to, which is *was before, and whether
+ * that says that who waits there is woken, too. -ENOSYS: nothing that is known. */
+static int operate(uint32_t *to, uint32_t what)
+{
+	const int cmp = what >> 24 & 15, with = (int)(what << 20) >> 20;
+	uint32_t by = (uint32_t)((int)(what << 8) >> 20);
+	int was;
+
+	if (what >> 28 & FUTEX_OP_OPARG_SHIFT)
+		by = 1u << (by & 31);
+	switch (what >> 28 & 7) {
+	case FUTEX_OP_SET:
+		was = (int)__atomic_exchange_n(to, by, __ATOMIC_SEQ_CST);
+		break;
+	case FUTEX_OP_ADD:
+		was = (int)__atomic_fetch_add(to, by, __ATOMIC_SEQ_CST);
+		break;
+	case FUTEX_OP_OR:
+		was = (int)__atomic_fetch_or(to, by, __ATOMIC_SEQ_CST);
+		break;
+	case FUTEX_OP_ANDN:
+		was = (int)__atomic_fetch_and(to, ~by, __ATOMIC_SEQ_CST);
+		break;
+	case FUTEX_OP_XOR:
+		was = (int)__atomic_fetch_xor(to, by, __ATOMIC_SEQ_CST);
+		break;
+	default:
+		return -ENOSYS;
+	}
+	switch (cmp) {
+	case FUTEX_OP_CMP_EQ:
+		return was == with;
+	case FUTEX_OP_CMP_NE:
+		return was != with;
+	case FUTEX_OP_CMP_LT:
+		return was < with;
+	case FUTEX_OP_CMP_LE:
+		return was <= with;
+	case FUTEX_OP_CMP_GT:
+		return was > with;
+	case FUTEX_OP_CMP_GE:
+		return was >= with;
+	default:
+		return -ENOSYS;
+	}
+}
+
+/* Nothing lies there, in any program. (The kernel finds what else is not mapped, too;
+ * here it faults.) */
+static inline bool is_nowhere(const void *at)
+{
+	return (uintptr_t)at < 4096 || (intptr_t)at < 0;
 }
 
 /* Arguments as the kernel's. 0 or more, or -error. */
@@ -145,9 +202,18 @@ static long futex(uint32_t *word, int op, uint32_t value,
 							    CLOCK_MONOTONIC;
 	/* With a time-out any handler does. */
 	const int ends = time ? UTHREAD_FUTEX_EINTR_ANY : UTHREAD_FUTEX_EINTR;
+	const bool waits = (op & COMMAND) == FUTEX_WAIT ||
+			   (op & COMMAND) == FUTEX_WAIT_BITSET;
 	struct timespec until;
-	int move;
+	int move, also;
 
+	if (unlikely((uintptr_t)word % sizeof(*word)))
+		return -EINVAL;
+	if (unlikely((waits || (op & COMMAND) == FUTEX_CMP_REQUEUE) &&
+		     is_nowhere(word)))
+		return -EFAULT;
+	if (unlikely(waits && time && is_nowhere(time)))
+		return -EFAULT;
 	switch (op & COMMAND) {
 	case FUTEX_WAIT:
 		if (time) {
@@ -168,7 +234,22 @@ static long futex(uint32_t *word, int op, uint32_t value,
 	case FUTEX_WAKE_BITSET:
 		return value3 ? uthread_futex_wake(word, (int)value, value3) :
 				-EINVAL;
+	case FUTEX_WAKE_OP:
+		if ((uintptr_t)to % sizeof(*to))
+			return -EINVAL;
+		if (is_nowhere(to))
+			return -EFAULT;
+		also = operate(to, value3);
+		if (also < 0)
+			return also;
+		move = uthread_futex_wake(word, (int)value, UTHREAD_FUTEX_ANY);
+		if (also)
+			move += uthread_futex_wake(to, (int)(uintptr_t)time,
+						   UTHREAD_FUTEX_ANY);
+		return move;
 	case FUTEX_CMP_REQUEUE:
+		if ((int)value < 0 || (int)(uintptr_t)time < 0)
+			break; /* said below, and first */
 		if (__atomic_load_n(word, __ATOMIC_SEQ_CST) != value3)
 			return -EAGAIN;
 		break;
@@ -177,6 +258,8 @@ static long futex(uint32_t *word, int op, uint32_t value,
 	}
 	/* Here the fourth argument is a number. */
 	move = (int)(uintptr_t)time;
+	if (unlikely((int)value < 0 || move < 0 || (uintptr_t)to % sizeof(*to)))
+		return -EINVAL;
 	return uthread_futex_requeue(word, (int)value, move, to);
 }
 
@@ -221,6 +304,114 @@ EXPORT int tgkill(pid_t process, pid_t thread, int sig)
 					  LIBC(tgkill)(process, thread, sig);
 }
 
+/* ---- syscall() of others ---- */
+
+/*
+ * Calls that end with EINTR whenever a handler was there, a tick's too, and for which
+ * libc has no function: the runtime finds them by the number in the instruction before
+ * (x86-64), and begins them anew. 0 or more, or -error.
+ */
+#if defined(__x86_64__)
+#define PLAIN(number)                                                       \
+	static long plain_##number(const long *a)                           \
+	{                                                                   \
+		register long r10 __asm__("r10") = a[3];                    \
+		register long r8 __asm__("r8") = a[4];                      \
+		register long r9 __asm__("r9") = a[5];                      \
+		long got;                                                   \
+                                                                            \
+		__asm__ volatile("mov %1, %%eax\n\tsyscall"                 \
+				 : "=&a"(got)                               \
+				 : "i"(SYS_##number), "D"(a[0]), "S"(a[1]), \
+				   "d"(a[2]), "r"(r10), "r"(r8), "r"(r9)    \
+				 : "rcx", "r11", "memory");                 \
+		return got;                                                 \
+	}
+#else
+#define PLAIN(number)                                                          \
+	static long plain_##number(const long *a)                              \
+	{                                                                      \
+		const long got = LIBC(syscall)(SYS_##number, a[0], a[1], a[2], \
+					       a[3], a[4], a[5]);              \
+                                                                               \
+		return got < 0 ? -errno : got;                                 \
+	}
+#endif
+
+PLAIN(futex)
+PLAIN(io_getevents)
+PLAIN(io_pgetevents)
+PLAIN(io_uring_enter)
+#ifdef SYS_futex_waitv
+PLAIN(futex_waitv)
+#endif
+
+/* False: it is none of these. */
+static bool plain(long nr, const long *a, long *got)
+{
+	const int saved = errno;
+
+	switch (nr) {
+	case SYS_futex:
+		*got = plain_futex(a);
+		break;
+	case SYS_io_getevents:
+		*got = plain_io_getevents(a);
+		break;
+	case SYS_io_pgetevents:
+		*got = plain_io_pgetevents(a);
+		break;
+	case SYS_io_uring_enter:
+		*got = plain_io_uring_enter(a);
+		break;
+#ifdef SYS_futex_waitv
+	case SYS_futex_waitv:
+		*got = plain_futex_waitv(a);
+		break;
+#endif
+	default:
+		return false;
+	}
+	errno = saved;
+	if (*got < 0) {
+		errno = (int)-*got;
+		*got = -1;
+	}
+	return true;
+}
+
+/* Where libc has one that knows uthreads, or spares the runtime's descriptors. False: it
+ * is none of these. */
+static bool by_name(long nr, const long *a, long *got)
+{
+	switch (nr) {
+#ifdef SYS_poll
+	case SYS_poll:
+		*got = poll((struct pollfd *)a[0], (nfds_t)a[1], (int)a[2]);
+		return true;
+	case SYS_epoll_wait:
+		*got = epoll_wait((int)a[0], (struct epoll_event *)a[1],
+				  (int)a[2], (int)a[3]);
+		return true;
+#endif
+	case SYS_epoll_pwait:
+		if (a[4])
+			return false;
+		*got = epoll_wait((int)a[0], (struct epoll_event *)a[1],
+				  (int)a[2], (int)a[3]);
+		return true;
+	case SYS_nanosleep:
+		*got = nanosleep((const struct timespec *)a[0],
+				 (struct timespec *)a[1]);
+		return true;
+	case SYS_close_range:
+		*got = close_range((unsigned)a[0], (unsigned)a[1], (int)a[2]);
+		return true;
+	default:
+		return false;
+	}
+}
+
 EXPORT long syscall(long nr, ...)
 {
 	long got;
@@ -245,6 +436,8 @@ EXPORT long syscall(long nr, ...)
 		return gettid();
 	if (unlikely(nr == SYS_tgkill) && is_self((pid_t)a[0], (pid_t)a[1]))
 		return kill_self((int)a[2]);
+	if (uthread_self() && (by_name(nr, a, &got) || plain(nr, a, &got)))
+		return got;
 	return LIBC(syscall)(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 

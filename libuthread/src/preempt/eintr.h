@@ -5,7 +5,8 @@
  * Most the kernel begins anew by itself after a handler with SA_RESTART: the
  * address in the signal's frame is that of the call's instruction. The others
  * are called again by calls.c, which knows all but those that libc makes from
- * inside of another function (getaddrinfo() polls). On x86-64 these are begun
+ * inside of another function (getaddrinfo() polls), and those that programs make
+ * without libc (liburing). On x86-64 these are begun
  * anew here, if a spare worker stands in meanwhile; without one libc has its
  * EINTR, for a call with a timeout that is begun anew at every tick never ends.
  *
@@ -177,11 +178,26 @@ static inline void call_end(ucontext_t *uc)
 
 #if defined(__x86_64__)
 
-/* Code before the end of a call's instruction at `pc`: mov $number,%eax;
- * syscall; or with mov offset(%rsp),%edi in between; or xor %eax,%eax; syscall,
- * which is read(). -1: it is something else. */
-static inline long call_number(const unsigned char *pc)
+/* The number that was moved to eax from the register `x86`, as instructions count
+ * them: the call has left it as it was. */
+static inline long number_in(const greg_t *r, unsigned x86)
 {
+	static const unsigned char index[] = {
+		REG_RAX, REG_RCX, REG_RDX, REG_RBX, REG_RSP, REG_RBP,
+		REG_RSI, REG_RDI, REG_R8,  REG_R9,  REG_R10, REG_R11,
+		REG_R12, REG_R13, REG_R14, REG_R15,
+	};
+
+	return (int32_t)r[index[x86]];
+}
+
+/* Code before the end of a call's instruction: mov $number,%eax;
+ * syscall; or with mov offset(%rsp),%edi in between; or xor %eax,%eax; syscall,
+ * which is read(); or, where one is made again and again, mov %register,%eax; syscall.
+ * -1: it is something else. */
+static inline long call_number(const greg_t *r)
+{
+	const unsigned char *pc = (const unsigned char *)r[REG_RIP];
 	int32_t nr;
 
 	if (pc[-2] != 0x0f || pc[-1] != 0x05)
@@ -193,21 +209,53 @@ static inline long call_number(const unsigned char *pc)
 	else if (pc[-11] == 0xb8 && pc[-6] == 0x8b && pc[-5] == 0x7c &&
 		 pc[-4] == 0x24)
 		memcpy(&nr, pc - 10, sizeof(nr));
+	else if (pc[-4] == 0x89 && (pc[-3] & 0xc7) == 0xc0)
+		return number_in(r,
+				 (pc[-3] >> 3 & 7) | (pc[-5] == 0x44 ? 8 : 0));
 	else
 		return -1;
 	return nr;
 }
 
+/* The code before it that call_number() reads. */
+#define CALL_BYTES 11
+
+#define ENTER_GETEVENTS 1
+#define ENTER_EXT_ARG 8
+#define ENTER_EXT_ARG_REG 64
+
+/* What is behind io_uring_enter()'s fifth argument with ENTER_EXT_ARG. */
+struct enter_arg {
+	uint64_t mask;
+	uint32_t mask_bytes, least_us;
+	uint64_t time;
+};
+
+/* Has io_uring_enter() waited, and with no mask? What it was to begin it says, and not
+ * EINTR, if it has begun any. */
+static inline bool enter_interrupted(const greg_t *r)
+{
+	const long flags = r[REG_R10];
+
+	if (!(flags & ENTER_GETEVENTS) || flags & ENTER_EXT_ARG_REG)
+		return false;
+	return !r[REG_R8] || (flags & ENTER_EXT_ARG &&
+			      !((const struct enter_arg *)r[REG_R8])->mask);
+}
+
 /* A call that slept and that ends with EINTR. Not those that are given a
  * signal mask: they are made to be interrupted. Calls that moved data, or have
- * begun something, do not end with EINTR. *nr: which. */
-static inline bool call_interrupted(const ucontext_t *uc, long *nr)
+ * begun something, do not end with EINTR. *nr: which. `anywhere`: not in libc, whose
+ * code goes on before that of any call. */
+static inline bool call_interrupted(const ucontext_t *uc, bool anywhere,
+				    long *nr)
 {
 	const greg_t *r = uc->uc_mcontext.gregs;
 
-	if (r[REG_RAX] != -EINTR)
+	if (r[REG_RAX] != -EINTR ||
+	    (anywhere && (r[REG_RIP] & 0xfff) < CALL_BYTES))
 		return false;
-	*nr = call_number((const unsigned char *)r[REG_RIP]);
+	*nr = call_number(r);
 	switch (*nr) {
 	case SYS_poll:
 	case SYS_select:
@@ -228,8 +276,23 @@ static inline bool call_interrupted(const ucontext_t *uc, long *nr)
 	case SYS_accept:
 	case SYS_accept4:
 		return true;
-	case SYS_futex: /* pthread_cond_timedwait(): until then, not so long */
-		return (r[REG_RSI] & FUTEX_CMD_MASK) == FUTEX_WAIT_BITSET;
+	case SYS_io_getevents:
+#ifdef SYS_futex_waitv
+	case SYS_futex_waitv:
+#endif
+		return true;
+	case SYS_io_uring_enter:
+		return enter_interrupted(r);
+	case SYS_io_pgetevents:
+		return !r[REG_R9] || !*(void *const *)r[REG_R9];
+	case SYS_futex:
+		switch (r[REG_RSI] & FUTEX_CMD_MASK) {
+		case FUTEX_WAIT:
+		case FUTEX_WAIT_BITSET: /* pthread_cond_timedwait() */
+			return true;
+		default:
+			return false;
+		}
 	case SYS_ppoll:
 		return !r[REG_R10];
 	case SYS_pselect6:
@@ -244,11 +307,29 @@ static inline bool call_interrupted(const ucontext_t *uc, long *nr)
 	}
 }
 
-/* Does it end at a time, not after so long? Then it may begin anew any number of
- * times. */
-static inline bool call_waits_until(long nr)
+/* Does it end at a time, or never, and not after so long? Then it may begin anew any
+ * number of times. */
+static inline bool call_waits_until(const ucontext_t *uc, long nr)
 {
-	return nr == SYS_futex;
+	const greg_t *r = uc->uc_mcontext.gregs;
+
+	switch (nr) {
+	case SYS_futex:
+		return (r[REG_RSI] & FUTEX_CMD_MASK) == FUTEX_WAIT_BITSET ||
+		       !r[REG_R10];
+#ifdef SYS_futex_waitv
+	case SYS_futex_waitv:
+		return true;
+#endif
+	case SYS_io_getevents:
+	case SYS_io_pgetevents:
+		return !r[REG_R8];
+	case SYS_io_uring_enter:
+		return !r[REG_R8] || !(r[REG_R10] & ENTER_EXT_ARG) ||
+		       !((const struct enter_arg *)r[REG_R8])->time;
+	default:
+		return false;
+	}
 }
 
 /* Let it begin anew on return from the handler. */
@@ -268,15 +349,18 @@ static inline void call_again(ucontext_t *uc, long nr)
 
 #else
 
-static inline bool call_interrupted(const ucontext_t *uc, long *nr)
+static inline bool call_interrupted(const ucontext_t *uc, bool anywhere,
+				    long *nr)
 {
 	(void)uc;
+	(void)anywhere;
 	*nr = -1;
 	return false;
 }
 
-static inline bool call_waits_until(long nr)
+static inline bool call_waits_until(const ucontext_t *uc, long nr)
 {
+	(void)uc;
 	(void)nr;
 	return false;
 }

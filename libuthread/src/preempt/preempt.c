@@ -246,9 +246,9 @@ static bool stands_in(struct found *f, struct worker *w,
 	long nr = call ? call->nr : -1;
 	bool stops;
 
-	if (!f->on_stack || !f->in_libc)
+	if (!f->on_stack || (f->in_region && !f->in_libc))
 		return false;
-	if (call || call_restarts(uc, &nr)) {
+	if (f->in_libc && (call || call_restarts(uc, &nr))) {
 		f->asleep = true;
 		if (!has_ended)
 			call = looking_call(me, nr);
@@ -260,13 +260,19 @@ static bool stands_in(struct found *f, struct worker *w,
 			stop_call(call, has_ended, f->own_tls, uc);
 		return false;
 	}
-	if (sched_bound_waits(w) || !call_interrupted(uc, &nr))
+	if (!call_interrupted(uc, !f->in_libc, &nr))
 		return false;
+	/* Without libc nobody is there who would call again; it is stopped first. */
+	if (sched_bound_waits(w)) {
+		if (!f->in_libc && call_waits_until(uc, nr))
+			call_again(uc, nr);
+		return false;
+	}
 	if (spare_stuck(w, nr, held)) {
 		call_again(uc, nr);
 		return true;
 	}
-	f->asleep = spare_comes(w) || call_waits_until(nr);
+	f->asleep = spare_comes(w) || call_waits_until(uc, nr);
 	if (f->asleep)
 		call_again(uc, nr);
 	return false;
@@ -275,10 +281,11 @@ static bool stands_in(struct found *f, struct worker *w,
 /* A call that this tick found asleep for nobody is begun anew. */
 static void goes_on(const struct here *h, ucontext_t *uc)
 {
+	const bool in_libc = preempt_in_libc((uintptr_t)UC_PC(uc), true);
 	long nr;
 
-	if (h->self && preempt_in_libc((uintptr_t)UC_PC(uc), true) &&
-	    !call_of(h->self, uc) && call_interrupted(uc, &nr))
+	if (h->self && !(in_libc && call_of(h->self, uc)) &&
+	    call_interrupted(uc, !in_libc, &nr))
 		call_again(uc, nr);
 }
 
