@@ -157,6 +157,58 @@ static void test_handlers(void)
 	IS(over, 2);
 }
 
+/* ---- one that somebody has let in, and nobody does any more ---- */
+
+static void *lets_in(void *arg)
+{
+	sigset_t one, old;
+
+	sigemptyset(&one);
+	sigaddset(&one, SIGRTMIN);
+	IS(pthread_sigmask(SIG_UNBLOCK, &one, &old), 0);
+	usleep(100);
+	if (arg)
+		IS(pthread_sigmask(SIG_SETMASK, &old, NULL), 0);
+	return arg;
+}
+
+static void *sends_one(void *arg)
+{
+	const union sigval v = { .sival_int = 50 };
+
+	usleep(2000);
+	IS(sigqueue(getpid(), SIGRTMIN, v), 0);
+	return arg;
+}
+
+/* Without a handler it would end the process where it is let in. */
+static void *gets_one(void *arg)
+{
+	siginfo_t si;
+	pthread_t t = start(sends_one, NULL);
+
+	while (sigwaitinfo(&both, &si) != SIGRTMIN)
+		IS(errno, EINTR);
+	IS(si.si_value.sival_int, 50);
+	pthread_join(t, NULL);
+	return arg;
+}
+
+static void test_once_let_in(void)
+{
+	pthread_t t[4];
+	int i, again;
+
+	for (again = 0; again < 10; again++) {
+		for (i = 0; i < 4; i++)
+			t[i] = start(lets_in, again % 2 ? t : NULL);
+		for (i = 0; i < 4; i++)
+			pthread_join(t[i], NULL);
+		pthread_join(start(gets_one, NULL), NULL);
+		gets_one(NULL);
+	}
+}
+
 static void *is_cancelled(void *arg)
 {
 	over = 3;
@@ -271,6 +323,7 @@ int main(int argc, char *argv[])
 	pthread_join(start(times_out, NULL), NULL);
 	gets(NULL);
 	test_handlers();
+	test_once_let_in();
 	test_cancel();
 	pthread_join(start(forks, NULL), NULL);
 	test_many();

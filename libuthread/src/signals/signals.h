@@ -109,6 +109,15 @@ bool for_nobody(int sig, const siginfo_t *si);
 void for_another_setup(void);
 /* The caller, a uthread, has this mask now. */
 void for_another_lets_in(uint64_t mask);
+/* In a region: it blocks these now, which it may have let in; it has ended. */
+void for_another_blocks(uint64_t mask);
+void for_another_ended(struct uthread *me);
+extern uint64_t for_another_begun; /* rt.mask, when the runtime began */
+static inline void for_another_ends(struct uthread *me)
+{
+	if (unlikely(for_another_begun & ~load_relaxed(&rt.mask)))
+		for_another_ended(me);
+}
 
 /* ---- jump.c ---- */
 
