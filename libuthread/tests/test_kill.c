@@ -243,6 +243,39 @@ TEST(who_waits_for_it_gets_it)
 	CHECK_EQ(handled, 0);
 }
 
+static void *waits_for_another(void *arg)
+{
+	sigset_t one;
+
+	(void)arg;
+	sigemptyset(&one);
+	sigaddset(&one, SIGRTMIN + 3);
+	post();
+	CHECK_EQ(sigwaitinfo(&one, NULL), -1);
+	CHECK_EQ(errno, EINTR);
+	CHECK(load(&handled));
+	store(&stop, 1);
+	return &s;
+}
+
+TEST(who_waits_for_another_handles_it)
+{
+	if (uthread_workers() < 1 || !stats().tick_ns)
+		SKIP("without ticks nobody interrupts the call");
+	for (int i = 0; i < 20; i++) {
+		handle(SIGUSR1, 0);
+		handled = stop = 0;
+		target = spawn(waits_for_another, NULL);
+		CHECK_EQ(uthread_sem_wait(&s), 0);
+		while (!load(&stop)) { /* one may come before it waits */
+			uthread_sleep(1000000);
+			CHECK_EQ(uthread_kill(target, SIGUSR1), 0);
+		}
+		CHECK(joined(target) == &s);
+	}
+	CHECK(!elsewhere);
+}
+
 static void *suspends(void *arg)
 {
 	sigset_t one, none;

@@ -123,8 +123,14 @@ static void on_signal(int sig)
 
 static void *is_interrupted(void *arg)
 {
+	sigset_t one;
 	int sig;
 
+	if (arg) { /* a signal that it waits for and lets in */
+		sigemptyset(&one);
+		sigaddset(&one, SIGRTMIN);
+		IS(pthread_sigmask(SIG_UNBLOCK, &one, NULL), 0);
+	}
 	IS(sigwaitinfo(&both, NULL), -1);
 	IS(errno, EINTR);
 	over = 1;
@@ -134,14 +140,15 @@ static void *is_interrupted(void *arg)
 	return arg;
 }
 
-static void test_handlers(void)
+static void test_handlers(void *lets_one_in)
 {
 	struct sigaction sa = { .sa_handler = on_signal,
 				.sa_flags = SA_RESTART };
 	pthread_t t;
 
 	sigaction(SIGUSR2, &sa, NULL);
-	t = start(is_interrupted, NULL);
+	over = 0;
+	t = start(is_interrupted, lets_one_in);
 	while (!over) {
 		IS(pthread_kill(t, SIGUSR2), 0);
 		usleep(500);
@@ -322,7 +329,8 @@ int main(int argc, char *argv[])
 	pthread_join(start(gets, NULL), NULL);
 	pthread_join(start(times_out, NULL), NULL);
 	gets(NULL);
-	test_handlers();
+	test_handlers(NULL);
+	test_handlers(&both);
 	test_once_let_in();
 	test_cancel();
 	pthread_join(start(forks, NULL), NULL);

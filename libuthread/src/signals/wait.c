@@ -53,6 +53,13 @@ static int wait_for(struct uthread *me, const sigset_t *which, siginfo_t *si,
 			end_wait(me);
 			return sig;
 		}
+		/* What else was sent to it has its handler now, which ends this. */
+		mask_send_raised(me, mask_current(me) | set);
+		if (unlikely(me->handled != handled)) {
+			end_wait(me);
+			errno = EINTR;
+			return -1;
+		}
 		now = deadline == NO_DEADLINE ? 0 : now_ns();
 		now = now < deadline ? deadline - now : 0;
 		left.tv_sec = (time_t)(now / 1000000000u);
