@@ -20,6 +20,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/fsuid.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
@@ -69,6 +70,10 @@ int __openat_2(int dir, const char *path, int flags);
 	F(clock_getres)               \
 	F(clock_settime)              \
 	F(prctl)                      \
+	F(setfsgid)                   \
+	F(setfsuid)                   \
+	F(setns)                      \
+	F(unshare)                    \
 	F(tgkill)                     \
 	F(sched_yield)                \
 	F(sched_getaffinity)          \
@@ -297,6 +302,9 @@ HIDDEN void cpus_look(void);
  * false: it may already. Then cpus_narrow(), when they are there. */
 HIDDEN bool cpus_widen(const struct told *told, cpu_set_t *old);
 HIDDEN void cpus_narrow(const cpu_set_t *old);
+
+/* identity.c: of syscall() of one that is the kernel thread's alone, it does not return. */
+HIDDEN void identity_call(long nr);
 
 /* self.c: syscall() of SYS_sched_getattr or SYS_sched_setattr. False: by somebody whom
  * the kernel knows, or of somebody else. */

@@ -438,6 +438,7 @@ EXPORT long syscall(long nr, ...)
 		return kill_self((int)a[2]);
 	if (uthread_self() && (by_name(nr, a, &got) || plain(nr, a, &got)))
 		return got;
+	identity_call(nr);
 	return LIBC(syscall)(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
