@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <malloc.h>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -213,6 +214,56 @@ TEST(they_stay_where_shared_tls_was)
 		CHECK(!worker_has_ended(w));
 	}
 	CHECK(stay >= 1);
+}
+
+/* It asks for a signal when who made it ends: to Linux that is the kernel thread. */
+static void *makes_a_child(void *arg)
+{
+	int status, ready[2];
+	char c;
+	pid_t pid;
+
+	CHECK(!pipe(ready));
+	pid = fork();
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		CHECK_EQ(write(ready[1], "r", 1), 1);
+		for (;;)
+			pause();
+	}
+	CHECK_EQ(read(ready[0], &c, 1), 1);
+	close(ready[0]);
+	close(ready[1]);
+	add(&begun, 1);
+	while (load(&begun) >= 0)
+		uthread_sleep(MS);
+	CHECK_EQ(waitpid(pid, &status, WNOHANG), 0);
+	CHECK(!kill(pid, SIGTERM));
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+	return arg;
+}
+
+TEST(they_stay_where_a_child_was_made)
+{
+	uthread_t t[8], makers[4];
+
+	start(1, 20);
+	need_own_tls();
+	spare_rest_ns = 10 * MS;
+	block(t, 8);
+	store(&begun, 0);
+	for (int i = 0; i < 4; i++)
+		makers[i] = spawn(makes_a_child, NULL);
+	while (load(&begun) < 4)
+		usleep(1000);
+	unblock(t, 8);
+	while (stats().spares_used)
+		usleep(1000);
+	usleep(200000);
+	store(&begun, -1);
+	for (int i = 0; i < 4; i++)
+		joined(makers[i]);
 }
 
 /* ---- the kernel has no more ---- */

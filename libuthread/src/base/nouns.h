@@ -320,6 +320,7 @@ struct worker {
 	int stuck_call; /* while it is stuck: its system call, */
 	uint64_t stuck_since; /* and since when */
 	bool shared; /* a spare: has run a uthread with shared TLS; its own */
+	bool has_child; /* a spare: has made one; its own */
 
 	/* Immutable after start, and while a spare has a kernel thread. */
 	int index; /* in rt.workers */

@@ -81,6 +81,9 @@ void monitor_forked(bool afresh);
 
 /* ---- spare.c ---- */
 
+/* The caller's worker makes a child, or has made one: its kernel thread stays. */
+void spare_has_child(void);
+
 /* At most `limit` stand in for workers whose uthread could be stopped. `make`
  * makes one more worker, NULL: it could not be made; `revive` a kernel thread for
  * one that has ended its own. One at a time is made. */

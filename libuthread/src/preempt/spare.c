@@ -376,14 +376,29 @@ void spare_drain(void)
 
 uint64_t spare_rest_ns = SPARE_REST_NS;
 
+/* One that a uthread with shared TLS has run on may be what that one's library knows
+ * it by; and a child that was made there may have asked for a signal when its maker
+ * ends (PR_SET_PDEATHSIG), which is this kernel thread. */
+static inline bool is_known(const struct worker *w)
+{
+	return w->shared || load_relaxed(&w->has_child);
+}
+
+void spare_has_child(void)
+{
+	struct worker *w = worker_current();
+
+	if (w && !load_relaxed(&w->has_child))
+		store_relaxed(&w->has_child, true);
+}
+
 /* Its kernel thread is given back, unless it is needed: one that is parked is
- * enough, and one that a uthread with shared TLS has run on may be what that
- * one's library knows it by. */
+ * enough. */
 static bool goes_for_good(struct worker *w)
 {
 	bool goes;
 
-	if (w->kind != WORKER_SPARE || w->shared)
+	if (w->kind != WORKER_SPARE || is_known(w))
 		return false;
 	spin_lock(&spares.lock);
 	goes = worker_is(w, WORKER_PARKED) && !spares.making &&
@@ -412,7 +427,7 @@ static bool rest(struct worker *w)
 			return false;
 		/* The last one stays; those that come after it look again. */
 		until = now_ns() + spare_rest_ns;
-		if (w->shared || spares_left() <= 1)
+		if (is_known(w) || spares_left() <= 1)
 			until = NO_DEADLINE;
 	}
 	spare_drain();

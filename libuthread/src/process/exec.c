@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "base/interpose.h"
+#include "preempt/preempt.h"
 #include "process/process.h"
 
 /* Immutable after start. */
@@ -128,10 +129,15 @@ static void return_to_worker(struct leave l)
 	errno = saved;
 }
 
+static void no_child(void)
+{
+}
+
 /* Calls what comes after us, `name`, so. Found beforehand: a child that comes
  * by here may not ask the loader. Weak: a program that is linked with the
- * archive may have its own. */
-#define AS_NOBODY(type, name, proto, args)                              \
+ * archive may have its own. `makes` is called before and after, for it may have
+ * been moved in between. */
+#define AS_NOBODY(type, name, proto, args, makes)                       \
 	static type(*next_##name) proto;                                \
 	__attribute__((constructor(101))) static void find_##name(void) \
 	{                                                               \
@@ -145,7 +151,9 @@ static void return_to_worker(struct leave l)
 		if (!next_##name)                                       \
 			find_##name();                                  \
 		l = leave_worker();                                     \
+		makes();                                                \
 		r = next_##name args;                                   \
+		makes();                                                \
 		return_to_worker(l);                                    \
 		return r;                                               \
 	}
@@ -155,28 +163,28 @@ AS_NOBODY(int, posix_spawn,
 	   const posix_spawn_file_actions_t *restrict actions,
 	   const posix_spawnattr_t *restrict attr, char *const argv[restrict],
 	   char *const envp[restrict]),
-	  (pid, path, actions, attr, argv, envp))
+	  (pid, path, actions, attr, argv, envp), spare_has_child)
 AS_NOBODY(int, posix_spawnp,
 	  (pid_t *restrict pid, const char *restrict file,
 	   const posix_spawn_file_actions_t *restrict actions,
 	   const posix_spawnattr_t *restrict attr, char *const argv[restrict],
 	   char *const envp[restrict]),
-	  (pid, file, actions, attr, argv, envp))
+	  (pid, file, actions, attr, argv, envp), spare_has_child)
 AS_NOBODY(int, pthread_create,
 	  (pthread_t *restrict thread, const pthread_attr_t *restrict attr,
 	   void *(*fn)(void *), void *restrict arg),
-	  (thread, attr, fn, arg))
-AS_NOBODY(int, system, (const char *command), (command))
+	  (thread, attr, fn, arg), no_child)
+AS_NOBODY(int, system, (const char *command), (command), spare_has_child)
 AS_NOBODY(FILE *, popen, (const char *command, const char *mode),
-	  (command, mode))
+	  (command, mode), spare_has_child)
 AS_NOBODY(int, execve,
 	  (const char *path, char *const argv[], char *const envp[]),
-	  (path, argv, envp))
+	  (path, argv, envp), no_child)
 AS_NOBODY(int, execvpe,
 	  (const char *file, char *const argv[], char *const envp[]),
-	  (file, argv, envp))
+	  (file, argv, envp), no_child)
 AS_NOBODY(int, fexecve, (int fd, char *const argv[], char *const envp[]),
-	  (fd, argv, envp))
+	  (fd, argv, envp), no_child)
 
 /* ---- the rest of the family, by way of these ---- */
 

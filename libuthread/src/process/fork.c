@@ -254,6 +254,7 @@ static void fork_parent(void)
 	if (me)
 		spare_fork_end();
 	fork_done(me);
+	spare_has_child();
 	/* libc has looked up already where to put it, on arm64, and will put
 	 * it there: on the other block. */
 	if (block.away && err) {
