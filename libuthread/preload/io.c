@@ -424,11 +424,18 @@ EXPORT int accept(int fd, struct sockaddr *from, socklen_t *room)
 
 EXPORT int connect(int fd, const struct sockaddr *to, socklen_t room)
 {
+	int got;
+
 	if (!uthread_self() || !may_wait(fd))
 		return core_connect(fd, to, room);
 	WAIT(w, fd, SO_SNDTIMEO);
-	return (int)result(&w, uthread_connect_timed(fd, to, room, w.deadline),
-			   EINPROGRESS);
+	got = uthread_connect_timed(fd, to, room, w.deadline);
+	/* A local one, whose listener's queue is full, has begun nothing. */
+	return (int)result(&w, got,
+			   got < 0 && errno == ETIMEDOUT &&
+					   to->sa_family == AF_UNIX ?
+				   EAGAIN :
+				   EINPROGRESS);
 }
 
 /* ---- as _FORTIFY_SOURCE calls them, with the room there is ---- */

@@ -10,6 +10,7 @@
 #include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/uio.h>
 #include <sys/un.h>
 #include <netinet/in.h>
@@ -471,6 +472,31 @@ static void test_futex(void)
 		pthread_join(t[i], NULL);
 }
 
+/* The listener takes nobody, and its queue is full. */
+static void *is_not_taken(void *arg)
+{
+	struct sockaddr_un to = { .sun_family = AF_UNIX }; /* a name for it */
+	const struct timeval soon = { .tv_usec = 20000 };
+	socklen_t room = sizeof(sa_family_t);
+	int listener, first, second;
+
+	CHECK((listener = socket(AF_UNIX, SOCK_STREAM, 0)) >= 0);
+	IS(bind(listener, (struct sockaddr *)&to, room), 0);
+	IS(listen(listener, 0), 0);
+	room = sizeof(to);
+	IS(getsockname(listener, (struct sockaddr *)&to, &room), 0);
+	CHECK((first = socket(AF_UNIX, SOCK_STREAM, 0)) >= 0);
+	IS(connect(first, (struct sockaddr *)&to, room), 0);
+	CHECK((second = socket(AF_UNIX, SOCK_STREAM, 0)) >= 0);
+	IS(setsockopt(second, SOL_SOCKET, SO_SNDTIMEO, &soon, sizeof(soon)), 0);
+	IS(connect(second, (struct sockaddr *)&to, room), -1);
+	IS(errno, EAGAIN);
+	close(listener);
+	close(first);
+	close(second);
+	return arg;
+}
+
 static void *time_passes(void *arg)
 {
 	struct timespec before, after, t = { .tv_nsec = 3000000 };
@@ -501,6 +527,8 @@ int main(void)
 	test_parts();
 	test_nonblocking();
 	test_connections();
+	is_not_taken(NULL);
+	pthread_join(start(is_not_taken, NULL), NULL);
 	test_readiness();
 	test_handlers();
 	test_post();
