@@ -29,21 +29,66 @@
  * which is started and stopped with every switch and so in the figures. utime
  * and stime are sampled by the tick and as coarse as it.
  *
- * A CPU may be taken away under the threads that are bound to it: the kernel then
- * lets them run anywhere, and says so in their mask for ever. Such a run has no
- * result.
+ * A CPU may be taken away under the threads that are bound to it. Those that want to
+ * run meanwhile are let run anywhere, and their mask says so for ever. Those that
+ * sleep until it is back notice nothing, so each CPU that goes is counted, too. It is
+ * counted late, when its threads have been pushed off it and may have ended: neither
+ * sign makes the other needless. Such a run has no result.
  */
 #include <linux/cpu.h>
+#include <linux/cpuhotplug.h>
 #include <linux/cpumask.h>
 #include <linux/kthread.h>
 #include <linux/ktime.h>
 #include <linux/mm.h>
+#include <linux/percpu.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/task.h>
 
 #include "compat.h"
 #include "kperf.h"
 #include "trace.h"
+
+/* How often each CPU went away; written on the CPU that goes. */
+static DEFINE_PER_CPU(unsigned int, kperf_gone);
+static int hotplug_state;
+
+static unsigned int kperf_crew_gone(unsigned int cpu)
+{
+	return READ_ONCE(*per_cpu_ptr(&kperf_gone, cpu));
+}
+
+static int kperf_crew_cpu_goes(unsigned int cpu)
+{
+	WRITE_ONCE(*per_cpu_ptr(&kperf_gone, cpu), kperf_crew_gone(cpu) + 1);
+	return 0;
+}
+
+/**
+ * kperf_crew_watch() - from now on, notice CPUs that go away
+ *
+ * Return: 0 or a negative error number.
+ */
+int kperf_crew_watch(void)
+{
+	int state = cpuhp_setup_state_nocalls(CPUHP_AP_ONLINE_DYN,
+					      "kthread_perf:online", NULL,
+					      kperf_crew_cpu_goes);
+
+	hotplug_state = state;
+	return min(state, 0);
+}
+
+/**
+ * kperf_crew_unwatch() - no more
+ *
+ * Waits for a CPU that is on its way, which may wait for a real-time run: there is
+ * none any more.
+ */
+void kperf_crew_unwatch(void)
+{
+	cpuhp_remove_state_nocalls(hotplug_state);
+}
 
 /**
  * kperf_thread_begin() - note the counters where the measured part begins
@@ -136,6 +181,7 @@ static int kperf_crew_make_member(struct kperf_thread *t, u64 policy)
 	get_task_struct(task);
 	t->task = task;
 	t->pid = task_pid_nr(task);
+	t->gone = kperf_crew_gone(t->cpu);
 	error = kperf_crew_set_policy(task, policy);
 	if (error)
 		return error;
@@ -164,10 +210,13 @@ static void kperf_crew_check_cpus(struct kperf_run *run)
 {
 	unsigned int i;
 
-	for (i = 0; i < run->nr_threads; i++)
-		if (run->threads[i].evicted)
+	for (i = 0; i < run->nr_threads; i++) {
+		const struct kperf_thread *t = &run->threads[i];
+
+		if (t->evicted || t->gone != kperf_crew_gone(t->cpu))
 			kperf_run_fail(run, ENODEV, "cpu",
 				       "a CPU went away while it was measured");
+	}
 }
 
 static void kperf_crew_wake_members(struct kperf_run *run)

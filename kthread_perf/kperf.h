@@ -130,10 +130,11 @@ struct kperf_thread {
 	struct mm_struct *mm;
 	unsigned int index;
 	unsigned int cpu;
+	unsigned int gone; /* how often that CPU had gone away before */
 	pid_t pid;
 
 	unsigned int cpu_end;
-	bool evicted; /* its CPU went away */
+	bool evicted; /* it was let run on other CPUs, because its own went away */
 	u64 start_ns;
 	u64 end_ns;
 	u64 nvcsw;
@@ -279,6 +280,8 @@ void kperf_run_fail(struct kperf_run *run, int error, const char *where,
 		    const char *what);
 
 /* crew.c */
+int kperf_crew_watch(void);
+void kperf_crew_unwatch(void);
 int kperf_crew_perform(struct kperf_run *run,
 		       void (*body)(struct kperf_thread *t), u64 policy);
 void kperf_thread_begin(struct kperf_thread *t);

@@ -10,7 +10,8 @@
  * Going away, in this order: nothing may start any more and what runs is
  * stopped and collected; then the files go, and proc_remove() waits for whoever
  * is inside one of them (a writer that waited for the run has been woken); then
- * what they showed is freed.
+ * what they showed is freed, and CPUs may come and go unnoticed. Loading that fails
+ * goes the same way: the first file is open to all who may before the last is made.
  *
  * Built with DEBUGFS=1 the same three are in debugfs as well, for a kernel whose
  * maintainers want no new file in /proc; the studies' interface stays.
@@ -62,6 +63,15 @@ static inline void kperf_debugfs_remove(void)
 }
 #endif
 
+static void kperf_go(void)
+{
+	kperf_run_shutdown();
+	kperf_debugfs_remove();
+	proc_remove(folder);
+	kperf_peer_free(kperf.peer);
+	kperf_crew_unwatch();
+}
+
 static int __init kperf_init(void)
 {
 	int error;
@@ -72,13 +82,14 @@ static int __init kperf_init(void)
 		return error;
 	}
 	kperf.params = kperf_defaults;
+	error = kperf_crew_watch();
+	if (error)
+		return error;
 	folder = proc_mkdir("kthread_perf", NULL);
-	if (!folder)
-		return -ENOMEM;
-	if (!proc_create("stats", 0600, folder, &kperf_stats_ops) ||
+	if (!folder || !proc_create("stats", 0600, folder, &kperf_stats_ops) ||
 	    !proc_create("control", 0600, folder, &kperf_control_ops) ||
 	    !proc_create("samples", 0400, folder, &kperf_samples_ops)) {
-		proc_remove(folder);
+		kperf_go();
 		return -ENOMEM;
 	}
 	kperf_debugfs_add();
@@ -88,10 +99,7 @@ static int __init kperf_init(void)
 
 static void __exit kperf_exit(void)
 {
-	kperf_run_shutdown();
-	kperf_debugfs_remove();
-	proc_remove(folder);
-	kperf_peer_free(kperf.peer);
+	kperf_go();
 }
 
 module_init(kperf_init);

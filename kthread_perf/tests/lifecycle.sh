@@ -78,6 +78,28 @@ gone() {
 	control "probe=scenario work_target=1000 cpus=$last start wait"
 	same "${name}_and_comes_back" 4000 "$(number counter)"
 }
+# asleep: the only thread of a run sleeps from before its CPU goes until it is back.
+asleep() {
+	name=cpu_goes_and_comes_back_in_a_sleep
+	sleeps="probe=scenario thread_count=1 yield_interval=10 work_mode=yield yield_sleep_jiffies=1000"
+	load
+	control "$sleeps work_target=1000 cpus=$last start"
+	usleep 100000
+	echo 0 >$SYSTEM/cpu$last/online
+	echo 1 >$SYSTEM/cpu$last/online
+	control stop
+	same "${name}_is_an_error" 19 "$(last_error)"
+	check "${name}_says_so" grep -q '"kind":"error".*"errno":19.*went away' $PROC/samples
+	# It is no other CPU's affair, and no other run's.
+	control "$sleeps work_target=20 cpus=0 start"
+	usleep 100000
+	echo 0 >$SYSTEM/cpu$last/online
+	echo 1 >$SYSTEM/cpu$last/online
+	control wait
+	same "${name}_of_another_is_none" 20 "$(number counter)"
+	control "probe=scenario work_target=1000 cpus=$last start wait"
+	same "${name}_is_forgotten" 4000 "$(number counter)"
+}
 SYSTEM=/sys/devices/system/cpu
 # Of the threads of a run, by sched_set_fifo().
 middle=50
@@ -91,6 +113,7 @@ if [ -w $SYSTEM/cpu$last/online ] && [ "$last" -gt 0 ]; then
 	gone $fifo fifo "probe=scenario $long thread_count=1 policy=fifo"
 	gone $fifo pair "probe=pair-overhead n=99 steps_a=1000000 steps_b=1000000"
 	gone $fifo interrupt "probe=interrupt-overhead n=49 steps_a=1000000"
+	asleep
 fi
 # With somebody waiting for the run, and a file open.
 load
