@@ -138,14 +138,51 @@ class TestRun:
         vm_compare.show(self.terms(tmp_path), html=None, fail_if_slower="5%", every=False)
         assert "--engine exact has instructions" in capsys.readouterr().out
 
+    @pytest.mark.parametrize(
+        ("subjects", "first"),
+        [
+            (("linux", "6.1-amd64", "other"), "own1-amd64"),
+            (("6.1-amd64", "linux", "other"), "6.1-amd64"),
+        ],
+    )
+    def test_the_first_is_the_one_that_is_named_first(
+        self,
+        fake_qemu: FakeQemu,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        subjects: tuple[str, ...],
+        first: str,
+    ) -> None:
+        def engine(options: choice.Options, say: object) -> VmEngine:
+            known = subject_of(tmp_path, "6.1-amd64", "kvm")
+            mine = [renamed(known, f"own{number}-amd64") for number in (1, 2)]
+            return VmEngine([known, *mine], boots=options.boots)
+
+        monkeypatch.setattr(choice, "open_engine", engine)
+        for name in ("linux", "other"):
+            (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path)
+        terms = self.terms(tmp_path, subjects=subjects)
+        vm_compare.measure(terms)
+        sides = vm_compare.against_first(tmp_path / "run", terms.subjects)
+        assert {side.comparison.pairings[0].a.guest for side in sides} == {first}
+        others = {side.comparison.pairings[0].b.guest for side in sides}
+        assert others | {first} == {"6.1-amd64", "own1-amd64", "own2-amd64"}
+        assert len(others) == 2
+
     def test_one_kernel_with_samples(self, guests: Callable[[str], None], tmp_path: Path) -> None:
         guests("kvm")
         terms = self.terms(tmp_path)
         vm_compare.measure(terms)
         whole = vm_compare.compare.read(tmp_path / "run")
-        assert len(vm_compare.against_first(tmp_path / "run")) == 1
+        assert len(vm_compare.against_first(tmp_path / "run", terms.subjects)) == 1
         assert msgspec.json.encode(whole.manifest.environment["engine"]["guests"])
 
 
 def told(subject: Subject, words: str, variant: bool) -> Subject:
     return replace(subject, words=(words,) if words else (), variant=variant)
+
+
+def renamed(subject: Subject, name: str) -> Subject:
+    guest = replace(subject.prepared.guest, name=name)
+    return replace(subject, prepared=replace(subject.prepared, guest=guest))

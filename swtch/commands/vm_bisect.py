@@ -223,7 +223,7 @@ def _rows(terms: Terms, folder: Path, name: str, repeats: int) -> tuple[Compared
         code, run = vm_compare.measure(asked)
     if code == EXIT_INTERRUPTED:
         raise KeyboardInterrupt
-    (sides,) = vm_compare.against_first(run)
+    (sides,) = vm_compare.against_first(run, asked.subjects)
     return tuple(sides.comparison.rows)
 
 

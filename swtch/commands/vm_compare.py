@@ -5,7 +5,7 @@ Guests of one run share its blocks: each block boots every guest anew and measur
 trial in each, in an order drawn for the block. What disturbs this machine meanwhile
 disturbs all of them alike, which two runs one after the other cannot have.
 
-The first guest is A; every other one is compared with it as by `swtch compare`.
+The first that is named is A; every other one is compared with it as by `swtch compare`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from swtch.engines import TRAITS, choice
 from swtch.errors import EXIT_OK, EXIT_SOME_FAILED, EXIT_WORSE, CannotError, RequestError
 from swtch.records import Depth
 from swtch.records import Engine as EngineName
-from swtch.vm import guests
+from swtch.vm import guests, own
 from swtch.vm.kvm import Asked
 
 DEFAULT = ("syscall",)
@@ -102,14 +102,17 @@ def measure(terms: Terms) -> tuple[int, Path]:
     )
 
 
-def against_first(folder: Path) -> list[compare.Sides]:
-    """Every place of the run in `folder` with its first one."""
+def against_first(folder: Path, subjects: Sequence[str]) -> list[compare.Sides]:
+    """Every place of the run in `folder` with that of the first of `subjects`. Of a run that
+    is the first place, unless a kernel was named before the guests, which come first in it."""
     whole = compare.read(folder)
     places = pairing.places(group_samples(whole.manifest.trials, whole.samples))
     if len(places) < 2:
         raise CannotError(f"{folder} has samples of {len(places)} kernels, and needs two.")
-    first, *others = map(str, places)
-    return [compare.compare_runs(whole, whole, first, other) for other in others]
+    mine = [place for place in places if own.is_name(place.guest)]
+    first = mine[0] if mine and subjects[0] not in guests.GUESTS else places[0]
+    others = [str(place) for place in places if place != first]
+    return [compare.compare_runs(whole, whole, str(first), other) for other in others]
 
 
 def show(terms: Terms, *, html: Path | None, fail_if_slower: str | None, every: bool) -> int:
@@ -118,7 +121,7 @@ def show(terms: Terms, *, html: Path | None, fail_if_slower: str | None, every: 
     code, folder = measure(terms)
     if code not in (EXIT_OK, EXIT_SOME_FAILED):
         return code
-    for number, sides in enumerate(against_first(folder)):
+    for number, sides in enumerate(against_first(folder, terms.subjects)):
         if not sides.comparison.rows:
             pairings = sides.comparison.pairings
             emulated = any(pair.clock == "emulated" for pair in pairings)

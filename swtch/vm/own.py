@@ -39,6 +39,7 @@ _NEEDED: Final = (
     *("BLK_DEV_INITRD", "BINFMT_ELF", "TTY", "PRINTK", "PROC_FS", "SYSFS", "DEVTMPFS"),
     *("TMPFS", "FUTEX", "EPOLL", "SIGNALFD", "POSIX_TIMERS"),
 )
+_NAME: Final = "own"
 _GZIP = b"\x1f\x8b"
 
 
@@ -151,8 +152,13 @@ def guest(own: Own) -> Guest:
             f" {'.'.join(map(str, OLDEST))} or later."
         )
     check_config(own, arch)
-    name = f"own{own.number or ''}-{arch.name}"
+    name = f"{_NAME}{own.number or ''}-{arch.name}"
     return Guest(name, release, arch, "", scheduler_of(release))
+
+
+def is_name(name: str) -> bool:
+    """Whether a guest of that name has a kernel of the user's own."""
+    return name.startswith(_NAME)
 
 
 def check_config(own: Own, arch: Arch) -> None:
