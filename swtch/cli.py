@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Literal, cast
 import click
 
 from swtch import __version__
+from swtch.commands.parameters import Seconds
 from swtch.errors import (
     EXIT_CANNOT,
     EXIT_INTERRUPTED,
@@ -214,7 +215,7 @@ def doctor_command(form: str, self_check: bool) -> int:
 )
 @click.option(
     "--time-limit",
-    type=click.FloatRange(0.1, 86_400),
+    type=Seconds(),
     metavar="SECONDS",
     help="Longest time of one invocation (60).",
 )

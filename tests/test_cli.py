@@ -157,6 +157,7 @@ WRONG = [
     (("run", "--policy", "idle"), 2, "'idle' is not one of"),
     (("run", "--format", "xml"), 2, "'xml' is not one of"),
     (("run", "--time-limit", "0"), 2, "is not in the range"),
+    (("run", "--time-limit", "nan"), 2, "nan is no number of seconds"),
     (("run", "--resume", "x", "--seed", "0"), 2, "--resume continues the plan as it was made"),
     (("rum",), 2, "No such command 'rum'"),
     (("show",), 2, "Missing argument 'RUN'. See 'swtch show --help'."),

@@ -41,7 +41,14 @@ class TestVmCommand:
             (("boot", "--pin", "x", "--", "/bin/cat"), 2, "--pin: 'x' names no CPUs"),
             (("boot", "/bin/cat"), 2, "there is no guest '/bin/cat'"),
             (("shell", "--accel", "x"), 2, "is not one of 'auto', 'kvm', 'tcg'"),
-            (("boot", "--add", "nothing"), 2, "FILE:/PLACE"),
+            *(
+                (("boot", "--add", add), 2, "FILE:/PLACE")
+                for add in ("nothing", "/etc/passwd:", "/etc/passwd:/", "/etc/passwd://", "x:/a/")
+            ),
+            (("boot", "--add", "/etc/passwd:/../x"), 2, "FILE:/PLACE"),
+            (("boot", "--time-limit", "nan", "--", "/bin/cat"), 2, "nan is no number of seconds"),
+            (("compare", "6.1-amd64", "6.12-amd64", "--experiments", ","), 2, "names none"),
+            (("bisect", "tree", "a", "b", "--experiments", ""), 2, "--experiments names none"),
             (("prepare", "--all", "6.1-amd64"), 2, "--all takes no names"),
             (("nonsense",), 2, "nonsense"),
         ],

@@ -121,6 +121,15 @@ class TestArchive:
         with pytest.raises(ValueError, match="no name"):
             Archive().add_file(name, b"")
 
+    def test_no_file_is_in_a_file(self) -> None:
+        archive = Archive()
+        archive.add_file("a/b", b"")
+        archive.add_file("a", b"")
+        with pytest.raises(ValueError, match="/a is a file, and /a/b is to be in it"):
+            archive.pack()
+        archive.add_folder("a")
+        assert archive.pack()
+
 
 @pytest.fixture
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

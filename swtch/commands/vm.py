@@ -13,11 +13,12 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from swtch.commands.parameters import Seconds
 from swtch.errors import EXIT_OK, EXIT_SOME_FAILED, CannotError, RequestError
 
 if TYPE_CHECKING:
@@ -186,7 +187,7 @@ class _Asked:
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar=_BOOT_WORDS)
 @_machine_options
 @click.option("--console", type=FILE, metavar="FILE", help="Keep the console's text.")
-@click.option("--time-limit", type=click.FloatRange(0.1, 86_400), default=60.0, metavar="SECONDS")
+@click.option("--time-limit", type=Seconds(), default=60.0, metavar="SECONDS")
 @click.pass_context
 def boot_guest(
     context: click.Context,
@@ -301,8 +302,7 @@ def compare_guests(
     """Compare kernels: guests, images, build folders, and what they are told, with the first."""
     from swtch.commands import vm_compare
 
-    names = tuple(word.strip() for word in experiments.split(",") if word.strip())
-    asked = vm_compare.Terms(experiments=names, boots=not once, **terms)
+    asked = vm_compare.Terms(experiments=_words(experiments), boots=not once, **terms)
     return vm_compare.show(asked, html=html, fail_if_slower=fail_if_slower, every=every)
 
 
@@ -342,13 +342,20 @@ def bisect(
         build=context.meta[_AFTER] or vm_bisect.default_build(Path(tree)),
         experiments=tuple(
             str(Path(word).resolve()) if Path(word).is_file() else word
-            for word in (part.strip() for part in experiments.split(","))
-            if word
+            for word in _words(experiments)
         ),
         **terms,
     )
     folder = out or Path("swtch-runs") / f"bisect-{time.strftime('%Y%m%dT%H%M%S')}"
     return vm_bisect.start(asked, good, bad, folder)
+
+
+def _words(experiments: str) -> tuple[str, ...]:
+    """The names in --experiments. None are not all of them, as elsewhere: that takes hours."""
+    names = tuple(word.strip() for word in experiments.split(",") if word.strip())
+    if not names:
+        raise RequestError("--experiments names none; leave it out, or see 'swtch list'.")
+    return names
 
 
 def _prepare(
@@ -386,7 +393,9 @@ def _more_files(add: tuple[str, ...]) -> dict[str, Path]:
     files = {}
     for pair in add:
         source, colon, place = pair.rpartition(":")
-        if not colon or not place.startswith("/"):
+        parts = PurePosixPath(place).parts
+        is_place = place.startswith("/") and not place.endswith("/") and len(parts) > 1
+        if not colon or not is_place or ".." in parts:
             raise RequestError(f"--add {pair}: give FILE:/PLACE/IN/THE/GUEST.")
         if not Path(source).is_file():
             raise RequestError(f"--add: {source} is not a file.")

@@ -67,8 +67,11 @@ class Archive:
         members = dict(self._members)
         for name in self._members:
             for parent in PurePosixPath(name).parents:
-                if str(parent) != ".":
-                    members.setdefault(str(parent), Member(stat.S_IFDIR | 0o755))
+                if str(parent) == ".":
+                    continue
+                above = members.setdefault(str(parent), Member(stat.S_IFDIR | 0o755))
+                if not stat.S_ISDIR(above.mode):
+                    raise ValueError(f"/{parent} is a file, and /{name} is to be in it")
         packed = bytearray()
         for number, name in enumerate(sorted(members), start=1):
             packed += _entry(number, name, members[name])

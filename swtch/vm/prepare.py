@@ -130,7 +130,11 @@ def initramfs(arch: Arch, contents: Mapping[str, Path]) -> Path:
             archive.add_link(f"bin/{applet}", "busybox")
         for place, file in everything.items():
             archive.add_program(place, file)
-        (draft / "initramfs.cpio").write_bytes(archive.pack())
+        try:
+            packed = archive.pack()
+        except ValueError as error:
+            raise CannotError(f"no guest can have these files: {error}.") from None
+        (draft / "initramfs.cpio").write_bytes(packed)
 
     return cache.entry("initramfs", cache.key_of(["1", *parts]), make) / "initramfs.cpio"
 
