@@ -264,6 +264,46 @@ Components: main
 """
 
 
+class TestAptOnAFullDisk:
+    @pytest.fixture
+    def state(self, monkeypatch: pytest.MonkeyPatch) -> aptstate.AptState:
+        monkeypatch.setattr(aptstate, "_LOOK_S", 0.05)
+        monkeypatch.setattr(aptstate, "machine_sources", lambda: aptstate.parse_list(ONE_LINE))
+        monkeypatch.setattr(shutil, "which", lambda name: name)
+        return aptstate.AptState("amd64", ["amd64"])
+
+    def test_what_waits_for_ever_is_ended(
+        self, state: aptstate.AptState, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(aptstate, "_free_bytes", lambda _folder: 4096)
+        note = tmp_path / "pid"
+        with pytest.raises(CannotError, match=f"no space is left for {tmp_path}; make room"):
+            state._run(["sh", "-c", f"echo $$ >{note}; exec sleep 600"], tmp_path)
+        assert not Path("/proc", note.read_text().strip()).exists()
+
+    def test_what_finds_room_again_goes_on(
+        self, state: aptstate.AptState, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        looks: list[int] = []
+
+        def free(_folder: Path) -> int:
+            looks.append(0)
+            if len(looks) == 8:
+                (tmp_path / "go").touch()
+            return 4096 if len(looks) % 3 else 1 << 30
+
+        monkeypatch.setattr(aptstate, "_free_bytes", free)
+        waits = "while [ ! -e go ]; do sleep 0.01; done; echo said"
+        assert state._run(["sh", "-c", waits], tmp_path) == "said\n"
+
+    def test_what_never_ends_is_ended(
+        self, state: aptstate.AptState, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(aptstate, "_TIME_LIMIT_S", 0.2)
+        with pytest.raises(CannotError, match="sleep did not end within"):
+            state._run(["sleep", "600"], tmp_path)
+
+
 class TestAptSources:
     def test_one_line_form(self) -> None:
         sources = aptstate.parse_list(ONE_LINE)

@@ -10,6 +10,7 @@ Invariants:
 - No address is known to this program: an archive is copied from the machine's
   sources when it runs, from both forms (deb822 and one line each).
 - A package counts only with the SHA-256 that the signed index gives for it.
+- On a full disk apt is ended: its methods write again and again, and it waits for them.
 - A package that is in the cache is not fetched, and when all are, apt is not
   even started.
 
@@ -24,6 +25,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,6 +41,9 @@ _RELEASES = frozenset(
 )
 _BASE = "bookworm"
 _TIME_LIMIT_S = 1800
+_LOOK_S = 1.0  # how often the disk is looked at while apt is at work
+_FULL_BYTES = 2 << 20  # what is less is no room for a list or a package
+_LOOKS = 3  # so often in a row, and it is full
 
 
 @dataclass(frozen=True)
@@ -267,25 +272,49 @@ class AptState:
         return self._run([program, *self._options(), "-qq", *arguments], folder or state)
 
     def _run(self, command: list[str], folder: Path) -> str:
-        try:
-            done = subprocess.run(
-                command,
-                cwd=folder,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=_TIME_LIMIT_S,
-                env={**os.environ, "LC_ALL": "C"},
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            raise CannotError(
-                f"{command[0]} did not end within {_TIME_LIMIT_S // 60} minutes;"
-                " check the network and try again."
-            ) from None
-        if done.returncode != 0:
-            lines = [line for line in done.stderr.splitlines() if line.startswith("E:")]
-            reason = " ".join(lines[0][2:].split()) if lines else f"status {done.returncode}"
+        with subprocess.Popen(
+            command,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            env={**os.environ, "LC_ALL": "C"},
+        ) as process:
+            try:
+                said, complaints = _outcome(process, command[0], folder)
+            except BaseException:
+                process.kill()
+                raise
+        if process.returncode != 0:
+            lines = [line for line in complaints.splitlines() if line.startswith("E:")]
+            reason = " ".join(lines[0][2:].split()) if lines else f"status {process.returncode}"
             raise CannotError(f"{command[0]} failed: {reason}")
-        return done.stdout
+        return said
+
+
+def _outcome(process: subprocess.Popen[str], program: str, folder: Path) -> tuple[str, str]:
+    """What `process`, which writes into `folder`, says until it ends; CannotError when it will
+    not."""
+    deadline = time.monotonic() + _TIME_LIMIT_S
+    full = 0
+    while time.monotonic() < deadline:
+        try:
+            return process.communicate(timeout=_LOOK_S)
+        except subprocess.TimeoutExpired:
+            full = full + 1 if _free_bytes(folder) < _FULL_BYTES else 0
+        if full >= _LOOKS:
+            raise CannotError(
+                f"{program} failed: no space is left for {folder}; make room, or set"
+                f" {cache.ENV} to a folder with a gigabyte to spare."
+            )
+    raise CannotError(
+        f"{program} did not end within {_TIME_LIMIT_S // 60} minutes;"
+        " check the network and try again."
+    )
+
+
+def _free_bytes(folder: Path) -> int:
+    room = os.statvfs(folder)
+    return room.f_bavail * room.f_frsize
