@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import shutil
+import signal
 import subprocess
 import zlib
 from pathlib import Path
@@ -180,6 +182,23 @@ class TestCache:
         with pytest.raises(CannotError, match=r"cannot write to .*key: no space left"):
             cache.entry("room", "key", make)
         assert list((own_cache / "room").iterdir()) == []
+
+    def test_what_a_killed_one_left_goes_when_it_is_made(self, own_cache: Path) -> None:
+        def make(draft: Path, _final: Path) -> None:
+            (draft / "half").write_text("")
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        fork = multiprocessing.get_context("fork")
+        killed = fork.Process(target=cache.entry, args=("room", "key", make))
+        killed.start()
+        killed.join(30)
+        assert killed.exitcode == -signal.SIGKILL
+        (own_cache / "room" / ".key2-other").mkdir()
+        assert len(list((own_cache / "room").iterdir())) == 2
+        made = cache.entry("room", "key", lambda draft, _final: (draft / "whole").touch())
+        assert [file.name for file in made.iterdir()] == ["whole"]
+        left = {file.name for file in made.parent.iterdir()}
+        assert left == {"key", ".key2-other"}
 
     def test_a_note_is_whole_or_as_it_was(self, own_cache: Path) -> None:
         note = cache.room("notes") / "note"

@@ -40,6 +40,7 @@ _RELEASES = frozenset(
     )
 )
 _BASE = "bookworm"
+_FETCHED = ".fetched-"
 _TIME_LIMIT_S = 1800
 _LOOK_S = 1.0  # how often the disk is looked at while apt is at work
 _FULL_BYTES = 2 << 20  # what is less is no room for a list or a package
@@ -206,7 +207,8 @@ class AptState:
             wanted = {package.sha256: package for package in packages if not package.file.exists()}
             if not wanted:
                 return
-            with tempfile.TemporaryDirectory(dir=cache.root()) as folder:
+            cache.sweep(cache.root(), _FETCHED)
+            with tempfile.TemporaryDirectory(prefix=_FETCHED, dir=cache.root()) as folder:
                 selectors = [package.selector for package in wanted.values()]
                 self._apt("apt-get", "download", *selectors, folder=Path(folder))
                 for file in Path(folder).glob("*.deb"):

@@ -8,6 +8,7 @@
 Invariants:
 
 - A folder ROOM/KEY is whole or absent: it is made beside its place and renamed.
+- What a killed process left of one is removed by who makes it next.
 - Two processes that need the same thing make it once: the second waits.
 - Deleting the cache, or any part of it, costs time and nothing else.
 
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import glob
 import hashlib
 import os
 import shutil
@@ -76,6 +78,7 @@ def entry(where: str, key: str, make: Callable[[Path, Path], None]) -> Path:
     with locked(f"{where}-{key}"):
         if final.is_dir():
             return final
+        sweep(final.parent, f".{key}-")
         draft = Path(tempfile.mkdtemp(prefix=f".{key}-", dir=final.parent))
         try:
             make(draft, final)
@@ -86,6 +89,12 @@ def entry(where: str, key: str, make: Callable[[Path, Path], None]) -> Path:
         finally:
             shutil.rmtree(draft, ignore_errors=True)
     return final
+
+
+def sweep(folder: Path, prefix: str) -> None:
+    """Removes drafts whose makers were killed. Who calls has the lock that makers have."""
+    for left in folder.glob(f"{glob.escape(prefix)}*"):
+        shutil.rmtree(left, ignore_errors=True)
 
 
 def write(file: Path, data: bytes) -> None:
