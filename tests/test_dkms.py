@@ -59,6 +59,28 @@ def test_names_and_version_are_the_modules() -> None:
         assert told and set(told) == {version}, page
 
 
+@pytest.mark.parametrize(
+    ("release", "built"),
+    [
+        ("5.10.0-35-amd64", False),
+        ("5.13.19", False),
+        ("5.4.0", False),
+        ("4.19.0", False),
+        ("5.14.0-570.el9.x86_64", True),
+        ("5.15.0-139-generic", True),
+        ("5.19.17", True),
+        ("6.1.0-56-amd64", True),
+        ("6.12.95+deb12-amd64", True),
+        ("7.3-amd64", True),
+        ("10.0.1", True),
+    ],
+)
+def test_kernels_that_it_cannot_be_built_for_are_left_out(release: str, built: bool) -> None:
+    # As DKMS asks.
+    asks = ["bash", "-c", "[[ $1 =~ $2 ]]", "-", release, conf("BUILD_EXCLUSIVE_KERNEL")]
+    assert (subprocess.run(asks, check=False).returncode == 0) == built
+
+
 def test_the_staged_folder_is_all_that_is_needed(tmp_path: Path) -> None:
     out = staged(tmp_path)
     kbuild = (out / "Kbuild").read_text().replace("\\\n", " ")
