@@ -3,18 +3,21 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from vm_guests import subject_of
 
 from swtch import cli
 from swtch.commands import vm
 from swtch.errors import CannotError, RequestError
-from swtch.vm import build, guests, programs
+from swtch.vm import build, guests, programs, qemu
 
 
 class TestVmCommand:
@@ -112,6 +115,40 @@ class TestBootWords:
             (("6.1-amd64", "prog", "-l"), ("--pin",), False),
             (("prog",), (), True),
         ]
+
+
+class TestShell:
+    def test_none_is_left_by_a_killed_command(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        subject = subject_of(tmp_path)
+        machine = qemu.Machine(arch=subject.prepared.guest.arch, image=tmp_path, initramfs=tmp_path)
+        note = tmp_path / "pid"
+        emulator = ["sh", "-c", f"echo $$ >{note}.new; mv {note}.new {note}; exec sleep 600"]
+        monkeypatch.setattr(vm._Asked, "prepared", lambda *_: (subject.prepared, machine))
+        monkeypatch.setattr(qemu, "command", lambda *_args, **_more: emulator)
+        fork = multiprocessing.get_context("fork")
+        command = fork.Process(target=vm.run, args=(["shell"],))
+        command.start()
+        await_(note.exists)
+        command.kill()
+        command.join(30)
+        await_(lambda: not _runs(note.read_text().strip()))
+
+
+def _runs(pid: str) -> bool:
+    """One that has ended may be nobody's to wait for."""
+    try:
+        return Path("/proc", pid, "stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def await_(what: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not what():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 class TestPrograms:

@@ -267,7 +267,7 @@ def shell(name: str | None, **options: Any) -> int:
     if not prepared.has_shell:
         raise CannotError(f"{prepared.guest.name} has no shell: install busybox.")
     _say(f"{prepared.guest.name}: 'exit' powers it off")
-    arguments = qemu.command(machine, console="stdio,signal=off", line="null")
+    arguments = qemu.guarded(qemu.command(machine, console="stdio,signal=off", line="null"))
     return EXIT_OK if subprocess.run(arguments, check=False).returncode == 0 else EXIT_SOME_FAILED
 
 

@@ -276,13 +276,17 @@ class Qemu:
                 return reply.get("return")
 
 
-def start(arguments: list[str], wires: list[int]) -> subprocess.Popen[bytes]:
-    """QEMU in a session of its own, dying with us where setpriv can arrange that."""
+def guarded(arguments: list[str]) -> list[str]:
+    """What begins a program that dies with us, where setpriv can arrange that."""
     guard = shutil.which("setpriv")
-    prefix = [guard, "--pdeathsig", "KILL", "--"] if guard else []
+    return [guard, "--pdeathsig", "KILL", "--", *arguments] if guard else arguments
+
+
+def start(arguments: list[str], wires: list[int]) -> subprocess.Popen[bytes]:
+    """QEMU in a session of its own, dying with us."""
     try:
         return subprocess.Popen(
-            [*prefix, *arguments],
+            guarded(arguments),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
