@@ -126,6 +126,13 @@ at_work() {
 	done
 }
 
+# aside LAST: this script and what it begins keep off that CPU, for a run that may be real-time.
+# With PREEMPT_RT a timer that was set on a CPU is served by a thread there, ktimers, which comes
+# behind the run: usleep would sleep for as long as it runs, and a script that is to end it, too.
+aside() {
+	[ "$1" -eq 0 ] || taskset -p "$(printf %x $(((1 << $1) - 1)))" $$ >/dev/null
+}
+
 LIMIT=/proc/sys/kernel/sched_rt_runtime_us
 SERVERS=$DEBUG/sched/fair_server
 

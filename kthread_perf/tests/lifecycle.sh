@@ -9,6 +9,7 @@ rounds=${ROUNDS:-100}
 crowd=${CROWD:-20} # each ten processes, beside nine busy ones
 last=$(($(grep -c ^processor /proc/cpuinfo) - 1))
 long="work_target=1000000000 thread_count=8"
+aside "$last"
 
 # Parameters of insmod are bound as those of control are.
 unload
@@ -39,8 +40,8 @@ unload_during sleep "probe=scenario $long work_mode=sleep sleep_ns=100000000"
 unload_during yield "probe=scenario $long work_mode=yield yield_sleep_jiffies=1000"
 unload_during fifo "probe=scenario $long policy=fifo work_mode=sched_yield cpus=$last"
 unload_during instrumented "probe=scenario $long loop=instrumented"
-unload_during pair "probe=pair-overhead n=99 steps_a=1000000 steps_b=1000000"
-unload_during interrupt "probe=interrupt-overhead n=49 steps_a=1000000"
+unload_during pair "probe=pair-overhead n=99 steps_a=1000000 steps_b=1000000 cpus=$last"
+unload_during interrupt "probe=interrupt-overhead n=49 steps_a=1000000 cpus=$last"
 load
 control "probe=scenario $long start" # and at once, before a thread ran
 check unload_right_after_start rmmod kthread_perf

@@ -7,6 +7,7 @@
 . "${0%/*}/lib.sh"
 AGENT=${AGENT:-/swtch/swtch-guest}
 last=$(($(grep -c ^processor /proc/cpuinfo) - 1))
+aside "$last"
 load
 
 # cpu_ns against the clock, of a thread alone on its CPU: the middle of five runs in which
