@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import multiprocessing
 import os
 import time
@@ -17,7 +18,7 @@ from vm_guests import subject_of
 from swtch import cli
 from swtch.commands import vm
 from swtch.errors import CannotError, RequestError
-from swtch.vm import build, guests, programs, qemu
+from swtch.vm import build, guests, programs, qemu, session
 
 
 class TestVmCommand:
@@ -115,6 +116,27 @@ class TestBootWords:
             (("6.1-amd64", "prog", "-l"), ("--pin",), False),
             (("prog",), (), True),
         ]
+
+
+@pytest.mark.parametrize(
+    ("fate", "told"),
+    [
+        ({}, ""),
+        ({"status": 7}, ""),
+        ({"signal": 11}, "prog was ended by signal 11"),
+        ({"signal": 9, "timed_out": True}, "prog ran longer than 2.5 s"),
+        (
+            {"signal": 9, "killed_why": "give the guest more with --memory"},
+            "prog was ended by the guest's kernel; give the guest more with --memory",
+        ),
+        ({"status": 127, "failed": "execve"}, "prog could not be started (execve)"),
+    ],
+)
+def test_what_became_of_a_program_is_told(fate: dict[str, Any], told: str) -> None:
+    ran = session.ran_of({"status": 0, **fate}, {})
+    assert ran is not None
+    ran = dataclasses.replace(ran, killed_why=fate.get("killed_why", ""))
+    assert vm._fate("prog", ran, 2.5) == told
 
 
 class TestShell:

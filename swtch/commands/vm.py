@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from swtch.vm.own import Own
     from swtch.vm.prepare import Prepared
     from swtch.vm.qemu import Machine
+    from swtch.vm.session import Ran
 
 FILE = click.Path(path_type=Path)
 _CPUS = click.IntRange(1, 64)
@@ -225,8 +226,8 @@ def boot_guest(
                     sys.stderr.buffer.write(ran.stderr)
                     sys.stderr.flush()
                     status = ran.returncode
-                    if ran.timed_out:
-                        _say(f"{program[0]} ran longer than {time_limit:g} s")
+                    if told := _fate(program[0], ran, time_limit):
+                        _say(told)
                 complaints = session.complaints
         except GuestDiedError as death:
             print(death.console, file=sys.stderr)
@@ -238,6 +239,17 @@ def boot_guest(
     now = time.monotonic()
     _say(f"{prepared.guest.name}: off after {now - booted:.1f} s ({now - begin:.1f} s in all)")
     return EXIT_SOME_FAILED if status or complaints else EXIT_OK
+
+
+def _fate(program: str, ran: Ran, time_limit: float) -> str:
+    """What a program did not say itself: why it did not end by itself."""
+    if ran.failed:
+        return f"{program} could not be started ({ran.failed})"
+    if ran.timed_out:
+        return f"{program} ran longer than {time_limit:g} s"
+    if ran.killed_why:
+        return f"{program} was ended by the guest's kernel; {ran.killed_why}"
+    return f"{program} was ended by signal {ran.signal}" if ran.signal else ""
 
 
 def _guest_and_program(
