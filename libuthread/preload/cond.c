@@ -11,6 +11,13 @@
  * another sequence: then two go on, which POSIX allows. Who sees nobody inside has
  * nothing to do.
  *
+ * A shared one is glibc's, and glibc would give back and take the mutex itself: of a
+ * private mutex the waiters are in our queues, where it wakes nobody, and its own sleep
+ * in the kernel, where our unlock wakes nobody. So glibc is given a mutex of this file's
+ * instead, a gate: it is held from before the program's is given back until glibc has
+ * counted who waits. A signal by somebody who has held the program's mutex since, and
+ * so is of this process, goes through the gate first and comes after that.
+ *
  * Rejected: a broadcast that moves all but one to the mutex: who was moved is still
  * inside, and a destroy under the mutex, right after the broadcast, is allowed.
  */
@@ -36,6 +43,45 @@ static void leave(uint32_t *w)
 		wake(&w[1], 1);
 }
 
+/* ---- shared ---- */
+
+#define GATES 64
+
+static pthread_mutex_t gates[GATES];
+
+static pthread_mutex_t *gate_of(const pthread_cond_t *cond)
+{
+	return &gates[((uintptr_t)cond >> 4) % GATES];
+}
+
+void cond_forked(void)
+{
+	int i;
+
+	for (i = 0; i < GATES; i++)
+		gates[i] = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+}
+
+/* Held for a moment. Who sleeps for it in the kernel needs a spare, so does not. */
+static void gate_lock(pthread_mutex_t *gate)
+{
+	while (LIBC(pthread_mutex_trylock)(gate))
+		sched_yield();
+}
+
+static void gate_pass(const pthread_cond_t *cond)
+{
+	pthread_mutex_t *gate = gate_of(cond);
+
+	gate_lock(gate);
+	LIBC(pthread_mutex_unlock)(gate);
+}
+
+struct passage {
+	pthread_mutex_t *gate, *mutex;
+	int err; /* of the mutex */
+};
+
 static int glibc_wait(pthread_cond_t *cond, pthread_mutex_t *mutex,
 		      clockid_t clock, const struct timespec *deadline)
 {
@@ -43,6 +89,41 @@ static int glibc_wait(pthread_cond_t *cond, pthread_mutex_t *mutex,
 						       deadline) :
 			  LIBC(pthread_cond_wait)(cond, mutex);
 }
+
+/* glibc has the gate again, also for who is cancelled. */
+static void come_back(struct passage *const *p)
+{
+	LIBC(pthread_mutex_unlock)((*p)->gate);
+	(*p)->err = mutex_come_back((*p)->mutex);
+}
+
+static int gate_wait(struct passage *p, pthread_cond_t *cond, clockid_t clock,
+		     const struct timespec *deadline)
+{
+	struct passage *const back __attribute__((cleanup(come_back))) = p;
+
+	return glibc_wait(cond, back->gate, clock, deadline);
+}
+
+static int shared_wait(pthread_cond_t *cond, pthread_mutex_t *mutex,
+		       clockid_t clock, const struct timespec *deadline)
+{
+	struct passage p = { .gate = gate_of(cond), .mutex = mutex };
+	int err;
+
+	if (mutex_is_glibcs(mutex))
+		return glibc_wait(cond, mutex, clock, deadline);
+	gate_lock(p.gate);
+	err = mutex_leave(mutex);
+	if (err) {
+		LIBC(pthread_mutex_unlock)(p.gate);
+		return err;
+	}
+	err = gate_wait(&p, cond, clock, deadline);
+	return p.err ? p.err : err;
+}
+
+/* ---- waiting ---- */
 
 int cond_wait_until(pthread_cond_t *cond, pthread_mutex_t *mutex,
 		    clockid_t clock, const struct timespec *deadline)
@@ -52,9 +133,9 @@ int cond_wait_until(pthread_cond_t *cond, pthread_mutex_t *mutex,
 
 	if (deadline && !time_is_valid(deadline))
 		return EINVAL;
-	if (unlikely(is_shared(cond)))
-		return glibc_wait(cond, mutex, clock, deadline);
 	uthread_testcancel(); /* its time may have passed */
+	if (unlikely(is_shared(cond)))
+		return shared_wait(cond, mutex, clock, deadline);
 	add(&w[1], 1);
 	seen = load_relaxed(&w[0]);
 	err = mutex_leave(mutex);
@@ -110,16 +191,20 @@ static void notify(uint32_t *w, int count)
 
 EXPORT int pthread_cond_signal(pthread_cond_t *cond)
 {
-	if (unlikely(is_shared(cond)))
+	if (unlikely(is_shared(cond))) {
+		gate_pass(cond);
 		return LIBC(pthread_cond_signal)(cond);
+	}
 	notify(words(cond), 1);
 	return 0;
 }
 
 EXPORT int pthread_cond_broadcast(pthread_cond_t *cond)
 {
-	if (unlikely(is_shared(cond)))
+	if (unlikely(is_shared(cond))) {
+		gate_pass(cond);
 		return LIBC(pthread_cond_broadcast)(cond);
+	}
 	notify(words(cond), UTHREAD_FUTEX_ALL);
 	return 0;
 }

@@ -47,6 +47,7 @@ static void forked(void)
 	libc_is.once_generation += 4;
 	libc_is.forker = pthread_self();
 	clock_forked();
+	cond_forked();
 }
 
 void libc_find(void)

@@ -277,6 +277,8 @@ static inline void *in_thread(pthread_t thread, void *mine)
 
 /* clock.c: in the child. */
 HIDDEN void clock_forked(void);
+/* cond.c: the same. */
+HIDDEN void cond_forked(void);
 
 /* sched.c: what a thread was told of where and how to run, and what one that the
  * caller makes shall be told. */
@@ -313,6 +315,8 @@ HIDDEN bool attr_of_self(long nr, const long args[4], long *result);
 /* mutex.c, for who waits for a condition. */
 HIDDEN int mutex_leave(pthread_mutex_t *mutex);
 HIDDEN int mutex_come_back(pthread_mutex_t *mutex);
+/* Its waiters sleep in the kernel. */
+HIDDEN bool mutex_is_glibcs(const pthread_mutex_t *mutex);
 /* cond.c: `deadline` may be NULL. */
 HIDDEN int cond_wait_until(pthread_cond_t *cond, pthread_mutex_t *mutex,
 			   clockid_t clock, const struct timespec *deadline);

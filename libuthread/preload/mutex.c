@@ -198,6 +198,11 @@ int mutex_leave(pthread_mutex_t *m)
 	return unlock(m, 0);
 }
 
+bool mutex_is_glibcs(const pthread_mutex_t *m)
+{
+	return kind_of(m) & KIND_GLIBC;
+}
+
 int mutex_come_back(pthread_mutex_t *m)
 {
 	return lock_until(m, CLOCK_REALTIME, NULL, 0);
