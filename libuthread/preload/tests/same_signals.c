@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * same_signals.c - signals to the process that all threads block by then, though they let
+ * them in when the first thread was made: they wait for sigwait(), or who unblocks them.
+ * Also those whose default action ends the process. And errors of what is said about
+ * signals.
+ */
+#include <semaphore.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include "same.h"
+
+static sem_t up, go;
+static volatile int handled, by_me;
+static pthread_t who;
+
+static void handler(int sig)
+{
+	handled += sig == SIGUSR1 ? 1 : 100;
+	by_me = pthread_equal(pthread_self(), who);
+}
+
+static void *waits(void *arg)
+{
+	sem_post(&up);
+	while (sem_wait(&go))
+		;
+	return arg;
+}
+
+/* As many threads as there may be workers have been idle, and let in what main did. */
+static void begin(void)
+{
+	pthread_t t[8];
+	int i;
+
+	for (i = 0; i < 8; i++)
+		t[i] = start(waits, NULL);
+	for (i = 0; i < 8; i++)
+		while (sem_wait(&up))
+			;
+	for (i = 0; i < 8; i++)
+		sem_post(&go);
+	for (i = 0; i < 8; i++)
+		pthread_join(t[i], NULL);
+	usleep(5000);
+}
+
+static sigset_t both;
+
+static void *sigwaits(void *arg)
+{
+	int sig = 0;
+
+	sem_post(&up);
+	SAY(sigwait(&both, &sig));
+	SAY(sig);
+	return arg;
+}
+
+static void *unblocks(void *arg)
+{
+	sigset_t old;
+
+	who = pthread_self();
+	SAY(pthread_sigmask(SIG_UNBLOCK, &both, &old));
+	SAY(sigismember(&old, SIGUSR1));
+	SAY(handled);
+	SAY(by_me);
+	return arg;
+}
+
+static void *inherits(void *arg)
+{
+	sigset_t set;
+
+	SAY(pthread_sigmask(SIG_BLOCK, NULL, &set));
+	SAY(sigismember(&set, SIGUSR1));
+	SAY(sigismember(&set, SIGHUP));
+	SAY_ERRNO(sigpending(&set));
+	SAY(sigismember(&set, SIGUSR1));
+	return arg;
+}
+
+static void test_to_process(void)
+{
+	const struct timespec at_once = { 0 };
+	siginfo_t si;
+	pthread_t t;
+	int i;
+
+	pthread_sigmask(SIG_BLOCK, &both, NULL);
+	for (i = 0; i < 3; i++) {
+		t = start(sigwaits, NULL);
+		while (sem_wait(&up))
+			;
+		if (i)
+			usleep(2000);
+		kill(getpid(), SIGUSR1);
+		pthread_join(t, NULL);
+	}
+	SAY(handled);
+	/* Nobody waits. */
+	kill(getpid(), SIGUSR1);
+	usleep(2000);
+	by_thread(inherits, NULL);
+	SAY(sigtimedwait(&both, &si, &at_once));
+	SAY(si.si_code);
+	SAY(si.si_pid == getpid());
+	SAY_ERRNO(sigtimedwait(&both, &si, &at_once));
+	SAY_ERRNO(sigtimedwait(&both, &si, &negative));
+	kill(getpid(), SIGUSR1);
+	usleep(2000);
+	SAY(handled);
+	by_thread(unblocks, NULL);
+	handled = 0;
+	kill(getpid(), SIGUSR1);
+	kill(getpid(), SIGRTMIN);
+	usleep(2000);
+	SAY(handled);
+	unblocks(NULL);
+	/* And again, as if nothing had been. */
+	handled = 0;
+	begin();
+	kill(getpid(), SIGUSR1);
+	while (!handled)
+		usleep(1000);
+	SAY(handled);
+}
+
+/* ---- signals that end the process ---- */
+
+static sigset_t ends;
+
+static void *lets_end(void *arg)
+{
+	pthread_sigmask(SIG_UNBLOCK, &ends, NULL);
+	usleep(50000);
+	return arg;
+}
+
+static void nothing(void)
+{
+}
+
+static void unblocks_end(void)
+{
+	pthread_sigmask(SIG_UNBLOCK, &ends, NULL);
+}
+
+static void thread_unblocks_end(void)
+{
+	pthread_join(start(lets_end, NULL), NULL);
+}
+
+static void ignores_then_not(void)
+{
+	signal(SIGTERM, SIG_IGN);
+	kill(getpid(), SIGTERM);
+	unblocks_end();
+	signal(SIGTERM, SIG_DFL);
+	raise(SIGTERM);
+}
+
+static void handles_once(void)
+{
+	struct sigaction sa = { .sa_handler = handler,
+				.sa_flags = SA_RESETHAND };
+
+	sigaction(SIGTERM, &sa, NULL);
+	unblocks_end();
+	raise(SIGTERM);
+}
+
+/* What becomes of a child to which it is sent, all its threads blocking it. */
+static int end_of(void (*fn)(void), int sig)
+{
+	const pid_t pid = fork();
+	int status;
+
+	if (!pid) {
+		begin();
+		pthread_sigmask(SIG_BLOCK, &ends, NULL);
+		kill(getpid(), sig);
+		usleep(2000);
+		fn();
+		_exit(3);
+	}
+	IS(waitpid(pid, &status, 0), pid);
+	return status;
+}
+
+static void test_ends(void)
+{
+	struct sigaction sa;
+	int sig, i;
+
+	sigemptyset(&ends);
+	sigaddset(&ends, SIGTERM);
+	sigaddset(&ends, SIGUSR2);
+	pthread_sigmask(SIG_BLOCK, &ends, NULL);
+	IS(sigaction(SIGTERM, NULL, &sa), 0);
+	SAY(sa.sa_handler == SIG_DFL);
+	for (i = 0; i < 3; i++) {
+		kill(getpid(), SIGTERM);
+		usleep(2000);
+		SAY(sigwait(&ends, &sig));
+		SAY(sig);
+	}
+	pthread_sigmask(SIG_UNBLOCK, &ends, NULL);
+	for (i = 0; i < 2; i++) {
+		SAY(end_of(nothing, SIGTERM));
+		SAY(end_of(unblocks_end, SIGTERM));
+		SAY(end_of(unblocks_end, SIGUSR2));
+		SAY(end_of(thread_unblocks_end, SIGTERM));
+		SAY(end_of(ignores_then_not, SIGTERM));
+		SAY(end_of(handles_once, SIGTERM));
+	}
+}
+
+static void *errors(void *arg)
+{
+	struct sigaction ignore = { .sa_handler = SIG_IGN };
+	sigset_t set;
+
+	sigemptyset(&set);
+	SAY(pthread_sigmask(99, &set, NULL));
+	SAY(pthread_sigmask(-1, &set, NULL));
+	SAY(pthread_sigmask(99, NULL, &set));
+	SAY_ERRNO(sigaddset(&set, 0));
+	SAY_ERRNO(sigaddset(&set, 65));
+	SAY_ERRNO(sigaddset(&set, 32));
+	SAY_ERRNO(sigaction(SIGKILL, &ignore, NULL));
+	SAY_ERRNO(sigaction(32, &ignore, NULL));
+	SAY_ERRNO(sigaction(65, &ignore, NULL));
+	SAY_ERRNO(raise(99));
+	SAY_ERRNO(raise(0));
+	SAY_ERRNO(kill(getpid(), 99));
+	SAY_ERRNO(sigqueue(getpid(), 99, (union sigval){ 0 }));
+	SAY_ERRNO(tgkill(getpid(), -1, 0));
+	SAY_ERRNO(tgkill(getpid(), gettid(), 0));
+	sigfillset(&set);
+	SAY(pthread_sigmask(SIG_SETMASK, &set, NULL));
+	SAY(pthread_sigmask(SIG_BLOCK, NULL, &set));
+	SAY(sigismember(&set, SIGKILL));
+	SAY(sigismember(&set, SIGSTOP));
+	SAY(sigismember(&set, 32));
+	SAY(sigismember(&set, SIGRTMAX));
+	sigemptyset(&set);
+	SAY(pthread_sigmask(SIG_SETMASK, &set, NULL));
+	return arg;
+}
+
+int main(void)
+{
+	struct sigaction sa = { .sa_handler = handler };
+
+	sem_init(&up, 0, 0);
+	sem_init(&go, 0, 0);
+	sigaction(SIGUSR1, &sa, NULL);
+	sigaction(SIGRTMIN, &sa, NULL);
+	sigemptyset(&both);
+	sigaddset(&both, SIGUSR1);
+	sigaddset(&both, SIGRTMIN);
+	begin();
+	test_to_process();
+	test_ends();
+	errors(NULL);
+	by_thread(errors, NULL);
+	return 0;
+}
