@@ -17,6 +17,7 @@
 
 #include <fcntl.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -148,6 +149,17 @@ EXPORT ssize_t read(int fd, void *to, size_t bytes)
 
 	return uthread_self() && bytes ? in(fd, &part, 1) :
 					 core_read(fd, to, bytes);
+}
+
+/* libc's call its own read() and write(), which would not park. */
+EXPORT int eventfd_read(int fd, eventfd_t *value)
+{
+	return read(fd, value, sizeof(*value)) == sizeof(*value) ? 0 : -1;
+}
+
+EXPORT int eventfd_write(int fd, eventfd_t value)
+{
+	return write(fd, &value, sizeof(value)) == sizeof(value) ? 0 : -1;
 }
 
 EXPORT ssize_t readv(int fd, const struct iovec *to, int n)

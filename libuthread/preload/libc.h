@@ -20,6 +20,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <sys/fsuid.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -141,6 +142,7 @@ int __openat_2(int dir, const char *path, int flags);
 	F(mq_timedsend)               \
 	F(mq_receive)                 \
 	F(mq_timedreceive)            \
+	F(system)                     \
 	F(syscall)
 
 extern HIDDEN struct libc {

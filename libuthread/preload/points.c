@@ -195,6 +195,12 @@ EXPORT int tcdrain(int fd)
 	POINT(tcdrain, fd);
 }
 
+/* Which reads and writes by itself. */
+EXPORT int system(const char *command)
+{
+	POINT(system, command);
+}
+
 EXPORT ssize_t getrandom(void *to, size_t bytes, unsigned flags)
 {
 	POINT(getrandom, to, bytes, flags);

@@ -342,9 +342,13 @@ EXPORT int select(int n, fd_set *in, fd_set *out, fd_set *except,
 	struct timespec at;
 	int got;
 
+	/* As libc says it, and no cancellation point. */
+	if (timeout && (timeout->tv_sec < 0 || timeout->tv_usec < 0)) {
+		errno = EINVAL;
+		return -1;
+	}
 	if (n < 0 || n > FD_SETSIZE || !may_park(NULL) ||
-	    (timeout && (timeout->tv_sec < 0 || timeout->tv_usec < 0 ||
-			 (!timeout->tv_sec && !timeout->tv_usec))))
+	    (timeout && !timeout->tv_sec && !timeout->tv_usec))
 		return core_select(n, in, out, except, timeout);
 	if (timeout)
 		at = later(timeout->tv_sec + timeout->tv_usec / 1000000,

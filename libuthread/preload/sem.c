@@ -49,8 +49,9 @@ static bool take(struct words *w, uint64_t waiter)
 	return false;
 }
 
+/* `point`: one also of who finds a unit. */
 static int wait_until(struct words *w, clockid_t clock,
-		      const struct timespec *deadline)
+		      const struct timespec *deadline, bool point)
 {
 	/* The kernel begins a wait with a time-out anew after no handler. */
 	const int flags =
@@ -59,7 +60,8 @@ static int wait_until(struct words *w, clockid_t clock,
 	uint64_t left;
 	int i, err;
 
-	uthread_testcancel();
+	if (point)
+		uthread_testcancel();
 	for (i = 0; i < SPINS; i++) {
 		if (take(w, 0))
 			return 0;
@@ -89,25 +91,33 @@ EXPORT int sem_wait(sem_t *sem)
 
 	if (unlikely(w->shared))
 		return core_sem_wait(sem);
-	return wait_until(w, CLOCK_REALTIME, NULL);
+	return wait_until(w, CLOCK_REALTIME, NULL, true);
 }
 
-EXPORT int sem_clockwait(sem_t *restrict sem, clockid_t clock,
-			 const struct timespec *restrict deadline)
+static int clockwait(sem_t *sem, clockid_t clock,
+		     const struct timespec *deadline, bool point)
 {
 	struct words *w = words_of(sem);
 
 	if (!clock_is_known(clock) || !time_is_valid(deadline))
 		return fails(EINVAL);
-	if (unlikely(w->shared))
-		return core_sem_clockwait(sem, clock, deadline);
-	return wait_until(w, clock, deadline);
+	if (likely(!w->shared))
+		return wait_until(w, clock, deadline, point);
+	if (point)
+		uthread_testcancel();
+	return core_sem_clockwait(sem, clock, deadline);
+}
+
+EXPORT int sem_clockwait(sem_t *restrict sem, clockid_t clock,
+			 const struct timespec *restrict deadline)
+{
+	return clockwait(sem, clock, deadline, false);
 }
 
 EXPORT int sem_timedwait(sem_t *restrict sem,
 			 const struct timespec *restrict deadline)
 {
-	return sem_clockwait(sem, CLOCK_REALTIME, deadline);
+	return clockwait(sem, CLOCK_REALTIME, deadline, true);
 }
 
 EXPORT int sem_trywait(sem_t *sem)

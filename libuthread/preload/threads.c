@@ -234,8 +234,10 @@ EXPORT int pthread_join(pthread_t thread, void **value)
 {
 	uthread_t ut = uthread_of_pthread(thread);
 
-	return likely(ut) ? uthread_join(ut, value) :
-			    LIBC(pthread_join)(thread, value);
+	if (unlikely(!ut))
+		return LIBC(pthread_join)(thread, value);
+	/* Of one that has ended it is no cancellation point. */
+	return uthread_tryjoin(ut, value) ? uthread_join(ut, value) : 0;
 }
 
 EXPORT int pthread_tryjoin_np(pthread_t thread, void **value)
@@ -257,7 +259,9 @@ EXPORT int pthread_clockjoin_np(pthread_t thread, void **value, clockid_t clock,
 	if (!clock_is_known(clock))
 		return EINVAL;
 	if (!deadline)
-		return uthread_join(ut, value);
+		return pthread_join(thread, value);
+	if (!uthread_tryjoin(ut, value))
+		return 0;
 	if (!time_is_valid(deadline))
 		return EINVAL;
 	return uthread_clockjoin(ut, value, clock, deadline);
