@@ -66,6 +66,7 @@ int __openat_2(int dir, const char *path, int flags);
 	F(pthread_getschedparam)      \
 	F(pthread_setschedparam)      \
 	F(pthread_setschedprio)       \
+	F(pthread_getattr_np)         \
 	F(pthread_getcpuclockid)      \
 	F(clock_gettime)              \
 	F(clock_getres)               \
@@ -286,6 +287,7 @@ HIDDEN void cond_forked(void);
  * caller makes shall be told. */
 struct told {
 	int policy, priority;
+	bool is_explicit;
 	uint32_t has_cpus;
 	cpu_set_t cpus;
 	/* Bytes of its stack, and of its guard and one more, as asked for; 0: as

@@ -15,6 +15,7 @@
 enum {
 	KIND_TYPE = 3,
 	KIND_ROBUST = 16,
+	KIND_INHERITS = 32,
 	KIND_CEILING = 64,
 	KIND_SHARED = 128,
 	KIND_DESTROYED = 1 << 30, /* -1 */
@@ -85,9 +86,22 @@ static int again(pthread_mutex_t *m, int type, uint32_t tid, int errorcheck)
 	return 0;
 }
 
+/*
+ * With a ceiling a thread gets the mutex's priority, of its own policy. None of a
+ * uthread's has any, so glibc says EINVAL; for a uthread it finds no thread at all, and
+ * keeps that it had been about to raise it.
+ */
+static bool cannot_be_raised(int kind)
+{
+	return kind > 0 && kind & KIND_CEILING &&
+	       other_than_main(pthread_self());
+}
+
 static int glibc_lock(pthread_mutex_t *m, clockid_t clock,
 		      const struct timespec *deadline)
 {
+	if (cannot_be_raised(kind_of(m)))
+		return EINVAL;
 	if (!deadline)
 		return LIBC(pthread_mutex_lock)(m);
 	return clock == CLOCK_REALTIME ?
@@ -149,9 +163,11 @@ EXPORT int pthread_mutex_trylock(pthread_mutex_t *m)
 	int err;
 
 	if (unlikely(kind & KIND_GLIBC))
-		return LIBC(pthread_mutex_trylock)(m);
-	if (type == PTHREAD_MUTEX_RECURSIVE_NP) {
-		err = again(m, type, tid, EBUSY);
+		return cannot_be_raised(kind) ? EINVAL :
+						LIBC(pthread_mutex_trylock)(m);
+	if (type == PTHREAD_MUTEX_RECURSIVE_NP ||
+	    (type == PTHREAD_MUTEX_ERRORCHECK_NP && kind & KIND_INHERITS)) {
+		err = again(m, type, tid, EDEADLK);
 		if (err >= 0)
 			return err;
 	}

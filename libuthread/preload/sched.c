@@ -105,7 +105,7 @@ static void creators(struct told *to)
 {
 	struct sched_param param;
 
-	to->policy = mine.policy;
+	to->policy = mine.policy & ~SCHED_RESET_ON_FORK;
 	to->priority = mine.priority;
 	to->has_cpus = mine.has_cpus;
 	to->cpus = mine.cpus;
@@ -126,6 +126,7 @@ int told_by(const pthread_attr_t *attr, struct told *to)
 	pthread_attr_getinheritsched(attr, &inherits);
 	if (inherits == PTHREAD_EXPLICIT_SCHED) /* else glibc makes it */
 		to->policy = to->priority = 0;
+	to->is_explicit = inherits == PTHREAD_EXPLICIT_SCHED;
 	/* All of them: nothing was said. */
 	if (pthread_attr_getaffinity_np(attr, sizeof(set), &set) ||
 	    CPU_COUNT(&set) == CPU_SETSIZE)
@@ -139,8 +140,8 @@ int told_by(const pthread_attr_t *attr, struct told *to)
 
 bool told_nothing(const struct told *told)
 {
-	return !told->policy && !told->priority && !told->has_cpus &&
-	       !told->stack && !told->guard;
+	return !told->policy && !told->priority && !told->is_explicit &&
+	       !told->has_cpus && !told->stack && !told->guard;
 }
 
 void told_now(const struct told *told)
@@ -198,6 +199,7 @@ EXPORT int pthread_setaffinity_np(pthread_t thread, size_t bytes,
 /* As sched_setscheduler() finds them. */
 static int check(int policy, int priority)
 {
+	policy &= ~SCHED_RESET_ON_FORK;
 	switch (policy) {
 	case SCHED_OTHER:
 	case SCHED_BATCH:
@@ -285,11 +287,15 @@ EXPORT int pthread_getattr_np(pthread_t thread, pthread_attr_t *attr)
 	cpu_set_t set;
 	int err, state;
 
-	if (ut && is_gone(ut))
+	if (!ut)
+		return LIBC(pthread_getattr_np)(thread, attr);
+	if (is_gone(ut))
 		return ESRCH;
 	err = core_pthread_getattr_np(thread, attr);
-	if (!ut || err)
+	if (err)
 		return err;
+	if (of(thread)->is_explicit)
+		pthread_attr_setinheritsched(attr, PTHREAD_EXPLICIT_SCHED);
 	tell_sizes(of(thread), attr);
 	if (!uthread_getattr(ut, &as) &&
 	    !uthread_attr_getdetachstate(&as, &state) &&

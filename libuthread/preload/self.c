@@ -62,8 +62,6 @@ EXPORT int sched_setscheduler(pid_t pid, int policy,
 {
 	if (!is_me(pid) || !param)
 		return LIBC(sched_setscheduler)(pid, policy, param);
-	/* A child has it as any of ours has. */
-	policy &= ~SCHED_RESET_ON_FORK;
 	return result(pthread_setschedparam(pthread_self(), policy, param));
 }
 

@@ -19,6 +19,8 @@
  * asked for. Small stacks are given whole. */
 #define SLOT_SHARE (16ul << 10)
 #define SMALL_STACK (256ul << 10)
+/* Of what pthread_getattr_np() tells, as glibc's. */
+#define STACK_UNIT 64ul
 
 /* ---- what is asked for ---- */
 
@@ -43,7 +45,7 @@ static void ask_sizes(const pthread_attr_t *attr, struct told *to)
 
 	pthread_attr_getstacksize(attr, &stack);
 	pthread_attr_getguardsize(attr, &guard);
-	to->stack = stack == usual_stack ? 0 : stack & -page;
+	to->stack = stack == usual_stack ? 0 : stack & -STACK_UNIT;
 	to->guard = guard == usual_guard ? 0 : ((guard + page - 1) & -page) + 1;
 }
 
@@ -244,8 +246,13 @@ EXPORT int pthread_tryjoin_np(pthread_t thread, void **value)
 {
 	uthread_t ut = uthread_of_pthread(thread);
 
-	return likely(ut) ? uthread_tryjoin(ut, value) :
-			    LIBC(pthread_tryjoin_np)(thread, value);
+	int err;
+
+	if (unlikely(!ut))
+		return LIBC(pthread_tryjoin_np)(thread, value);
+	err = uthread_tryjoin(ut, value);
+	/* Also if it is detached, or another's to join. */
+	return err == EINVAL ? EBUSY : err;
 }
 
 EXPORT int pthread_clockjoin_np(pthread_t thread, void **value, clockid_t clock,

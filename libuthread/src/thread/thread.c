@@ -301,7 +301,8 @@ int thread_await(struct uthread *ut, uint64_t deadline, bool cancellable)
 	wt.cancellable = cancellable;
 	me = wt.ut;
 	if (ut == me)
-		return EDEADLK;
+		return load_relaxed(&me->join) == JOIN_DETACHED ? EINVAL :
+								  EDEADLK;
 	/* Two that join each other: the other waits for me already, and nobody has
 	 * asked it to end. */
 	if (me && !(load_relaxed(&ut->flags) & UT_ASK_CANCEL)) {
