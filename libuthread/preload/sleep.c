@@ -282,15 +282,26 @@ EXPORT pid_t gettid(void)
 				(pid_t)core_syscall(SYS_gettid);
 }
 
-/* The kernel knows none by that number. Others than itself are sought in vain. */
-static inline bool is_self(pid_t process, pid_t thread)
+#define FIRST (1 << 23) /* the kernel's end at 2^22 */
+
+/* The kernel knows none by that number, and by main's who runs there now. NULL: it is
+ * none of ours. */
+static uthread_t by_number(pid_t process, pid_t thread)
 {
-	return uthread_self() && process == getpid() && thread == gettid();
+	if (process != getpid())
+		return NULL;
+	if (uthread_self() && thread == gettid())
+		return uthread_self();
+	return thread >= FIRST || thread == process ?
+		       uthread_by_id((uint32_t)thread) :
+		       NULL;
 }
 
-static int kill_self(int sig)
+static int kill_one(uthread_t ut, int sig)
 {
-	const int err = pthread_kill(pthread_self(), sig);
+	const int err = ut == uthread_self() ?
+				pthread_kill(pthread_self(), sig) :
+				uthread_kill(ut, sig);
 
 	if (!err)
 		return 0;
@@ -300,8 +311,9 @@ static int kill_self(int sig)
 
 EXPORT int tgkill(pid_t process, pid_t thread, int sig)
 {
-	return is_self(process, thread) ? kill_self(sig) :
-					  LIBC(tgkill)(process, thread, sig);
+	uthread_t ut = by_number(process, thread);
+
+	return ut ? kill_one(ut, sig) : LIBC(tgkill)(process, thread, sig);
 }
 
 /* ---- syscall() of others ---- */
@@ -434,8 +446,10 @@ EXPORT long syscall(long nr, ...)
 	/* The kernel thread's is glibc's, by which it is joined. */
 	if (unlikely(nr == SYS_set_tid_address && uthread_self()))
 		return gettid();
-	if (unlikely(nr == SYS_tgkill) && is_self((pid_t)a[0], (pid_t)a[1]))
-		return kill_self((int)a[2]);
+	if (unlikely(nr == SYS_tgkill))
+		return tgkill((pid_t)a[0], (pid_t)a[1], (int)a[2]);
+	if (unlikely(nr == SYS_tkill))
+		return tgkill(getpid(), (pid_t)a[0], (int)a[1]);
 	if (uthread_self() && (by_name(nr, a, &got) || plain(nr, a, &got)))
 		return got;
 	identity_call(nr);

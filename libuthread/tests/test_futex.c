@@ -398,6 +398,7 @@ TEST(a_uthread_by_its_pthread_t)
 {
 	pthread_t id = 0;
 	uthread_t t;
+	uint32_t number;
 	int err;
 
 	start_workers(2);
@@ -414,8 +415,13 @@ TEST(a_uthread_by_its_pthread_t)
 	CHECK(t);
 	CHECK(t != uthread_self());
 	CHECK(uthread_of_pthread(pthread_self()) == uthread_self());
+	number = uthread_id(t);
+	CHECK(uthread_by_id(number) == t);
+	CHECK(uthread_by_id(uthread_id(uthread_self())) == uthread_self());
+	CHECK(!uthread_by_id(0));
 	store(&woken, 1);
 	CHECK(joined(t) == &id);
+	CHECK(!uthread_by_id(number));
 }
 
 static void *goes_when_told(void *arg)

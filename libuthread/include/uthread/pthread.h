@@ -9,6 +9,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdint.h>
 #include <sys/wait.h>
 
 #include "../uthread.h"
@@ -25,6 +26,8 @@ int uthread_create_pthread(pthread_t *id, const uthread_attr_t *attr,
 			   void *(*fn)(void *), void *arg);
 /* NULL: it is a pthread. As with pthreads the thread must not be gone. */
 uthread_t uthread_of_pthread(pthread_t id);
+/* The one that has not ended and has that uthread_id(), or NULL: looks at all of them. */
+uthread_t uthread_by_id(uint32_t id);
 
 /* From now on handlers of signals end the caller's waits for descriptors
  * and children (<uthread/io.h>) with EINTR: 0 none, as at first; 1 those without

@@ -220,7 +220,7 @@ static void has_ended(void)
 	int i;
 
 	ended = start(returns, NULL);
-	for (i = 0; i < 100; i++) {
+	for (i = 0; i < 400; i++) {
 		if (pthread_getname_np(ended, name, sizeof(name)))
 			return;
 		usleep(500);

@@ -7,6 +7,7 @@
  */
 #include <semaphore.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "same.h"
@@ -83,6 +84,17 @@ static void *inherits(void *arg)
 	return arg;
 }
 
+/* It may be on its way back to the process. */
+static void is_pending(int sig)
+{
+	sigset_t set;
+
+	do {
+		usleep(1000);
+		IS(sigpending(&set), 0);
+	} while (!sigismember(&set, sig));
+}
+
 static void test_to_process(void)
 {
 	const struct timespec at_once = { 0 };
@@ -103,7 +115,7 @@ static void test_to_process(void)
 	SAY(handled);
 	/* Nobody waits. */
 	kill(getpid(), SIGUSR1);
-	usleep(2000);
+	is_pending(SIGUSR1);
 	by_thread(inherits, NULL);
 	SAY(sigtimedwait(&both, &si, &at_once));
 	SAY(si.si_code);
@@ -111,13 +123,14 @@ static void test_to_process(void)
 	SAY_ERRNO(sigtimedwait(&both, &si, &at_once));
 	SAY_ERRNO(sigtimedwait(&both, &si, &negative));
 	kill(getpid(), SIGUSR1);
-	usleep(2000);
+	is_pending(SIGUSR1);
 	SAY(handled);
 	by_thread(unblocks, NULL);
 	handled = 0;
 	kill(getpid(), SIGUSR1);
 	kill(getpid(), SIGRTMIN);
-	usleep(2000);
+	is_pending(SIGUSR1);
+	is_pending(SIGRTMIN);
 	SAY(handled);
 	unblocks(NULL);
 	/* And again, as if nothing had been. */
@@ -127,6 +140,69 @@ static void test_to_process(void)
 	while (!handled)
 		usleep(1000);
 	SAY(handled);
+}
+
+/* ---- threads by their numbers ---- */
+
+static pid_t number;
+
+static void *has_number(void *arg)
+{
+	number = gettid();
+	who = pthread_self();
+	sem_post(&up);
+	while (sem_wait(&go) || !handled)
+		;
+	SAY(handled);
+	SAY(by_me);
+	return arg;
+}
+
+static void *signals_main(void *arg)
+{
+	usleep(2000);
+	*(int *)arg = tgkill(getpid(), getpid(), SIGUSR1);
+	return NULL;
+}
+
+static void test_numbers(void)
+{
+	pthread_t t;
+	int got = -1;
+
+	handled = 0;
+	t = start(has_number, NULL);
+	while (sem_wait(&up))
+		;
+	SAY_ERRNO(tgkill(getpid(), number, 0));
+	SAY_ERRNO(tgkill(getpid(), number, 99));
+	SAY_ERRNO(tgkill(getpid(), number, SIGUSR1));
+	while (!handled)
+		usleep(1000);
+	sem_post(&go);
+	pthread_join(t, NULL);
+	handled = 0;
+	t = start(has_number, NULL);
+	while (sem_wait(&up))
+		;
+	SAY_ERRNO(syscall(SYS_tkill, number, SIGUSR1));
+	while (!handled)
+		usleep(1000);
+	sem_post(&go);
+	pthread_join(t, NULL);
+	/* Nobody has it any more. */
+	while (!tgkill(getpid(), number, 0))
+		usleep(1000);
+	SAY_ERRNO(tgkill(getpid(), number, SIGUSR1));
+	who = pthread_self();
+	handled = 0;
+	t = start(signals_main, &got);
+	while (sem_wait(&go) && !handled)
+		;
+	SAY(handled);
+	SAY(by_me);
+	pthread_join(t, NULL);
+	SAY(got);
 }
 
 /* ---- signals that end the process ---- */
@@ -265,6 +341,7 @@ int main(void)
 	sigaddset(&both, SIGRTMIN);
 	begin();
 	test_to_process();
+	test_numbers();
 	test_ends();
 	errors(NULL);
 	by_thread(errors, NULL);

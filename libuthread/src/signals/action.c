@@ -138,7 +138,8 @@ static struct sigaction for_kernel(const struct action *a)
 	(KSIG_FAULTS | KSIG_BIT(SIGKILL) | KSIG_BIT(SIGSTOP) |       \
 	 KSIG_BIT(SIGTSTP) | KSIG_BIT(SIGTTIN) | KSIG_BIT(SIGTTOU) | \
 	 KSIG_BIT(SIGCONT) | KSIG_BIT(SIGCHLD) | KSIG_BIT(SIGURG) |  \
-	 KSIG_BIT(SIGWINCH) | KSIG_BIT(SIGSTKFLT) | KSIG_BIT(32) | KSIG_BIT(33))
+	 KSIG_BIT(SIGWINCH) | KSIG_BIT(SIGSTKFLT) | KSIG_BIT(32) |   \
+	 KSIG_BIT(33))
 
 static uint64_t held; /* atomic */
 

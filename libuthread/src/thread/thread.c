@@ -224,6 +224,34 @@ uthread_t uthread_of_pthread(pthread_t id)
 	return ut && tls_pthread(ut) == id ? ut : NULL;
 }
 
+struct search {
+	uint32_t id;
+	struct uthread *found;
+};
+
+static void match_id(struct uthread *ut, void *arg)
+{
+	struct search *s = arg;
+	uintptr_t join = load_acquire(&ut->join);
+
+	if (load_relaxed(&ut->id) == s->id && join != JOIN_DONE &&
+	    join != JOIN_GONE)
+		s->found = ut;
+}
+
+uthread_t uthread_by_id(uint32_t id)
+{
+	struct search s = { .id = id };
+
+	if (!load_acquire(&rt.started) || !id)
+		return NULL;
+	if (load_relaxed(&main_uthread.flags) & UT_MAIN)
+		match_id(&main_uthread, &s);
+	if (!s.found)
+		stack_each(match_id, &s);
+	return s.found;
+}
+
 int uthread_interruptible(int how)
 {
 	struct uthread *me = uthread_current();
