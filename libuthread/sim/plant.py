@@ -127,6 +127,8 @@ FAULTS = {
         "\tstore_relaxed(&w->turns, t);\n",
         "\tstore_relaxed(&w->turns, t);\n\t__atomic_fetch_add(&rt.homes, 1, __ATOMIC_RELAXED);\n",
     ),
+    # Who is in front of a child in its queue is out of date when others have taken from it.
+    "children-taken": Fault("sched/share.c", "\tworker_taken_from(v);\n", ""),
     # What the runtime had: two thieves take one uthread from each other, for ever.
     "stolen-again": Fault(
         "sched/share.c",

@@ -71,6 +71,8 @@ const struct scenario scenarios[] = {
 	{ "pairs", scene_pairs, 4, false, false, false },
 	{ "outside", scene_outside, 0, false, false, false },
 	{ "create", scene_create, 0, false, false, false },
+	{ "children", scene_children, 0, false, false, false },
+	{ "children-ticks", scene_children, 0, true, false, false },
 	{ "mutex", scene_mutex, 0, false, false, false },
 	{ "mutex-timed", scene_mutex_timed, 0, false, false, false },
 	{ "flock", scene_flock, 0, false, false, false },

@@ -188,6 +188,40 @@ void scene_create(void)
 	spin_until(&shared.done, 12);
 }
 
+/* ---- children: joined before they run, from the middle of the queue ---- */
+
+static void *child_of(void *arg)
+{
+	const intptr_t depth = (intptr_t)arg - 1;
+	uthread_t t[3];
+	void *value;
+	int i;
+
+	if (depth) {
+		make_some(t, 3, child_of, (void *)depth);
+		MUST(!uthread_join(t[1], &value) && !value);
+		if (depth == 2)
+			MUST(!uthread_detach(t[2]));
+		else
+			MUST(!uthread_join(t[2], &value) && !value);
+		MUST(!uthread_join(t[0], &value) && !value);
+	}
+	for (i = 0; i < 2; i++)
+		if (depth == 1)
+			uthread_yield();
+	__atomic_fetch_add(&shared.done, 1, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+void scene_children(void)
+{
+	uthread_t t;
+
+	make_some(&t, 1, child_of, (void *)3);
+	join_some(&t, 1);
+	spin_until(&shared.done, 13);
+}
+
 /* ---- bound: each to a worker, by its inbox ---- */
 
 static void *bound_one(void *arg)
