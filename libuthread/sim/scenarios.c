@@ -73,6 +73,7 @@ const struct scenario scenarios[] = {
 	{ "create", scene_create, 0, false, false, false },
 	{ "children", scene_children, 0, false, false, false },
 	{ "children-ticks", scene_children, 0, true, false, false },
+	{ "children-workers", scene_children_workers, 2, false, false, false },
 	{ "mutex", scene_mutex, 0, false, false, false },
 	{ "mutex-timed", scene_mutex_timed, 0, false, false, false },
 	{ "flock", scene_flock, 0, false, false, false },

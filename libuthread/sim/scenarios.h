@@ -50,6 +50,7 @@ void scene_pairs(void);
 void scene_outside(void);
 void scene_create(void);
 void scene_children(void);
+void scene_children_workers(void);
 void scene_bound(void);
 void scene_ticks(void);
 void scene_workers(void);

@@ -317,3 +317,27 @@ void scene_workers(void)
 	join_some(t, 6);
 	set_workers(all);
 }
+
+static void *changes_workers(void *arg)
+{
+	const int all = (int)(intptr_t)arg;
+	int i;
+
+	for (i = 0; i < 4; i++) {
+		set_workers(1 + (int)sim_random((uint64_t)all));
+		uthread_yield();
+	}
+	return NULL;
+}
+
+/* What a worker gives away that has children in its queue is there no more. */
+void scene_children_workers(void)
+{
+	const int all = rt.nworkers;
+	uthread_t t;
+
+	make_some(&t, 1, changes_workers, (void *)(intptr_t)all);
+	scene_children();
+	join_some(&t, 1);
+	set_workers(all);
+}

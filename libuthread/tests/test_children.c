@@ -274,6 +274,31 @@ TEST(each_runs_once_on_four_workers)
 	grow_on(4, TEST_ASAN ? "off" : "100us");
 }
 
+static void *changes_workers(void *arg)
+{
+	int n = 0;
+
+	while (!load(&ended)) {
+		CHECK_EQ(uthread_set_workers(1 + n++ % 4), 0);
+		uthread_sleep(MS / 4);
+	}
+	return arg;
+}
+
+/* What a worker has that leaves is everybody's. */
+TEST(each_runs_once_on_workers_that_come_and_go)
+{
+	uthread_t t;
+
+	setenv("UTHREAD_TICK", TEST_ASAN ? "off" : "100us", 1);
+	start_workers(4);
+	t = spawn(changes_workers, NULL);
+	in_uthread(grow_trees, NULL);
+	store(&ended, 1);
+	joined(t);
+	CHECK_EQ(load(&ran), load(&made));
+}
+
 static void *is_cancelled(void *arg)
 {
 	uthread_t a = spawn(leaf, NULL), b = spawn(leaf, arg), c;

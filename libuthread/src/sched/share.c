@@ -247,6 +247,9 @@ static void give_away(struct worker *w)
 			ut->why = UTHREAD_READY_MOVED;
 		list_push(ut->bound >= 0 ? &stay : &l, ut);
 	}
+	bias_lock(&w->bias);
+	worker_taken_from(w);
+	bias_unlock(&w->bias);
 	if (stay.head)
 		local_push_all(w, &stay);
 	if (l.head)
