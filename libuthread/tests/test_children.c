@@ -352,6 +352,8 @@ static void *has_a_child_that_forks(void *arg)
 
 TEST(the_child_of_a_fork_has_no_siblings)
 {
+	if (TEST_EMULATED)
+		SKIP("qemu-user makes no threads in the child of a fork");
 	start_without_ticks(1);
 	in_uthread(has_a_child_that_forks, NULL);
 }
