@@ -10,9 +10,15 @@
 #include "thread/thread.h"
 #include "tls/tls.h"
 
+uint64_t for_another_begun;
 struct tls_layout tls_layout;
 struct tls_hooks tls_hooks;
 uint32_t last_alone;
+
+void for_another_ended(struct uthread *me)
+{
+	(void)me;
+}
 
 /* Who is sought by a number. */
 void stack_each(void (*fn)(struct uthread *ut, void *arg), void *arg)

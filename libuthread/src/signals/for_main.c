@@ -16,10 +16,12 @@
  * But in the base context there is no thread: pthread_self(), thread-local variables and
  * the mask are nobody's. What comes to a worker with nothing to run is given in the same
  * way to one that lets it in, main first, then who is parked, whatever for, then any.
- * Where all block it, it goes back to the process, and waits there for who unblocks it
- * or is in sigwait(): workers with nothing to run block it then, until a uthread lets
- * it in, who may park. Also what who started the runtime let in, or blocked: all may
- * have said other things since. One that ends meanwhile hands it back, too (raised.c).
+ * Only where all block it the base context handles it, if who started the runtime let
+ * it in. One that ends meanwhile hands it back to the process (raised.c).
+ *
+ * What a uthread lets in workers with nothing to run let in from then on, too, though
+ * who started the runtime blocked it: that one may park. When such a signal comes, and
+ * by then all block it, it goes back to the process and they block it again.
  *
  * Of no concern to main: faults; what was sent to that kernel thread (SI_TKILL); SIGPIPE
  * and SIGXFSZ, which are for who writes; the tick's signal.
@@ -29,11 +31,14 @@
  * switches of kernel threads. Every signal to main, whatever it waits for: nothing of
  * a mutex's wait changes by it, and a handler that comes at once is worth more.
  */
+#include "base/clock.h"
 #include "base/san.h"
 #include "preempt/preempt.h"
 #include "sched/ask.h"
 #include "signals/signals.h"
 #include "stack/stack.h"
+
+uint64_t for_another_begun;
 
 #if !UTHREAD_SAN
 
@@ -159,22 +164,89 @@ static void give_to_another(int sig, siginfo_t *si, void *uc)
 		(*(void (**)(int, siginfo_t *, void *))&a.handler)(sig, si, uc);
 }
 
+void for_another_setup(void)
+{
+	for_another_begun = rt.mask;
+}
+
 void for_another_lets_in(uint64_t mask)
 {
-	bias_light_fence(); /* pairs: the heavy one in for_nobody() */
-	if (likely(!(load_relaxed(&rt.mask) & ~mask)))
+	if (likely(!(for_another_begun & ~mask)))
 		return;
-	/* Others block it still. */
-	actions_hold(load_relaxed(&rt.mask) & ~mask);
-	__atomic_fetch_and(&rt.mask, mask, __ATOMIC_RELAXED);
+	full_fence(); /* pairs: for_nobody() */
+	if (load_relaxed(&rt.mask) & ~mask)
+		__atomic_fetch_and(&rt.mask, mask, __ATOMIC_RELAXED);
+}
+
+#define BLOCKED_AFTER_NS 1000000000u /* or something is very wrong */
+#define LOOK_NS 50000u
+
+/* A worker that sleeps has the mask that it went to sleep with, and one that looks for
+ * work that of whom it ran last. */
+static void until_blocked(uint64_t bits)
+{
+	const uint64_t until = now_ns() + BLOCKED_AFTER_NS;
+	struct worker *w = worker_current();
+	uint32_t never = 0;
+	uint64_t now;
+	int i;
+
+	if (w && bits & ~load_relaxed(&w->mask))
+		mask_install(w, w->mask | bits);
+	for (i = 0; i < load_acquire(&rt.existing); i++) {
+		w = rt.workers[i];
+		while (bits & ~load_relaxed(&w->mask) && !worker_has_ended(w)) {
+			now = now_ns();
+			if (now >= until)
+				return;
+			sched_nudge(w);
+			futex_wait(&never, 0, now + LOOK_NS);
+		}
+	}
+}
+
+/*
+ * A signal without a handler does not come to for_nobody(): what the kernel does about
+ * it, in a worker that has nothing to run, is the end of the process, or nothing, where
+ * it should wait for sigwait(). So these are blocked again at once with the last one that
+ * lets them in, before anybody can know that it has ended.
+ */
+void for_another_blocks(uint64_t mask)
+{
+	uint64_t some = mask & for_another_begun & ~load_relaxed(&rt.mask),
+		 gone = 0, bit;
+	void *handler;
+	int sig;
+
+	for (; unlikely(some); some &= some - 1) {
+		sig = __builtin_ctzll(some) + 1;
+		bit = KSIG_BIT(sig);
+		handler = action_get(sig).handler;
+		if (handler != (void *)SIG_DFL && handler != (void *)SIG_IGN)
+			continue;
+		__atomic_fetch_or(&rt.mask, bit, __ATOMIC_RELAXED);
+		full_fence(); /* pairs: for_another_lets_in() */
+		if (who_lets_in(sig))
+			__atomic_fetch_and(&rt.mask, ~bit, __ATOMIC_RELAXED);
+		else
+			gone |= bit;
+	}
+	if (gone)
+		until_blocked(gone);
+}
+
+void for_another_ended(struct uthread *me)
+{
+	for_another_blocks(~mask_current(me));
 }
 
 bool for_nobody(int sig, const siginfo_t *si)
 {
-	if (!is_to_process(sig, si) || who_lets_in(sig))
+	if (!(for_another_begun & KSIG_BIT(sig)) || !is_to_process(sig, si) ||
+	    who_lets_in(sig))
 		return false;
 	__atomic_fetch_or(&rt.mask, KSIG_BIT(sig), __ATOMIC_RELAXED);
-	bias_heavy_fence(); /* who lets it in just now sees that, or we see it */
+	full_fence(); /* pairs: who lets it in just now sees that, or we see it */
 	if (!who_lets_in(sig))
 		return handler_send_back(si);
 	__atomic_fetch_and(&rt.mask, ~KSIG_BIT(sig), __ATOMIC_RELAXED);
@@ -195,6 +267,13 @@ bool for_another(int sig, const siginfo_t *si, struct action *a)
 	*a = (struct action){ .handler = *(void *const *)&fn,
 			      .flags = SA_RESTART | (int)SA_SIGINFO };
 	return true;
+}
+
+#else
+
+void for_another_ended(struct uthread *me)
+{
+	(void)me;
 }
 
 #endif

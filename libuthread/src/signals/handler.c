@@ -84,14 +84,11 @@ static bool take_action(int sig, const siginfo_t *si, struct action *a)
 	return true;
 }
 
-/* It was a handler's when the signal came, and is not any more; or its default action
- * was held. */
+/* It was a handler's when the signal came, and is not any more. */
 static bool is_gone(const struct action *a, int sig)
 {
-	if (a->handler == (void *)SIG_DFL) {
-		action_default(sig);
+	if (a->handler == (void *)SIG_DFL)
 		syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), sig);
-	}
 	return a->handler == (void *)SIG_DFL || a->handler == (void *)SIG_IGN;
 }
 
@@ -542,6 +539,7 @@ WEAK int sigaltstack(const stack_t *ss, stack_t *old)
 void signals_setup(void)
 {
 	rt.mask = mask_usable(mask_now());
+	for_another_setup();
 	overflow_awaited = awaits_overflow;
 	preempt_signals = kept;
 	sent_setup();

@@ -128,6 +128,7 @@ void thread_end(struct uthread *me)
 		tls_reset(me);
 	w = me->worker;
 	uthread_become(me, UT_ENDED);
+	for_another_ends(me);
 	/* release: after its create, for who counts (last.c). */
 	if (!(load_relaxed(&me->flags) & UT_MAIN))
 		store_release(&w->stats.ended, w->stats.ended + 1);
