@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* spawn.hpp - tasks that are spawned for a piece of work and awaited, as ../cpp/work/spawn.hpp. */
+/* spawn.hpp - tasks that are spawned for a piece of work and awaited, as the other C++ peers have them. */
 #ifndef PEERS_CPP20_SPAWN_HPP
 #define PEERS_CPP20_SPAWN_HPP
 
