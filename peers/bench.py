@@ -31,7 +31,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from bench_cases import BOOST, CASES, GO, GROUPS, PTHREAD, TARGETS, UTHREAD, Case
+from bench_cases import BOOST, CASES, GO, GROUPS, MANY_VERSUS, PTHREAD, TARGETS, UTHREAD, Case
 from bench_stats import Estimate, Row, Verdict, estimate, judge, paired
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -130,26 +130,66 @@ def run_rounds(
     return rows
 
 
-def run_park(count: int, repeats: int, folder: Path, cpu: int, say: Say) -> dict[str, Row]:
-    """Very many parked uthreads, in both TLS modes; the row is bytes of each."""
-    rows = {}
-    for mode in ("shared", "own"):
-        row = Row(f"park-{mode}", f"{count:,} parked uthreads, {mode} TLS", "bytes")
-        for number in range(repeats):
-            say(f"\rparking {count:,} uthreads, {mode} TLS, {number + 1} of {repeats}")
-            command = [str(folder / UTHREAD), "--cpu", str(cpu), "park", mode, str(count)]
-            try:
-                record = invoke(command, PARK_TIMEOUT_S)
-            except FailedError as error:
-                say(f"{row.name}: {error}")
-                row.values.append(None)
-                break
+def _many_rows(count: int, mode: str) -> dict[str, Row]:
+    """What very many parked uthreads are measured by; the names without the mode."""
+    each = f"{count:,} parked uthreads, {mode} TLS"
+    return {
+        "park": Row(f"park-{mode}", each, "bytes"),
+        "pages": Row(f"pages-{mode}", f"{each}: their pages and guards alone", "ns"),
+        "make": Row(f"make-{mode}", f"{each}: created by a uthread", "ns"),
+        "make-main": Row(f"make-{mode}-main", f"{each}: created by main", "ns"),
+        "walk": Row(f"walk-{mode}", f"the cache lines of {count:,} yields, {mode} TLS", "ns"),
+        "many": Row(f"yield-{mode}-many", f"uthread_yield, {count:,} uthreads, {mode} TLS", "ns"),
+    }
+
+
+def _park_once(
+    rows: dict[str, Row], mode: str, count: int, folder: Path, cpu: int, say: Say
+) -> None:
+    """One round: each next to the floor it is compared with."""
+    pinned = [str(folder / UTHREAD), "--cpu", str(cpu)]
+    steps = {
+        "pages": [*pinned, "pages", mode, str(count)],
+        "park": [*pinned, "park", mode, str(count)],
+        "make-main": [str(folder / UTHREAD), "park", mode, str(count), "main"],
+        "many": [*pinned, "yield", mode, str(count)],
+    }
+    for name, command in steps.items():
+        if rows[name].values and rows[name].values[-1] is None:
+            continue
+        try:
+            record = invoke(command, PARK_TIMEOUT_S)
+        except FailedError as error:
+            say(f"{rows[name].name}: {error}")
+            rows[name].values.append(None)
+            continue
+        row = rows[name]
+        row.detail = record
+        if name == "park":
             row.values.append(float(record["bytes"]))
-            row.detail = record
+            rows["make"].values.append(float(record["create_ns"]))
             if record["n"] < record["asked"]:
                 row.what = f"{record['n']:,} parked uthreads, {mode} TLS"
-                say(f"{row.name}: memory for {record['n']:,} of {record['asked']:,} uthreads only")
-        rows[row.name] = row
+                words = f"memory for {record['n']:,} of {record['asked']:,} uthreads only"
+                say(f"{row.name}: {words}")
+        elif name == "make-main":
+            row.values.append(float(record["create_ns"]))
+        else:
+            row.values.append(float(record["ns"]))
+        if name == "pages":
+            rows["walk"].values.append(float(record["walk_ns"]))
+
+
+def run_park(count: int, repeats: int, folder: Path, cpu: int, say: Say) -> dict[str, Row]:
+    """Very many uthreads, in both TLS modes: bytes of each, time to create and to
+    yield among them, and what their memory alone would take."""
+    rows: dict[str, Row] = {}
+    for mode in ("shared", "own"):
+        here = _many_rows(count, mode)
+        for number in range(repeats):
+            say(f"\rparking {count:,} uthreads, {mode} TLS, {number + 1} of {repeats}")
+            _park_once(here, mode, count, folder, cpu, say)
+        rows |= {row.name: row for row in here.values()}
     return rows
 
 
@@ -246,7 +286,7 @@ def tables(
     rows: dict[str, Row], verdicts: Sequence[Verdict]
 ) -> tuple[list[Sequence[str]], list[Sequence[str]]]:
     """The two tables as text: what was measured, and the targets."""
-    versus = {case.name: case.versus for case in CASES}
+    versus = {case.name: case.versus for case in CASES} | MANY_VERSUS
     measured: list[Sequence[str]] = []
     for row in rows.values():
         found = estimate(row.values)

@@ -243,6 +243,16 @@ def _cases() -> tuple[Case, ...]:
 
 
 CASES = _cases()
+# The rows of very many uthreads, which have a floor: their memory without them.
+MANY_VERSUS = {
+    name: versus
+    for mode in ("own", "shared")
+    for name, versus in (
+        (f"make-{mode}", f"pages-{mode}"),
+        (f"make-{mode}-main", f"pages-{mode}"),
+        (f"yield-{mode}-many", f"walk-{mode}"),
+    )
+}
 GROUPS = ("switch", "yield", "create", "sync", "channel", "park", "help")
 
 
@@ -300,6 +310,26 @@ def _targets() -> tuple[Target, ...]:
         Target(f"parked, {mode} TLS: <= {kb} KB each", (Check(f"park-{mode}", kb * KB),))
         for mode, kb in (("own", 9.0), ("shared", 4.5))
     ]
+    for mode in ("own", "shared"):
+        result += [
+            Target(
+                f"created, {mode} TLS, by {words}: <= 5 us, or <= 1.3 x the pages alone",
+                (
+                    Check(f"make-{mode}{suffix}", 5000.0),
+                    Check(f"make-{mode}{suffix}", 1.3, versus=f"pages-{mode}"),
+                ),
+            )
+            for suffix, words in (("", "a uthread"), ("-main", "main"))
+        ]
+        result.append(
+            Target(
+                f"yield among very many, {mode} TLS: <= 4 x two, or 1.3 x the lines alone",
+                (
+                    Check(f"yield-{mode}-many", 4.0, versus=f"yield-{mode}"),
+                    Check(f"yield-{mode}-many", 1.3, versus=f"walk-{mode}"),
+                ),
+            )
+        )
     for mode in ("own", "shared"):
         result += [
             Target(

@@ -14,7 +14,9 @@
  *	chan MODE WORKERS     the same by channels without room
  *	chan-apart MODE       the same between uthreads bound to two workers
  *	select MODE WORKERS   the same, each of both waiting at two channels
- *	park MODE THREADS     memory and time of parked threads (uthread_park.c)
+ *	park MODE THREADS [main]   memory and time of parked threads, that a uthread
+ *	                      or main creates (uthread_park.c)
+ *	pages MODE THREADS    their pages alone (uthread_pages.c)
  *	sleep MODE THREADS    lateness of as many sleepers (uthread_sleep.c)
  *
  * MODE is own or shared: the TLS mode. Ticks are on, as they are by default;
@@ -408,6 +410,7 @@ int main(int argc, char **argv)
 					   UTHREAD_TLS_OWN;
 	uint64_t number = argc > 2 ? strtoull(argv[2], NULL, 10) : 0;
 	int workers = 1;
+	bool from_main;
 
 	if (!strcmp(what, "naked")) {
 		bench_naked();
@@ -421,6 +424,10 @@ int main(int argc, char **argv)
 		bench_bare(mode);
 		return 0;
 	}
+	if (!strcmp(what, "pages")) {
+		bench_pages(mode, number ? number : 1000000);
+		return 0;
+	}
 	by.apart = !strcmp(what, "chan-apart");
 	by.selects = !strcmp(what, "select");
 	if (by.apart)
@@ -429,9 +436,12 @@ int main(int argc, char **argv)
 	     by.selects) &&
 	    number > 1)
 		workers = (int)number;
-	if ((!strcmp(what, "sleep") || !strcmp(what, "contend")) && cpu < 0)
+	from_main = !strcmp(what, "park") && argc > 3 &&
+		    !strcmp(argv[3], "main");
+	if ((!strcmp(what, "sleep") || !strcmp(what, "contend") || from_main) &&
+	    cpu < 0)
 		workers = (int)sysconf(_SC_NPROCESSORS_ONLN);
-	if (argc > 3) {
+	if (argc > 3 && !from_main) {
 		if (strcmp(argv[3], "off"))
 			bench_die("'%s' is not off", argv[3]);
 		setenv("UTHREAD_TICK", "off", 1);
@@ -450,7 +460,7 @@ int main(int argc, char **argv)
 	else if (!strcmp(what, "chan") || by.apart || by.selects)
 		bench_simple(what, mode, chan_driver);
 	else if (!strcmp(what, "park"))
-		bench_park(mode, number ? number : 1000000, cpu);
+		bench_park(mode, number ? number : 1000000, from_main);
 	else if (!strcmp(what, "sleep"))
 		bench_sleep(mode, number ? number : 1000000);
 	else

@@ -3,6 +3,8 @@
 #ifndef PEERS_UTHREAD_BENCH_H
 #define PEERS_UTHREAD_BENCH_H
 
+#include <stdbool.h>
+
 #include "bench.h"
 #include "uthread.h"
 
@@ -18,8 +20,10 @@ void bench_bare(enum uthread_tls mode);
 void bench_naked(void);
 void bench_tlsbase(void);
 
-/* uthread_park.c */
-void bench_park(enum uthread_tls mode, uint64_t n, int cpu);
+/* uthread_park.c; from_main: who creates them is no uthread. */
+void bench_park(enum uthread_tls mode, uint64_t n, bool from_main);
+/* uthread_pages.c */
+void bench_pages(enum uthread_tls mode, uint64_t n);
 
 /* uthread_sleep.c */
 void bench_sleep(enum uthread_tls mode, uint64_t n);

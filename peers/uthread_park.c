@@ -19,10 +19,11 @@
 
 struct park {
 	uint64_t n;
+	bool from_main;
 	uthread_attr_t attr;
 	uthread_t *threads;
 	uthread_sem_t gate;
-	uint64_t parked; /* by the one worker only */
+	uint64_t parked;
 	uint64_t before_kb, parked_kb, table_kb;
 	uint64_t vmas_before, vmas;
 	uint64_t created_ns, woken_ns;
@@ -64,7 +65,7 @@ static void *parker(void *arg)
 {
 	struct park *p = arg;
 
-	p->parked++;
+	__atomic_fetch_add(&p->parked, 1, __ATOMIC_RELAXED);
 	uthread_sem_wait(&p->gate);
 	return NULL;
 }
@@ -115,11 +116,15 @@ static void *driver(void *arg)
 		if (err)
 			bench_die("uthread_create of number %llu: %s",
 				  (unsigned long long)i, strerror(err));
-		if (i % BATCH == BATCH - 1)
+		if (i % BATCH == BATCH - 1 && !p->from_main)
 			uthread_yield();
 	}
-	while (__atomic_load_n(&p->parked, __ATOMIC_RELAXED) < p->n)
-		uthread_yield();
+	while (__atomic_load_n(&p->parked, __ATOMIC_RELAXED) < p->n) {
+		if (p->from_main)
+			usleep(1000);
+		else
+			uthread_yield();
+	}
 	p->created_ns = bench_now() - begin;
 	p->table_kb = proc_kb("/proc/self/status", "VmPTE");
 	p->parked_kb = proc_kb("/proc/self/status", "VmRSS") + p->table_kb;
@@ -154,13 +159,12 @@ static void offer_to_oom(void)
 	}
 }
 
-void bench_park(enum uthread_tls mode, uint64_t n, int cpu)
+void bench_park(enum uthread_tls mode, uint64_t n, bool from_main)
 {
-	struct park p = { .n = fitting(n, mode) };
+	struct park p = { .n = fitting(n, mode), .from_main = from_main };
 	struct uthread_stats s;
 	double each;
 
-	(void)cpu;
 	offer_to_oom();
 	p.threads = malloc(p.n * sizeof(*p.threads));
 	if (!p.threads)
@@ -170,7 +174,10 @@ void bench_park(enum uthread_tls mode, uint64_t n, int cpu)
 	uthread_sem_init(&p.gate, 0);
 	uthread_attr_init(&p.attr);
 	uthread_attr_settls(&p.attr, mode);
-	bench_inside(mode, driver, &p);
+	if (from_main)
+		driver(&p);
+	else
+		bench_inside(mode, driver, &p);
 	uthread_stats(&s, sizeof(s));
 	each = (double)p.n;
 	bench_result("park", (double)(p.created_ns + p.woken_ns) / each, p.n,

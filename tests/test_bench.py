@@ -27,7 +27,10 @@ case "{program} $1 $2" in
 "uthread-bench bare own") ns=8 ;;
 "uthread-bench create own") echo "no room here" >&2; exit 1 ;;
 "uthread-bench park shared") ns=1; more=',"bytes":4000,"asked":20,"create_ns":1,"wake_ns":1' ;;
-"uthread-bench park own") ns=1; more=',"bytes":10000,"asked":10,"create_ns":1,"wake_ns":1' ;;
+"uthread-bench park own") ns=1; more=',"bytes":10000,"asked":10,"create_ns":9000,"wake_ns":1' ;;
+"uthread-bench pages own") ns=6000; more=',"walk_ns":100' ;;
+"uthread-bench pages shared") ns=2000; more=',"walk_ns":5' ;;
+"uthread-bench yield shared") ns=5; [ "$3" = 2 ] || ns=25 ;;
 "pthread-bench yield ") ns=800 ;;
 *) ns=5 ;;
 esac
@@ -138,8 +141,10 @@ def test_target_of_a_peer_is_a_least_ratio(stats: Any, cases: Any) -> None:
 def test_tables_name_only_rows_there_are(cases: Any) -> None:
     names = [case.name for case in cases.CASES]
     assert len(set(names)) == len(names)
-    known = {*names, "park-own", "park-shared", "help"}
+    many = [f"{row}-{mode}" for row in ("park", "pages", "walk") for mode in ("own", "shared")]
+    known = {*names, *cases.MANY_VERSUS, *many, "help"}
     assert {case.versus for case in cases.CASES} <= {*known, ""}
+    assert set(cases.MANY_VERSUS.values()) <= known
     assert {case.group for case in cases.CASES} <= set(cases.GROUPS)
     for target in cases.TARGETS:
         for check in target.any_of:
@@ -177,6 +182,13 @@ def test_bench_survives_a_missing_peer_and_a_failing_program(build_dir: Path) ->
     assert verdicts["create + join, own TLS, 1 worker: <= 250 ns"] == "not measured"
     assert verdicts["parked, own TLS: <= 9.0 KB each"] == "missed"
     assert verdicts["parked, shared TLS: <= 4.5 KB each"] == "met"
+    made = "created, {} TLS, by main: <= 5 us, or <= 1.3 x the pages alone"
+    assert verdicts[made.format("own")] == "missed"  # 9 us, 1.5 x
+    assert verdicts[made.format("shared")] == "met"
+    many = "yield among very many, {} TLS: <= 4 x two, or 1.3 x the lines alone"
+    assert verdicts[many.format("own")] == "met"
+    assert verdicts[many.format("shared")] == "missed"  # 5 x both
+    assert rows["make-own-main"]["values"] == [9000.0]
     name, found, words = targets["yield, own TLS: sched_yield takes >= 40 x as long"]["checks"][0]
     assert (name, found["median"], words) == ("x yield-own", 80.0, "met")
     for row in rows.values():
