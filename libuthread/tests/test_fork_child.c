@@ -7,6 +7,7 @@
 #define TEST_TIMEOUT_S 600
 
 #include <dirent.h>
+#include <dlfcn.h>
 
 #include "fork_util.h"
 
@@ -220,6 +221,55 @@ TEST(workers_of_a_pthreads_child_come_before_spares)
 {
 	start_ticking(UTHREAD_TICK_WORKER);
 	in_pthread(starts_in_children, NULL);
+}
+
+/*
+ * On a busy machine the kernel threads of a child's runtime are there late, and the monitor,
+ * which is the first, looks after workers once a second.
+ */
+#define LATE_US 1300000
+
+static bool late;
+static int created;
+
+#if !TEST_ASAN && !TEST_TSAN
+int pthread_create(pthread_t *thread, const pthread_attr_t *attr,
+		   void *(*fn)(void *), void *arg)
+{
+	static int (*next)(pthread_t *, const pthread_attr_t *,
+			   void *(*)(void *), void *);
+
+	if (!next)
+		next = (__typeof__(next))(uintptr_t)dlsym(RTLD_NEXT,
+							  "pthread_create");
+	if (late && ++created > 2) /* the monitor and its maker are first */
+		usleep(LATE_US);
+	return next(thread, attr, fn, arg);
+}
+#endif
+
+static void *starts_late(void *arg)
+{
+	pid_t pid;
+
+	use_each_worker(); /* stacks that are to be trimmed keep it awake */
+	pid = fork();
+	if (!pid) {
+		late = true;
+		use_each_worker();
+		_exit(12);
+	}
+	ended_with(pid, 12);
+	return arg;
+}
+
+TEST(workers_of_a_child_that_come_late_are_waited_for)
+{
+	if (TEST_ASAN || TEST_TSAN)
+		SKIP("its pthread_create() is the sanitizer's");
+	start_ticking(UTHREAD_TICK_WORKER);
+	in_pthread(starts_late, NULL);
+	in_uthread(starts_late, NULL);
 }
 
 /* In a child of either kind who computes is stopped. */

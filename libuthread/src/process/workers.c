@@ -186,11 +186,14 @@ static void press(void)
 	}
 }
 
-/* From the monitor: no lock of libc's, no waiting. */
+/* From the monitor: no lock of libc's, no waiting. It is there before the workers are,
+ * and in the child of a fork, which has its parent's hook, too. */
 static void follow(void)
 {
 	int n;
 
+	if (load_acquire(&rt.started) != STARTED)
+		return;
 	press();
 	if (load_relaxed(&wk.fixed))
 		return;
