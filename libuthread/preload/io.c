@@ -46,6 +46,7 @@ struct wait {
 	int was; /* uthread_interruptible() */
 	int saved; /* errno, which a success leaves alone */
 	struct timespec *deadline; /* NULL: none */
+	bool relies; /* on what was asked before (uthread_io_blocks()) */
 	struct timespec at;
 };
 
@@ -54,29 +55,42 @@ static void wait_end(struct wait *w)
 	uthread_interruptible(w->was);
 }
 
-/* A call begins to wait; `option`: of the socket's time-out, 0: none. With one any
- * handler ends it, as signal(7) says. */
-static void wait_begin(struct wait *w, int fd, int option)
+#define KNOWN \
+	0u /* no count of changes: uthread_io_blocks(), so nothing was asked */
+
+/*
+ * A call begins to wait; `option`: of the socket's time-out. With one any
+ * handler ends it, as signal(7) says. `changes`: KNOWN, or as of when may_read_wait()
+ * asked.
+ */
+static void wait_begin(struct wait *w, int fd, int option, uint32_t changes)
 {
 	struct timeval tv = { 0 };
 	socklen_t bytes = sizeof(tv);
 
 	w->saved = errno;
 	w->deadline = NULL;
-	if (option && !getsockopt(fd, SOL_SOCKET, option, &tv, &bytes) &&
+	w->relies = changes == KNOWN;
+	if (!w->relies && !getsockopt(fd, SOL_SOCKET, option, &tv, &bytes) &&
 	    (tv.tv_sec || tv.tv_usec)) {
 		clock_gettime(CLOCK_MONOTONIC, &w->at);
 		w->at.tv_nsec += tv.tv_usec * 1000;
 		w->at.tv_sec += tv.tv_sec + w->at.tv_nsec / 1000000000;
 		w->at.tv_nsec %= 1000000000;
 		w->deadline = &w->at;
+	} else if (option == SO_RCVTIMEO && !w->relies) {
+		uthread_io_set_blocks(fd, changes);
 	}
 	w->was = uthread_interruptible(w->deadline ? 2 : 1);
 }
 
-#define WAIT(w, fd, option)                               \
+#define WAIT_IN(w, fd, changes)                           \
 	struct wait w __attribute__((cleanup(wait_end))); \
-	wait_begin(&w, fd, option)
+	wait_begin(&w, fd, SO_RCVTIMEO, changes)
+
+#define WAIT_OUT(w, fd)                                   \
+	struct wait w __attribute__((cleanup(wait_end))); \
+	wait_begin(&w, fd, SO_SNDTIMEO, 1)
 
 /* What a socket says when its time is up. */
 static ssize_t result(const struct wait *w, ssize_t got, int timeout)
@@ -88,11 +102,30 @@ static ssize_t result(const struct wait *w, ssize_t got, int timeout)
 	return got;
 }
 
+/* What it relied on is not so: from the beginning. */
+static bool is_outdated(const struct wait *w, ssize_t got)
+{
+	if (likely(got >= 0 || !w->relies || errno != EAGAIN))
+		return false;
+	errno = w->saved;
+	return true;
+}
+
 static bool may_wait(int fd)
 {
 	const int flags = fcntl(fd, F_GETFL);
 
 	return flags >= 0 && !(flags & O_NONBLOCK);
+}
+
+/* For who reads and has found nothing. */
+static bool may_read_wait(int fd, uint32_t *changes)
+{
+	*changes = KNOWN;
+	if (likely(uthread_io_blocks(fd)))
+		return true;
+	*changes = uthread_io_changes();
+	return may_wait(fd);
 }
 
 static inline bool would_wait(int error)
@@ -109,20 +142,21 @@ static inline bool unknown_way(int error)
 
 /* ---- read, write ---- */
 
-/* Without waiting. False: nothing is there, or it cannot be tried so. */
-static bool read_now(int fd, const struct iovec *to, int n, ssize_t *got)
+/* Without waiting. False: nothing is there, and it may wait. */
+static bool read_now(int fd, const struct iovec *to, int n, ssize_t *got,
+		     uint32_t *changes)
 {
 	const int saved = errno;
 
 	if (uthread_io_is_empty(fd)) {
-		if (may_wait(fd))
+		if (may_read_wait(fd, changes))
 			return false;
 	} else {
 		*got = LIBC(preadv2)(fd, to, n, -1, RWF_NOWAIT);
 		if (likely(*got >= 0) ||
 		    (!would_wait(errno) && !unknown_way(errno)))
 			return true;
-		if (!unknown_way(errno) && may_wait(fd)) {
+		if (!unknown_way(errno) && may_read_wait(fd, changes)) {
 			errno = saved;
 			return false;
 		}
@@ -134,13 +168,19 @@ static bool read_now(int fd, const struct iovec *to, int n, ssize_t *got)
 
 static ssize_t in(int fd, const struct iovec *to, int n)
 {
+	uint32_t changes;
 	ssize_t got;
 
 	uthread_testcancel();
-	if (read_now(fd, to, n, &got))
-		return got;
-	WAIT(w, fd, SO_RCVTIMEO);
-	return result(&w, uthread_readv_timed(fd, to, n, w.deadline), EAGAIN);
+	for (;;) {
+		if (read_now(fd, to, n, &got, &changes))
+			return got;
+		WAIT_IN(w, fd, changes);
+		got = result(&w, uthread_readv_timed(fd, to, n, w.deadline),
+			     EAGAIN);
+		if (likely(!is_outdated(&w, got)))
+			return got;
+	}
 }
 
 EXPORT ssize_t read(int fd, void *to, size_t bytes)
@@ -172,7 +212,7 @@ static ssize_t rest(int fd, const char *from, size_t bytes)
 {
 	ssize_t got;
 
-	WAIT(w, fd, SO_SNDTIMEO);
+	WAIT_OUT(w, fd);
 	got = uthread_write_timed(fd, from, bytes, w.deadline);
 	return result(&w, got, EAGAIN);
 }
@@ -259,7 +299,7 @@ static ssize_t rest_of(int fd, const struct iovec *from, size_t n, ssize_t got,
 	struct msghdr m = { .msg_iov = part };
 	ssize_t more;
 
-	WAIT(w, fd, SO_SNDTIMEO);
+	WAIT_OUT(w, fd);
 	parts_done(&p, (size_t)got);
 	while (p.n) {
 		m.msg_iovlen = (size_t)parts_next(&p, part);
@@ -298,7 +338,7 @@ EXPORT ssize_t writev(int fd, const struct iovec *from, int n)
 	errno = saved;
 	if (got > 0)
 		return rest_of(fd, from, (size_t)n, got, false, 0);
-	WAIT(w, fd, SO_SNDTIMEO);
+	WAIT_OUT(w, fd);
 	return result(&w, uthread_writev_timed(fd, from, n, w.deadline),
 		      EAGAIN);
 }
@@ -312,28 +352,34 @@ EXPORT ssize_t recvfrom(int fd, void *to, size_t bytes, int flags,
 			struct sockaddr *from, socklen_t *room)
 {
 	const int saved = errno;
+	uint32_t changes;
 	ssize_t got = -1;
 	bool tries;
 
 	if (!uthread_self() || flags & NOW)
 		return core_recvfrom(fd, to, bytes, flags, from, room);
 	uthread_testcancel();
-	tries = !(flags & MSG_WAITALL) && !uthread_io_is_empty(fd);
-	if (tries) {
-		got = core_recvfrom(fd, to, bytes, flags | MSG_DONTWAIT, from,
-				    room);
-		if (likely(got >= 0) || !would_wait(errno))
+	for (;;) {
+		tries = !(flags & MSG_WAITALL) && !uthread_io_is_empty(fd);
+		if (tries) {
+			got = core_recvfrom(fd, to, bytes, flags | MSG_DONTWAIT,
+					    from, room);
+			if (likely(got >= 0) || !would_wait(errno))
+				return got;
+		}
+		if (!may_read_wait(fd, &changes))
+			return tries ? got :
+				       core_recvfrom(fd, to, bytes, flags, from,
+						     room);
+		errno = saved;
+		WAIT_IN(w, fd, changes);
+		got = result(&w,
+			     uthread_recvfrom_timed(fd, to, bytes, flags, from,
+						    room, w.deadline),
+			     EAGAIN);
+		if (likely(!is_outdated(&w, got)))
 			return got;
 	}
-	if (!may_wait(fd))
-		return tries ? got :
-			       core_recvfrom(fd, to, bytes, flags, from, room);
-	errno = saved;
-	WAIT(w, fd, SO_RCVTIMEO);
-	return result(&w,
-		      uthread_recvfrom_timed(fd, to, bytes, flags, from, room,
-					     w.deadline),
-		      EAGAIN);
 }
 
 EXPORT ssize_t recv(int fd, void *to, size_t bytes, int flags)
@@ -344,24 +390,30 @@ EXPORT ssize_t recv(int fd, void *to, size_t bytes, int flags)
 EXPORT ssize_t recvmsg(int fd, struct msghdr *m, int flags)
 {
 	const int saved = errno;
+	uint32_t changes;
 	ssize_t got = -1;
 	bool tries;
 
 	if (!uthread_self() || flags & NOW)
 		return core_recvmsg(fd, m, flags);
 	uthread_testcancel();
-	tries = !(flags & MSG_WAITALL) && !uthread_io_is_empty(fd);
-	if (tries) {
-		got = core_recvmsg(fd, m, flags | MSG_DONTWAIT);
-		if (likely(got >= 0) || !would_wait(errno))
+	for (;;) {
+		tries = !(flags & MSG_WAITALL) && !uthread_io_is_empty(fd);
+		if (tries) {
+			got = core_recvmsg(fd, m, flags | MSG_DONTWAIT);
+			if (likely(got >= 0) || !would_wait(errno))
+				return got;
+		}
+		if (!may_read_wait(fd, &changes))
+			return tries ? got : core_recvmsg(fd, m, flags);
+		errno = saved;
+		WAIT_IN(w, fd, changes);
+		got = result(&w,
+			     uthread_recvmsg_timed(fd, m, flags, w.deadline),
+			     EAGAIN);
+		if (likely(!is_outdated(&w, got)))
 			return got;
 	}
-	if (!may_wait(fd))
-		return tries ? got : core_recvmsg(fd, m, flags);
-	errno = saved;
-	WAIT(w, fd, SO_RCVTIMEO);
-	return result(&w, uthread_recvmsg_timed(fd, m, flags, w.deadline),
-		      EAGAIN);
 }
 
 EXPORT ssize_t sendto(int fd, const void *from, size_t bytes, int flags,
@@ -380,7 +432,7 @@ EXPORT ssize_t sendto(int fd, const void *from, size_t bytes, int flags,
 	if (!may_wait(fd))
 		return got;
 	errno = saved;
-	WAIT(w, fd, SO_SNDTIMEO);
+	WAIT_OUT(w, fd);
 	done = got > 0 ? (size_t)got : 0;
 	more = uthread_sendto_timed(fd, (const char *)from + done, bytes - done,
 				    flags, to, room, w.deadline);
@@ -400,6 +452,8 @@ EXPORT ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
 	const int saved = errno;
 	ssize_t got;
 
+	if (unlikely(m && m->msg_controllen))
+		gives_away(m);
 	if (!uthread_self() || flags & NOW_OUT)
 		return core_sendmsg(fd, m, flags);
 	uthread_testcancel();
@@ -414,7 +468,7 @@ EXPORT ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
 	/* What goes beside the bytes is gone with the first. */
 	if (got > 0)
 		return rest_of(fd, m->msg_iov, m->msg_iovlen, got, true, flags);
-	WAIT(w, fd, SO_SNDTIMEO);
+	WAIT_OUT(w, fd);
 	return result(&w, uthread_sendmsg_timed(fd, m, flags, w.deadline),
 		      EAGAIN);
 }
@@ -423,7 +477,7 @@ EXPORT int accept4(int fd, struct sockaddr *from, socklen_t *room, int flags)
 {
 	if (!uthread_self() || !may_wait(fd))
 		return core_accept4(fd, from, room, flags);
-	WAIT(w, fd, SO_RCVTIMEO);
+	WAIT_IN(w, fd, 1); /* of a listener nothing is kept */
 	return (int)result(
 		&w, uthread_accept4_timed(fd, from, room, flags, w.deadline),
 		EAGAIN);
@@ -440,7 +494,7 @@ EXPORT int connect(int fd, const struct sockaddr *to, socklen_t room)
 
 	if (!uthread_self() || !may_wait(fd))
 		return core_connect(fd, to, room);
-	WAIT(w, fd, SO_SNDTIMEO);
+	WAIT_OUT(w, fd);
 	got = uthread_connect_timed(fd, to, room, w.deadline);
 	/* A local one, whose listener's queue is full, has begun nothing. */
 	return (int)result(&w, got,

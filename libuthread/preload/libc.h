@@ -20,8 +20,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/fsuid.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
@@ -138,6 +140,8 @@ int __openat_2(int dir, const char *path, int flags);
 	F(tcdrain)                    \
 	F(getrandom)                  \
 	F(fcntl)                      \
+	F(ioctl)                      \
+	F(fclose)                     \
 	F(lockf)                      \
 	F(mq_send)                    \
 	F(mq_timedsend)               \
@@ -221,6 +225,10 @@ static inline bool time_is_valid(const struct timespec *t)
 {
 	return t->tv_nsec >= 0 && t->tv_nsec < 1000000000;
 }
+
+/* flags.c: what it sends along is others', too. */
+struct msghdr;
+HIDDEN void gives_away(const struct msghdr *m);
 
 /* threads.c: the caller may be cancelled wherever it is, so while it waits, too. */
 extern HIDDEN __thread bool asynchronous

@@ -79,8 +79,12 @@ EXPORT int sendmmsg(int fd, struct mmsghdr *m, unsigned n, int flags)
 	const int saved = errno;
 	unsigned done = 0;
 	ssize_t got;
+	unsigned i;
 	bool stream;
 
+	for (i = 0; i < n; i++)
+		if (unlikely(m[i].msg_hdr.msg_controllen))
+			gives_away(&m[i].msg_hdr);
 	if (!uthread_self() || !n || flags & MSG_DONTWAIT)
 		return core_sendmmsg(fd, m, n, flags);
 	stream = is_stream(fd);

@@ -214,13 +214,17 @@ EXPORT int fcntl(int fd, int what, ...)
 {
 	va_list more;
 	void *arg;
+	int got;
 
 	va_start(more, what);
 	arg = va_arg(more, void *); /* an int is in the same place */
 	va_end(more);
 	if (what == F_SETLKW || what == F_OFD_SETLKW)
 		uthread_testcancel();
-	return LIBC(fcntl)(fd, what, arg);
+	got = LIBC(fcntl)(fd, what, arg);
+	if (what == F_SETFL)
+		uthread_io_changed(fd);
+	return got;
 }
 
 EXPORT int lockf(int fd, int what, off_t bytes)

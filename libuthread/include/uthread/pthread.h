@@ -42,6 +42,20 @@ int uthread_stays_for_signals(void);
  * it, and it is watched since. So uthread_read() and the like wait at once, and who asks
  * the kernel first need not. 0: it is to be tried. */
 int uthread_io_is_empty(int fd);
+/*
+ * 1: who reads there and finds nothing waits, without a time-out, as was asked once;
+ * known of connections that uthread_accept4() has made. 0: ask. Ask behind
+ * uthread_io_changes(), and pass that on with the answer, if it is yes, to
+ * uthread_io_set_blocks(). Who relies on it and is told EAGAIN by uthread_recv_timed() and the
+ * like asks once more.
+ */
+int uthread_io_blocks(int fd);
+uint32_t uthread_io_changes(void);
+void uthread_io_set_blocks(int fd, uint32_t changes);
+/* Its flags or time-outs have changed, and maybe those of others, which are the same file; and:
+ * other processes have got it, or it is about to be closed so that nobody tells. */
+void uthread_io_changed(int fd);
+void uthread_io_given(int fd);
 
 /* wait4() and waitid(), as uthread_waitpid(). Of P_PIDFD, and with options that are
  * Linux's alone (__WALL), they are the calls themselves, in the kernel. */

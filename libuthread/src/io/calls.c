@@ -442,6 +442,7 @@ int uthread_accept4_timed(int fd, struct sockaddr *from, socklen_t *room,
 		if (kind == IO_UNKNOWN)
 			kind = io_kind_of(r.e, fd);
 		io_fd_fresh(got, (uint8_t)kind);
+		io_blocks_made(io_fd_get(got));
 	}
 	return got;
 }

@@ -71,8 +71,10 @@ struct io_fd {
 	uint8_t registered; /* epoll.c: known, for what; or it was, and the file
 			     * is gone */
 	uint8_t waited; /* atomic: for this file; may try again at any time */
+	uint8_t made; /* blocks.c: a mark of what was made here, 0: it was not */
+	uint16_t closing; /* closes in progress */
 	uint32_t since; /* the sweep at which the last one began to wait */
-	uint32_t closing; /* closes in progress */
+	uint32_t blocks; /* blocks.c: reading waits, as of that change; 0: unknown */
 	struct io_list waits[IO_WAYS], lookers; /* first in, first out */
 
 	uint32_t asked[IO_LISTS]; /* uring.c: under what stamp; 0: not now */
@@ -175,6 +177,15 @@ int io_fd_next_in_use(int fd);
  * where to go on, or 0: that was all. In a region. */
 int io_fd_some(int fd, int most, bool (*due)(uint32_t since),
 	       struct uthread_list *ready);
+
+/* ---- blocks.c ---- */
+
+/* It has just been accepted. */
+void io_blocks_made(struct io_fd *e);
+/* This process has a child, which may have all descriptors. */
+void io_shared(void);
+/* Under the lock: true, and unknown: somebody may rely on it, and it is not so. */
+bool io_blocks_no_more(struct io_fd *e, int fd);
 
 /* ---- sweep.c ---- */
 

@@ -76,6 +76,8 @@ static void fresh(struct io_fd *e)
 	store_relaxed(&e->ended, 0);
 	store_relaxed(&e->plain, 0);
 	store_relaxed(&e->waited, 0);
+	store_relaxed(&e->made, 0);
+	store_relaxed(&e->blocks, 0);
 }
 
 /* A handler may jump out of the call that this is for, but not out of malloc(). */
@@ -449,8 +451,10 @@ int io_fd_some(int fd, int most, bool (*due)(uint32_t since),
 		if (asked++ == most)
 			return fd / CHUNK * CHUNK + i;
 		lock(e);
-		if ((e->registered || io_levels()) && !e->closing)
-			reassure(e, fd / CHUNK * CHUNK + i, ready);
+		if ((e->registered || io_levels()) && !e->closing &&
+		    !reassure(e, fd / CHUNK * CHUNK + i, ready) &&
+		    unlikely(io_blocks_no_more(e, fd / CHUNK * CHUNK + i)))
+			pick_all(&e->waits[IO_IN], EAGAIN, ready);
 		unlock(e);
 	}
 	for (i = fd / CHUNK + 1; i < CHUNKS; i++)
@@ -662,4 +666,6 @@ void io_fd_fresh(int fd, uint8_t kind)
 		io_close_end(&c);
 	}
 	store_relaxed(&e->kind, kind);
+	store_relaxed(&e->made, 0);
+	store_relaxed(&e->blocks, 0);
 }

@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "base/interpose.h"
+#include "io/io.h"
 #include "preempt/preempt.h"
 #include "process/process.h"
 
@@ -133,6 +134,12 @@ static void no_child(void)
 {
 }
 
+static void has_child(void)
+{
+	spare_has_child();
+	io_shared();
+}
+
 /* Calls what comes after us, `name`, so. Found beforehand: a child that comes
  * by here may not ask the loader. Weak: a program that is linked with the
  * archive may have its own. `makes` is called before and after, for it may have
@@ -163,20 +170,20 @@ AS_NOBODY(int, posix_spawn,
 	   const posix_spawn_file_actions_t *restrict actions,
 	   const posix_spawnattr_t *restrict attr, char *const argv[restrict],
 	   char *const envp[restrict]),
-	  (pid, path, actions, attr, argv, envp), spare_has_child)
+	  (pid, path, actions, attr, argv, envp), has_child)
 AS_NOBODY(int, posix_spawnp,
 	  (pid_t *restrict pid, const char *restrict file,
 	   const posix_spawn_file_actions_t *restrict actions,
 	   const posix_spawnattr_t *restrict attr, char *const argv[restrict],
 	   char *const envp[restrict]),
-	  (pid, file, actions, attr, argv, envp), spare_has_child)
+	  (pid, file, actions, attr, argv, envp), has_child)
 AS_NOBODY(int, pthread_create,
 	  (pthread_t *restrict thread, const pthread_attr_t *restrict attr,
 	   void *(*fn)(void *), void *restrict arg),
 	  (thread, attr, fn, arg), no_child)
-AS_NOBODY(int, system, (const char *command), (command), spare_has_child)
+AS_NOBODY(int, system, (const char *command), (command), has_child)
 AS_NOBODY(FILE *, popen, (const char *command, const char *mode),
-	  (command, mode), spare_has_child)
+	  (command, mode), has_child)
 AS_NOBODY(int, execve,
 	  (const char *path, char *const argv[], char *const envp[]),
 	  (path, argv, envp), no_child)

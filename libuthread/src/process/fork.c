@@ -44,6 +44,7 @@
 #include "base/interpose.h"
 #include "base/ksignal.h"
 #include "base/san.h"
+#include "io/io.h"
 #include "preempt/preempt.h"
 #include "process/process.h"
 #include "sched/ask.h"
@@ -255,6 +256,7 @@ static void fork_parent(void)
 		spare_fork_end();
 	fork_done(me);
 	spare_has_child();
+	io_shared();
 	/* libc has looked up already where to put it, on arm64, and will put
 	 * it there: on the other block. */
 	if (block.away && err) {
