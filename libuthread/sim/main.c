@@ -264,7 +264,6 @@ static uint64_t one(const struct sim_options *opt)
 
 /* ---- lines ---- */
 
-#define LINES_MORE 1.1 /* at 128 CPUs no more than so much of what it is at 2 */
 #define LINES_LITTLE 0.02 /* and of an operation in fifty nobody speaks */
 
 static double lines_at(const struct scenario *s, struct sim_options opt,
@@ -302,8 +301,8 @@ static bool lines_table(const struct sim_options *opt, const char *only)
 			at = lines_at(s, *opt, some[i]);
 			if (some[i] == 2)
 				at_2 = at;
-			if (s->apart && some[i] == 128 &&
-			    at > at_2 * LINES_MORE + LINES_LITTLE) {
+			if (s->most > 0 && some[i] == 128 && at_2 > 0 &&
+			    at > at_2 * s->most + LINES_LITTLE) {
 				printf("%s: more than at 2 CPUs\n", s->name);
 				right = false;
 			}

@@ -56,8 +56,8 @@ FAULTS = {
     # A second look that is skipped.
     "idle-look": Fault(
         "sched/idle.c",
-        "\tif (anything_left(w) || load_relaxed(&w->poison)) {\n",
-        "\tif (load_relaxed(&w->poison)) {\n",
+        "\tif (due || anything_left(w) || load_relaxed(&w->poison)) {\n",
+        "\tif ((due && 0) || load_relaxed(&w->poison)) {\n",
     ),
     "looker-leaves": Fault(
         "sched/loop.c", "\t\t\tif (anything_to_steal(w))\n\t\t\t\twake_some();\n", "\t\t\t;\n"
@@ -121,6 +121,30 @@ FAULTS = {
         "\tOBJECT_UNLOCK(c);\n\tuthread_mutex_unlock(m);\n\tOBJECT_LOCK(c);\n"
         "\twaitq_push(WAITQ(c), wt);\n\tOBJECT_UNLOCK(c);\n",
     ),
+    # Marks of who has work for others: one that is not set, is lost, or comes too late.
+    "mark-added": Fault("sched/watch.c", "\twatch_added(w);\n\tbias_light", "\tbias_light"),
+    "mark-all": Fault(
+        "sched/share.c",
+        "\tif (unlikely(load_relaxed(&rt.watched)))\n\t\twatch_added(w);\n",
+        "",
+        header="sched/runq.h",
+    ),
+    "mark-back": Fault(
+        "sched/watch.c",
+        "\t\tbits = c->mine[i] | load_relaxed(&rt.marks[i]);\n",
+        "\t\tbits = load_relaxed(&rt.marks[i]);\n",
+    ),
+    "mark-since": Fault(
+        "sched/watch.c",
+        "\t\tbits = c->mine[i] | load_relaxed(&rt.marks[i]);\n",
+        "\t\tbits = c->mine[i];\n",
+    ),
+    "watch-all": Fault(
+        "sched/watch.c",
+        "\tc->all = begins || !c->marks;\n",
+        "\tc->all = !c->marks;\n\t(void)begins;\n",
+    ),
+    "watch-fence": Fault("sched/watch.c", "\tbias_heavy_fence(); /* pairs with poke() */\n", ""),
     # A line that all workers write (main.c finds it, not a schedule).
     "shared-line": Fault(
         "sched/sched.c",

@@ -202,6 +202,9 @@ void runtime_setup(int workers, bool ticks)
 {
 	int i;
 
+	/* As many as there are, or few enough for marks (sched/watch.c). */
+	if (!sim.opt.lines)
+		rt.few = sim_random(4) ? 0 : WORKERS_FEW;
 	rt.capacity = workers;
 	rt.workers = sim_alloc((size_t)workers * sizeof(rt.workers[0]));
 	rt.proper = sim_alloc((size_t)workers * sizeof(rt.proper[0]));

@@ -44,6 +44,7 @@ void *answers(void *arg);
 /* ---- scenes_sched.c ---- */
 void scene_yield(void);
 void scene_hog(void);
+void scene_unseen(void);
 void scene_chain(void);
 void scene_burst(void);
 void scene_pairs(void);

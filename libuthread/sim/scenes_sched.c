@@ -73,6 +73,57 @@ void scene_hog(void)
 	join_some(&t, 1);
 }
 
+/* ---- unseen: who adds work while nobody looks for any, and then somebody does ---- */
+
+#define UNSEEN_ROUNDS 2
+#define UNSEEN_ADDED 4
+
+static void *comes_and_goes(void *arg)
+{
+	uint64_t n;
+	int i;
+
+	for (i = 0; i < UNSEEN_ROUNDS; i++) {
+		uthread_sem_wait(&shared.sem);
+		for (n = sim_random(1000); n; n--)
+			load_relaxed(&shared.done);
+	}
+	return arg;
+}
+
+static void *does_nothing(void *arg)
+{
+	return arg;
+}
+
+/* More often than there are workers, and as many as are left must come. */
+static void *adds_unseen(void *arg)
+{
+	uthread_t t;
+	uint32_t i, k;
+
+	for (i = 1; i <= UNSEEN_ROUNDS; i++) {
+		uthread_sem_post(&shared.sem);
+		for (k = 0; k < UNSEEN_ADDED; k++) {
+			MUST(!uthread_create(&t, NULL, does_nothing, arg));
+			MUST(!uthread_join(t, NULL));
+		}
+		MUST(!uthread_create(&t, NULL, does_it, NULL));
+		spin_until(&shared.done, i);
+		MUST(!uthread_join(t, NULL));
+	}
+	return NULL;
+}
+
+void scene_unseen(void)
+{
+	uthread_t t[2];
+
+	make_some(&t[0], 1, comes_and_goes, NULL);
+	make_some(&t[1], 1, adds_unseen, NULL);
+	join_some(t, 2);
+}
+
 /* ---- chain: each that comes to run needs another, on a worker of its own ---- */
 
 static void *link_of(void *arg)

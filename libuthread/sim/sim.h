@@ -163,7 +163,7 @@ struct scenario {
 	int workers; /* that it needs; a search has two to four, or these */
 	bool ticks;
 	bool lines; /* one whose operations are counted (lines.c), */
-	bool apart; /* and are no dearer at 128 CPUs than at two */
+	double most; /* and so much dearer at 128 CPUs than at two; 0: not held */
 };
 
 extern const struct scenario scenarios[];

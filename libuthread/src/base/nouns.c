@@ -2,7 +2,7 @@
 /* nouns.c - the runtime's two variables that everybody knows. */
 #include "base/nouns.h"
 
-struct runtime rt = { .kept = UINT64_MAX };
+struct runtime rt = { .kept = UINT64_MAX, .few = WORKERS_FEW };
 struct uthread main_uthread;
 uintptr_t main_tp;
 

@@ -38,9 +38,11 @@
 #define CACHE_LINE 64
 #define WEIGHT_DEFAULT 1024u
 #define WORKERS_MAX 1024
+#define WORKERS_FEW 8 /* that are looked at one by one (sched/watch.c) */
 #define SPARES_DEFAULT 512
 #define SPARES_MAX 4096
 #define SPARES_RESERVE 8 /* beyond the limit, for who cannot be stopped */
+#define WATCH_WORDS ((WORKERS_MAX + SPARES_MAX + SPARES_RESERVE + 1 + 63) / 64)
 #define STACK_CLASS_MIN 15 /* log2 of the smallest slot, 32 KiB */
 #define STACK_CLASS_MAX 31 /* log2 of the largest slot, 2 GiB */
 #define STACK_CLASSES (STACK_CLASS_MAX - STACK_CLASS_MIN + 1)
@@ -281,6 +283,7 @@ struct worker {
 	uint32_t not_ticks; /* of the tick's signal, that were none; the same */
 	uint32_t *seen_turns; /* what we saw of the others', by index */
 	uint32_t rng;
+	uint32_t unseen; /* pokes that nobody looked for (sched/watch.c) */
 	struct worker_stats stats; /* others read it, relaxed */
 	uint32_t put; /* slots that came into its pools; and so many */
 	uint32_t put_given; /* when it gave them all away, and */
@@ -372,6 +375,7 @@ struct runtime {
 
 	uint64_t mask; /* of a worker that has nothing to run (signals/) */
 
+	int few; /* so many workers need no marks (sched/watch.c) */
 	int nworkers; /* atomic: workers proper in force; workers.c */
 	int existing; /* atomic: workers so far, spares included */
 	uint32_t nstuck; /* workers that are stuck; preempt/spare.c guards it, */
@@ -395,11 +399,15 @@ struct runtime {
 	struct worker *poller; /* sleeps until there is an event, too; given up
 				* by itself */
 	uint32_t nidle __attribute__((aligned(CACHE_LINE)));
+	uint32_t watched; /* WATCH_* (sched/watch.c): not 0 while nidle is not */
 	uint32_t nspinning /* atomic: workers awake and looking for work */
 		__attribute__((aligned(CACHE_LINE)));
 
 	uint64_t pthread_created /* atomic: creates by plain pthreads */
 		__attribute__((aligned(CACHE_LINE)));
+
+	/* atomic: a bit for each worker that has something for others (watch.c) */
+	uint64_t marks[WATCH_WORDS] __attribute__((aligned(CACHE_LINE)));
 };
 
 extern struct runtime rt;

@@ -392,7 +392,7 @@ void runtime_forked(struct uthread *me)
 	rt.global_lock = rt.idle_lock = 0;
 	rt.global.head = NULL;
 	rt.global_count = 0;
-	rt.nidle = rt.nspinning = 0;
+	rt.nidle = rt.nspinning = rt.watched = 0;
 	rt.idle_head = rt.timekeeper = NULL;
 	io_forked();
 	rt.kept = NO_DEADLINE;

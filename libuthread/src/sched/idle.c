@@ -4,7 +4,8 @@
  *
  * Who adds work looks whether anybody sleeps; who goes to sleep says so and
  * looks once more. The fence between is the light one on the busy side and
- * membarrier on the sleeper's (a model of it: tests/relacy/idle.cc). One sleeper,
+ * membarrier on the sleeper's (a model of it: tests/relacy/idle.cc). Where workers are
+ * many, who sleeps looks at those that are marked to have something (watch.c). One sleeper,
  * the timekeeper, sleeps until the next deadline only; the others until they are
  * woken.
  *
@@ -28,6 +29,7 @@
  */
 #include "sched/runq.h"
 #include "sched/waiter.h"
+#include "sched/watch.h"
 #include "stack/stack.h"
 
 #define REST_NS 1000000000u /* then it gives away the stacks that it keeps */
@@ -44,6 +46,7 @@ static void idle_remove(struct worker *w)
 	if (w->idle_next)
 		w->idle_next->idle_prev = w->idle_prev;
 	store_relaxed(&rt.nidle, rt.nidle - 1);
+	watch_end();
 	if (rt.timekeeper == w) {
 		store_relaxed(&rt.timekeeper, NULL);
 		store_relaxed(&rt.kept, NO_DEADLINE);
@@ -192,8 +195,10 @@ static uint64_t rests_at(struct worker *w)
 bool go_idle(struct worker *w)
 {
 	const uint64_t rest = rests_at(w);
+	uint64_t late = NO_DEADLINE;
 	struct io_slept slept;
-	uint64_t late;
+	struct watch others;
+	bool begins, due;
 	int n = 0;
 
 	store_relaxed(&w->wake, 0);
@@ -208,14 +213,16 @@ bool go_idle(struct worker *w)
 		rt.idle_head->idle_prev = w;
 	rt.idle_head = w;
 	store_relaxed(&rt.nidle, rt.nidle + 1);
+	begins = watch_begin();
 	spin_unlock(&rt.idle_lock);
+	watch_claim(&others, begins);
 
 	bias_heavy_fence(); /* pairs with poke(): now look once more */
 	if (unlikely(load_relaxed(&w->mask) != rt.mask) &&
 	    sched_hooks.base_mask)
 		sched_hooks.base_mask(w, false);
-	late = late_next(); /* before: then what is over is left */
-	if (anything_left(w) || load_relaxed(&w->poison)) {
+	due = watch_due(&others, &late); /* always: it gives marks back */
+	if (due || anything_left(w) || load_relaxed(&w->poison)) {
 		spin_lock(&rt.idle_lock);
 		idle_remove(w);
 		spin_unlock(&rt.idle_lock);

@@ -29,6 +29,7 @@
 #include "sched/runq.h"
 #include "base/san.h"
 #include "sched/waiter.h"
+#include "sched/watch.h"
 
 #define LOOK_ROUNDS 6 /* times a worker looks before it sleeps or naps */
 #define LOOK_NS 1000 /* from one look to the next */
@@ -39,9 +40,14 @@
  * for which one sleeps as well. Spares that are not needed exist, too. */
 static bool is_alone(const struct worker *w)
 {
+	const int n = load_acquire(&rt.existing);
 	int i;
 
-	for (i = 0; i < load_acquire(&rt.existing); i++)
+	/* Of many the number is near enough: a mistake costs some looks, or saves them. */
+	if (n > rt.few)
+		return (int)load_relaxed(&rt.nidle) + 1 >=
+		       load_relaxed(&rt.nworkers);
+	for (i = 0; i < n; i++)
 		if (rt.workers[i] != w &&
 		    worker_is(rt.workers[i], WORKER_WORKING))
 			return false;
@@ -58,6 +64,8 @@ static bool look(struct worker *w)
 	uint64_t next;
 	int round;
 
+	if (unlikely(watch_has_marks()) && !stealable(w))
+		watch_unmark(w);
 	if (is_alone(w))
 		return steal(w, &active, &late);
 	__atomic_fetch_add(&rt.nspinning, 1, __ATOMIC_SEQ_CST);
@@ -65,6 +73,8 @@ static bool look(struct worker *w)
 		active = late = false;
 		for (round = 0; round < LOOK_ROUNDS && !found && !late;
 		     round++) {
+			if (round % 2 == 0)
+				steal_begin(w);
 			next = now_ns() + LOOK_NS;
 			found = steal(w, &active, &late) || look_around(w);
 			while (!found && !late &&
@@ -72,7 +82,7 @@ static bool look(struct worker *w)
 			       now_ns() < next)
 				arch_pause();
 		}
-		if (!found && active)
+		if (!found && active && !watch_before_nap())
 			nap(w, NAP_NS); /* else go_idle() knows how late */
 		/* Else the monitor takes it for one that sleeps: find_work(). */
 	} while (!found && active && !load_relaxed(&w->poison) &&
@@ -142,6 +152,7 @@ static void look_to_rescue(struct worker *w)
 {
 	bool active = false, late = false;
 
+	steal_begin(w);
 	if (!steal(w, &active, &late) || !load_relaxed(&w->count))
 		nap(w, RESCUER_NAP_NS);
 }

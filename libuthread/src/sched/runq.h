@@ -175,6 +175,11 @@ static inline void local_push_new(struct worker *w, struct uthread *ut)
 	tick_want_here(w);
 }
 
+/* watch.c: somebody might look for work, and this worker has some more, */
+void watch_added(struct worker *w);
+/* and somebody has to come. */
+void poke_watched(void);
+
 void global_push(struct uthread *ut);
 void global_push_all(struct uthread_list *l);
 /* Somebody waits for whoever is there first, and nobody sleeps. */
@@ -201,6 +206,9 @@ static inline void local_push_all(struct worker *w, struct uthread_list *l)
 			list_push(&others, ut);
 	}
 	bias_unlock(&w->bias);
+	bias_light_fence(); /* pairs with the heavy fence in go_idle() */
+	if (unlikely(load_relaxed(&rt.watched)))
+		watch_added(w);
 	tick_want_here(w);
 	if (unlikely(others.head))
 		global_push_all(&others);
@@ -221,8 +229,8 @@ void nap(struct worker *w, uint64_t ns);
 static inline void poke(void)
 {
 	bias_light_fence(); /* pairs with the heavy fence in go_idle() */
-	if (unlikely(load_relaxed(&rt.nidle)) && !load_relaxed(&rt.nspinning))
-		wake_some();
+	if (unlikely(load_relaxed(&rt.watched)))
+		poke_watched();
 }
 
 /* ---- share.c: work that is not in the worker's own queue ---- */
@@ -251,9 +259,11 @@ bool look_around(struct worker *w);
  * Look at every other worker once; true: the first of what was found is w->handoff,
  * but with the rescuer, and the rest in the run queue. *active: somebody switches or
  * has something, so looking again soon is worth it. *late: it is not yet, but at
- * late_next().
+ * late_until().
  */
 bool steal(struct worker *w, bool *active, bool *late);
+/* Others of many, for the looks that follow: two at the same tell who moves. */
+void steal_begin(struct worker *w);
 /* Uthreads of `v` that may move. */
 static inline uint32_t stealable(const struct worker *v)
 {
@@ -265,9 +275,9 @@ static inline uint32_t stealable(const struct worker *v)
 /* Somewhere but with `but` (NULL: with nobody) a uthread is ready that any worker
  * may run? */
 bool anything_to_steal(const struct worker *but);
-/* When somebody will be that was made ready late, or NO_DEADLINE. */
-uint64_t late_next(void);
-/* Anything a worker that goes to sleep, until late_next(), would miss? */
+/* Until when who waits there is left to that worker (sched_ready_late()); 0: not. */
+uint64_t late_until(const struct worker *v);
+/* Anything a worker that goes to sleep would miss, of what no other worker has? */
 bool anything_left(const struct worker *w);
 
 static inline bool around_waits(const struct worker *w)

@@ -15,6 +15,7 @@
 #include "sched/affinity.h"
 #include "sched/runq.h"
 #include "sched/waiter.h"
+#include "sched/watch.h"
 
 #define STEAL_MAX 64
 #define DRAIN_TRIES 1000
@@ -145,6 +146,8 @@ void sched_ready_late(struct uthread *ut)
 	local_push(w, ut);
 	if (!sched_ticks_soon())
 		poke();
+	else if (unlikely(load_relaxed(&rt.watched)))
+		watch_added(w); /* for who looks when it is not late any more */
 }
 
 bool sched_may_follow(const struct worker *w, const struct uthread *ut)
@@ -306,29 +309,13 @@ static uint32_t take_movable(struct worker *v, uint32_t want, bool lend,
 	return got;
 }
 
-/* Until when who waits there is left to that worker (sched_ready_late()); 0: not. */
-static uint64_t late_until(const struct worker *v)
+uint64_t late_until(const struct worker *v)
 {
 	const uint64_t until = load_relaxed(&v->late_until);
 
 	if (likely(!until) || stealable(v) != 1 || until <= now_ns())
 		return 0;
 	return until;
-}
-
-uint64_t late_next(void)
-{
-	uint64_t next = NO_DEADLINE, until;
-	int i;
-
-	if (sched_ticks_soon())
-		return next;
-	for (i = 0; i < load_acquire(&rt.existing); i++) {
-		until = late_until(rt.workers[i]);
-		if (until && until < next)
-			next = until;
-	}
-	return next;
 }
 
 /*
@@ -345,6 +332,8 @@ static bool steal_from(struct worker *w, struct worker *v)
 		return false;
 	want = (v->count - v->bound_count + 1) / 2;
 	got = take_movable(v, want < STEAL_MAX ? want : STEAL_MAX, false, &l);
+	if (unlikely(watch_has_marks()) && !stealable(v))
+		watch_unmark(v); /* before: then its owner may set it again */
 	bias_remote_unlock(&v->bias);
 	if (!got)
 		return false;
@@ -406,37 +395,63 @@ void sched_drain(struct worker *v)
 		global_push_all(&l);
 }
 
+/* Look at one of the others; true: it had something, which is w's now. */
+static bool steal_look(struct worker *w, struct worker *v, bool *active,
+		       bool *late)
+{
+	const uint32_t turns = load_relaxed(&v->turns);
+	const uint32_t moved = turns - w->seen_turns[v->index];
+	const uint32_t waiting = stealable(v);
+
+	w->seen_turns[v->index] = turns;
+	if (unlikely(late_until(v))) {
+		*late = true;
+		return false;
+	}
+	*active |= waiting || moved;
+	if (!waiting || (waiting == 1 && moved > BRISK))
+		return false;
+	return steal_from(w, v);
+}
+
+void steal_begin(struct worker *w)
+{
+	w->rng ^= w->rng << 13;
+	w->rng ^= w->rng >> 17;
+	w->rng ^= w->rng << 5;
+}
+
+/* Of many: those that may have something, and a few beside. */
+static bool steal_of_many(struct worker *w, bool *active, bool *late)
+{
+	struct worker *v[WATCH_VICTIMS];
+	bool more;
+	int n, i;
+
+	n = watch_victims(w, v, &more);
+	*active |= more;
+	for (i = 0; i < n; i++)
+		if (v[i] != w && steal_look(w, v[i], active, late))
+			return true;
+	return false;
+}
+
 /*
- * Look at every other worker once. *active: somebody switches or has
- * something, so looking again soon is worth it. *late: it is not yet, but at
- * late_next().
+ * Look at the other workers once. *active: somebody switches or has something, so looking
+ * again soon is worth it. *late: it is not yet, but at late_until(). The rescuer comes
+ * seldom and is alone: it looks at all.
  */
 bool steal(struct worker *w, bool *active, bool *late)
 {
 	uint32_t n = (uint32_t)load_acquire(&rt.existing), start, i;
-	uint32_t turns, moved, waiting;
 
-	w->rng ^= w->rng << 13;
-	w->rng ^= w->rng >> 17;
-	w->rng ^= w->rng << 5;
+	if ((int)n > rt.few && w->kind != WORKER_RESCUER)
+		return steal_of_many(w, active, late);
 	start = w->rng % n;
 	for (i = 0; i < n; i++) {
 		struct worker *v = rt.workers[(start + i) % n];
 
-		if (v == w)
-			continue;
-		turns = load_relaxed(&v->turns);
-		moved = turns - w->seen_turns[v->index];
-		w->seen_turns[v->index] = turns;
-		waiting = stealable(v);
-		if (unlikely(late_until(v))) {
-			*late = true;
-			continue;
-		}
-		*active |= waiting || moved;
-		if (!waiting || (waiting == 1 && moved > BRISK))
-			continue;
-		if (steal_from(w, v))
+		if (v != w && steal_look(w, v, active, late))
 			return true;
 	}
 	return false;
@@ -444,28 +459,34 @@ bool steal(struct worker *w, bool *active, bool *late)
 
 bool anything_to_steal(const struct worker *but)
 {
-	int i;
+	struct worker *v;
+	uint64_t bits;
+	int i, looks = 0;
 
-	for (i = 0; i < load_acquire(&rt.existing); i++)
-		if (rt.workers[i] != but && stealable(rt.workers[i]))
-			return true;
-	return load_relaxed(&rt.global_count) != 0;
+	if (load_relaxed(&rt.global_count))
+		return true;
+	if (!watch_has_marks()) {
+		for (i = 0; i < load_acquire(&rt.existing); i++)
+			if (rt.workers[i] != but && stealable(rt.workers[i]))
+				return true;
+		return false;
+	}
+	for (i = 0; i * 64 < load_acquire(&rt.existing); i++) {
+		for (bits = load_relaxed(&rt.marks[i]); bits;
+		     bits &= bits - 1) {
+			v = rt.workers[i * 64 + __builtin_ctzll(bits)];
+			if (v == but)
+				continue;
+			/* Of so many marks one is for something. */
+			if (stealable(v) || ++looks == WATCH_VICTIMS)
+				return true;
+		}
+	}
+	return false;
 }
 
-/* The same, but for those who are left to their workers for a moment. */
-static bool anything_due(void)
-{
-	int i;
-
-	for (i = 0; i < load_acquire(&rt.existing); i++)
-		if (stealable(rt.workers[i]) && !late_until(rt.workers[i]))
-			return true;
-	return load_relaxed(&rt.global_count) != 0;
-}
-
-/* Anything a worker that goes to sleep, until late_next(), would miss? */
 bool anything_left(const struct worker *w)
 {
 	return around_waits(w) || timer_due() || load_relaxed(&w->count) ||
-	       worker_is_leaving(w) || anything_due();
+	       worker_is_leaving(w);
 }
