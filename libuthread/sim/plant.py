@@ -63,6 +63,11 @@ FAULTS = {
         "sched/loop.c", "\t\t\tif (anything_to_steal(w))\n\t\t\t\twake_some();\n", "\t\t\t;\n"
     ),
     "woken-passes-on": Fault("sched/loop.c", "\t\t\tpass_on(w, woken);\n", ""),
+    "woken-asks": Fault(
+        "sched/loop.c",
+        "\t\tif (unlikely(woken && load_relaxed(&rt.global_count)) &&\n",
+        "\t\tif (0 && woken &&\n",
+    ),
     "busy-look": Fault(
         "sched/sched.c",
         "\tif (likely(next && !load_acquire(&next->ctx.busy))) {\n",

@@ -75,6 +75,7 @@ const struct scenario scenarios[] = {
 	{ "burst", scene_burst, 3, false, false, 0 },
 	{ "pairs", scene_pairs, 4, false, false, 0 },
 	{ "outside", scene_outside, 0, false, false, 0 },
+	{ "outside-ticks", scene_outside_more, 0, true, false, 0 },
 	{ "create", scene_create, 0, false, false, 0 },
 	{ "children", scene_children, 0, false, false, 0 },
 	{ "children-ticks", scene_children, 0, true, false, 0 },

@@ -49,6 +49,7 @@ void scene_chain(void);
 void scene_burst(void);
 void scene_pairs(void);
 void scene_outside(void);
+void scene_outside_more(void);
 void scene_create(void);
 void scene_children(void);
 void scene_children_workers(void);

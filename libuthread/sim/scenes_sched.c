@@ -198,17 +198,27 @@ void scene_pairs(void)
 	join_some(t, 2);
 }
 
-/* As many as there are workers, from outside, and all at once. */
-void scene_outside(void)
+static void from_outside(int n, int rounds)
 {
-	const int n = rt.nworkers;
-	uthread_t t[SIM_CPUS];
+	uthread_t t[SIM_CPUS + 1];
 	int i;
 
-	for (i = 1; i <= 2; i++) {
+	for (i = 1; i <= rounds; i++) {
 		make_some(t, n, computes_until, (void *)(intptr_t)(i * n));
 		join_some(t, n);
 	}
+}
+
+/* As many as there are workers, from outside, and all at once. */
+void scene_outside(void)
+{
+	from_outside(rt.nworkers, 2);
+}
+
+/* One too many: somebody's tick has to let it in. */
+void scene_outside_more(void)
+{
+	from_outside(rt.nworkers + 1, 3);
 }
 
 /* ---- create: made, joined, detached; slots come again ---- */

@@ -165,7 +165,15 @@ static void look_to_rescue(struct worker *w)
 static void pass_on(struct worker *w, bool woken)
 {
 	bias_light_fence(); /* pairs with the heavy fence in go_idle() */
-	if (likely(!load_relaxed(&rt.nidle)) || load_relaxed(&rt.nspinning))
+	if (likely(!load_relaxed(&rt.nidle))) {
+		/* Who put somebody there may have seen others look, and these us
+		 * asleep: so nobody has asked for ticks. */
+		if (unlikely(woken && load_relaxed(&rt.global_count)) &&
+		    !load_relaxed(&rt.nspinning))
+			ticks_for_all();
+		return;
+	}
+	if (load_relaxed(&rt.nspinning))
 		return;
 	if (stealable(w) || load_relaxed(&rt.global_count) ||
 	    (woken && anything_to_steal(w)))
