@@ -5,6 +5,7 @@
  */
 #include <sched.h>
 #include <setjmp.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 
 #include "ticks.h"
@@ -335,6 +336,55 @@ TEST(a_handler_may_be_left_by_a_jump)
 TEST(a_handler_with_onstack_may_be_left_by_a_jump)
 {
 	handlers_jump(SA_ONSTACK);
+}
+
+/* ---- others come meanwhile ---- */
+
+static const int others[] = { SIGUSR2, SIGALRM, SIGPROF, SIGIO };
+static pid_t kernel_thread;
+
+static void *sends_others(void *arg)
+{
+	for (unsigned n = 0; !load(&stop); n++) {
+		syscall(SYS_tgkill, getpid(), kernel_thread, others[n % 4]);
+		for (int i = 0; i < 100; i++)
+			__asm__ volatile("" : : : "memory");
+	}
+	return arg;
+}
+
+/* A handler that ends in a region leaves nothing blocked, whatever comes at whichever
+ * instruction. */
+static void *sends_to_itself_among_others(void *arg)
+{
+	sigset_t own, set;
+	pthread_t p;
+
+	kernel_thread = (pid_t)syscall(SYS_gettid);
+	/* It lets none in. */
+	sigfillset(&set);
+	CHECK(!pthread_sigmask(SIG_SETMASK, &set, NULL));
+	CHECK(!pthread_create(&p, NULL, sends_others, NULL));
+	sigemptyset(&own);
+	sigaddset(&own, SIGHUP);
+	CHECK(!pthread_sigmask(SIG_SETMASK, &own, NULL));
+	for (int i = 0; i < SCALE(400000); i++) {
+		CHECK(!raise(SIGUSR1));
+		CHECK(!pthread_sigmask(SIG_BLOCK, NULL, &set));
+		CHECK(!memcmp(&set, &own, 8));
+	}
+	store(&stop, 1);
+	CHECK(!pthread_join(p, NULL));
+	return arg;
+}
+
+TEST(a_mask_comes_back_behind_a_handler)
+{
+	handle(SIGUSR1, does_nothing, 0);
+	for (int i = 0; i < 4; i++)
+		handle(others[i], does_nothing, 0);
+	start_workers(1);
+	joined(spawn(sends_to_itself_among_others, NULL));
 }
 
 /* ---- semaphores ---- */

@@ -18,6 +18,12 @@
  * ourselves again at once and letting the kernel deliver it: of two with a
  * real-time number the first would come last.
  *
+ * What is blocked when all of them are done with (worker->mask_kept) is what the kernel
+ * had blocked where the first one came. So that this is the uthread's mask, the kernel
+ * has that of who runs wherever a signal can come to be kept; where it has another,
+ * for the few steps of a switch or of a call that changes it, whoever changes it says
+ * mask_kept anew after the kernel knows (mask_become(), run_kept()).
+ *
  * Not on the worker's alternate stack. There a handler that is switched away
  * from would be overwritten by the next tick. The kernel must enter handlers
  * with SA_ONSTACK there, so with all signals blocked the frame is copied to the
@@ -290,16 +296,19 @@ static void keep(struct worker *w, struct here *h, int sig, const siginfo_t *si,
 	const uint64_t mask = ksig_word(&uc->uc_sigmask);
 	const struct uthread *ut = load_relaxed(&w->running);
 	const uint64_t all = mask_usable(~KSIG_FAULTS);
+	const uint64_t before = load_relaxed(&w->deferred) ? w->mask_kept :
+							     ~0ull;
 
-	/* A handler that came upon this one has seen a little more blocked. */
-	w->mask_kept = mask_usable(
-		load_relaxed(&w->deferred) ? mask & w->mask_kept : mask);
 	/* One of them has its place; none with a real-time number is lost. */
 	if (load_relaxed(&w->deferred) & KSIG_BIT(sig) && sig >= SIGRTMIN)
 		handler_send_back(si);
 	else
 		w->deferred_info[sig - 1] = *si;
 	__atomic_fetch_or(&w->deferred, KSIG_BIT(sig), __ATOMIC_RELAXED);
+	/* Another that comes upon this one, from its first instruction on, sees more
+	 * blocked, and says so: who was there first has the last word. */
+	barrier();
+	w->mask_kept = mask_usable(mask & before);
 	store_relaxed(&w->poison, KSIG_POISON);
 	store_relaxed(&w->mask, w->mask | KSIG_POISON);
 	ksig_set(&uc->uc_sigmask, mask | all);
@@ -379,7 +388,10 @@ static __attribute__((noinline)) void run_kept(struct uthread *me, int sig,
 	look_again(me);
 	store_relaxed(&me->call, call);
 	me->mask = mask_usable(ksig_word(&uc.uc_sigmask));
-	w->mask_kept = me->mask;
+	/* At once: what comes from now on sees what is blocked in the kernel. */
+	mask_install(w, me->mask);
+	barrier();
+	w->mask_kept = me->mask; /* what came before saw the handler's */
 	if (sure)
 		ut_flags_clear(me, UT_MASK_UNSURE);
 }
