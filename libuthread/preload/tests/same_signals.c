@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * same_signals.c - signals to threads by their numbers, and errors of what is said about
+ * same_signals.c - signals to the process that all threads block by then, though they let
+ * them in when the first thread was made: they wait for sigwait(), or who unblocks them.
+ * Also those whose default action ends the process. And errors of what is said about
  * signals.
  */
 #include <semaphore.h>
@@ -47,6 +49,98 @@ static void begin(void)
 }
 
 static sigset_t both;
+
+static void *sigwaits(void *arg)
+{
+	int sig = 0;
+
+	sem_post(&up);
+	SAY(sigwait(&both, &sig));
+	SAY(sig);
+	return arg;
+}
+
+static void *unblocks(void *arg)
+{
+	sigset_t old;
+
+	who = pthread_self();
+	SAY(pthread_sigmask(SIG_UNBLOCK, &both, &old));
+	SAY(sigismember(&old, SIGUSR1));
+	SAY(handled);
+	SAY(by_me);
+	return arg;
+}
+
+static void *inherits(void *arg)
+{
+	sigset_t set;
+
+	SAY(pthread_sigmask(SIG_BLOCK, NULL, &set));
+	SAY(sigismember(&set, SIGUSR1));
+	SAY(sigismember(&set, SIGHUP));
+	SAY_ERRNO(sigpending(&set));
+	SAY(sigismember(&set, SIGUSR1));
+	return arg;
+}
+
+/* It may be on its way back to the process. */
+static void is_pending(int sig)
+{
+	sigset_t set;
+
+	do {
+		usleep(1000);
+		IS(sigpending(&set), 0);
+	} while (!sigismember(&set, sig));
+}
+
+static void test_to_process(void)
+{
+	const struct timespec at_once = { 0 };
+	siginfo_t si;
+	pthread_t t;
+	int i;
+
+	pthread_sigmask(SIG_BLOCK, &both, NULL);
+	for (i = 0; i < 3; i++) {
+		t = start(sigwaits, NULL);
+		while (sem_wait(&up))
+			;
+		if (i)
+			usleep(2000);
+		kill(getpid(), SIGUSR1);
+		pthread_join(t, NULL);
+	}
+	SAY(handled);
+	/* Nobody waits. */
+	kill(getpid(), SIGUSR1);
+	is_pending(SIGUSR1);
+	by_thread(inherits, NULL);
+	SAY(sigtimedwait(&both, &si, &at_once));
+	SAY(si.si_code);
+	SAY(si.si_pid == getpid());
+	SAY_ERRNO(sigtimedwait(&both, &si, &at_once));
+	SAY_ERRNO(sigtimedwait(&both, &si, &negative));
+	kill(getpid(), SIGUSR1);
+	is_pending(SIGUSR1);
+	SAY(handled);
+	by_thread(unblocks, NULL);
+	handled = 0;
+	kill(getpid(), SIGUSR1);
+	kill(getpid(), SIGRTMIN);
+	is_pending(SIGUSR1);
+	is_pending(SIGRTMIN);
+	SAY(handled);
+	unblocks(NULL);
+	/* And again, as if nothing had been. */
+	handled = 0;
+	begin();
+	kill(getpid(), SIGUSR1);
+	while (!handled)
+		usleep(1000);
+	SAY(handled);
+}
 
 /* ---- threads by their numbers ---- */
 
@@ -111,7 +205,158 @@ static void test_numbers(void)
 	SAY(got);
 }
 
-/* ---- errors ---- */
+/* ---- one that its thread blocks for a handler alone ---- */
+
+static sem_t in_handler;
+static volatile int first;
+
+static void counts(int sig)
+{
+	(void)sig;
+	first++;
+}
+
+static void lingers(int sig)
+{
+	(void)sig;
+	sem_post(&in_handler);
+	usleep(20000);
+}
+
+static void change_raw(int how)
+{
+	syscall(SYS_rt_sigprocmask, how, &both, NULL, 8);
+}
+
+/* Two at once: the second handler comes upon the first instruction of the first one's. */
+static void *handles_two(void *arg)
+{
+	change_raw(SIG_BLOCK);
+	raise(SIGUSR1);
+	raise(SIGRTMIN);
+	change_raw(SIG_UNBLOCK);
+	SAY(first);
+	sem_post(&up);
+	while (first < 3)
+		SAY_ERRNO(sem_wait(&go));
+	return arg;
+}
+
+static void test_in_handler(void)
+{
+	struct sigaction sa = { .sa_handler = counts }, was[2];
+	pthread_t t;
+
+	sem_init(&in_handler, 0, 0);
+	sigaction(SIGUSR1, &sa, &was[0]);
+	sa.sa_handler = lingers;
+	sigaction(SIGRTMIN, &sa, &was[1]);
+	pthread_sigmask(SIG_UNBLOCK, &both, NULL);
+	t = start(handles_two, NULL);
+	pthread_sigmask(SIG_BLOCK, &both, NULL);
+	while (sem_wait(&in_handler))
+		;
+	kill(getpid(), SIGUSR1);
+	while (sem_wait(&up))
+		;
+	usleep(5000);
+	kill(getpid(), SIGUSR1);
+	pthread_join(t, NULL);
+	SAY(first);
+	pthread_sigmask(SIG_UNBLOCK, &both, NULL);
+	sigaction(SIGUSR1, &was[0], NULL);
+	sigaction(SIGRTMIN, &was[1], NULL);
+}
+
+/* ---- signals that end the process ---- */
+
+static sigset_t ends;
+
+static void *lets_end(void *arg)
+{
+	pthread_sigmask(SIG_UNBLOCK, &ends, NULL);
+	usleep(50000);
+	return arg;
+}
+
+static void nothing(void)
+{
+}
+
+static void unblocks_end(void)
+{
+	pthread_sigmask(SIG_UNBLOCK, &ends, NULL);
+}
+
+static void thread_unblocks_end(void)
+{
+	pthread_join(start(lets_end, NULL), NULL);
+}
+
+static void ignores_then_not(void)
+{
+	signal(SIGTERM, SIG_IGN);
+	kill(getpid(), SIGTERM);
+	unblocks_end();
+	signal(SIGTERM, SIG_DFL);
+	raise(SIGTERM);
+}
+
+static void handles_once(void)
+{
+	struct sigaction sa = { .sa_handler = handler,
+				.sa_flags = SA_RESETHAND };
+
+	sigaction(SIGTERM, &sa, NULL);
+	unblocks_end();
+	raise(SIGTERM);
+}
+
+/* What becomes of a child to which it is sent, all its threads blocking it. */
+static int end_of(void (*fn)(void), int sig)
+{
+	const pid_t pid = fork();
+	int status;
+
+	if (!pid) {
+		begin();
+		pthread_sigmask(SIG_BLOCK, &ends, NULL);
+		kill(getpid(), sig);
+		usleep(2000);
+		fn();
+		_exit(3);
+	}
+	IS(waitpid(pid, &status, 0), pid);
+	return status;
+}
+
+static void test_ends(void)
+{
+	struct sigaction sa;
+	int sig, i;
+
+	sigemptyset(&ends);
+	sigaddset(&ends, SIGTERM);
+	sigaddset(&ends, SIGUSR2);
+	pthread_sigmask(SIG_BLOCK, &ends, NULL);
+	IS(sigaction(SIGTERM, NULL, &sa), 0);
+	SAY(sa.sa_handler == SIG_DFL);
+	for (i = 0; i < 3; i++) {
+		kill(getpid(), SIGTERM);
+		usleep(2000);
+		SAY(sigwait(&ends, &sig));
+		SAY(sig);
+	}
+	pthread_sigmask(SIG_UNBLOCK, &ends, NULL);
+	for (i = 0; i < 2; i++) {
+		SAY(end_of(nothing, SIGTERM));
+		SAY(end_of(unblocks_end, SIGTERM));
+		SAY(end_of(unblocks_end, SIGUSR2));
+		SAY(end_of(thread_unblocks_end, SIGTERM));
+		SAY(end_of(ignores_then_not, SIGTERM));
+		SAY(end_of(handles_once, SIGTERM));
+	}
+}
 
 static void *errors(void *arg)
 {
@@ -158,7 +403,10 @@ int main(void)
 	sigaddset(&both, SIGUSR1);
 	sigaddset(&both, SIGRTMIN);
 	begin();
+	test_to_process();
 	test_numbers();
+	test_in_handler();
+	test_ends();
 	errors(NULL);
 	by_thread(errors, NULL);
 	return 0;

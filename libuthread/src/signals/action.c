@@ -17,6 +17,12 @@
  *   SA_ONSTACK   with everything blocked: on the worker's alternate stack
  *                nobody must be interrupted and switch away
  *
+ * Default actions that end the process are held once a uthread has blocked the signal:
+ * to the kernel a worker with nothing to run, which blocks less, is a thread as any
+ * other, and would be told to end the process for a signal that all threads block. So
+ * it gets handler_entry() there, too, by which such a signal goes back to the process,
+ * or the process ends after all (action_default()).
+ *
  * sigaction() may be called in handlers, so a reader never waits for a writer
  * that it interrupted: writers block all signals, readers try again.
  */
@@ -125,6 +131,62 @@ static struct sigaction for_kernel(const struct action *a)
 	return sa;
 }
 
+/* ---- default actions ---- */
+
+/* Those do not end the process, are nobody's to handle, ticks', or libc's. */
+#define NOT_HELD                                                     \
+	(KSIG_FAULTS | KSIG_BIT(SIGKILL) | KSIG_BIT(SIGSTOP) |       \
+	 KSIG_BIT(SIGTSTP) | KSIG_BIT(SIGTTIN) | KSIG_BIT(SIGTTOU) | \
+	 KSIG_BIT(SIGCONT) | KSIG_BIT(SIGCHLD) | KSIG_BIT(SIGURG) |  \
+	 KSIG_BIT(SIGWINCH) | KSIG_BIT(SIGSTKFLT) | KSIG_BIT(32) |   \
+	 KSIG_BIT(33))
+
+static uint64_t held; /* atomic */
+
+static int install_held(int sig)
+{
+	const struct action a = { .flags = SA_RESTART, .mask = ~KSIG_FAULTS };
+	const struct sigaction ours = for_kernel(&a);
+
+	return __sigaction(sig, &ours, NULL);
+}
+
+bool actions_hold(uint64_t signals)
+{
+	const bool all = !(signals & NOT_HELD);
+	struct sigaction was;
+	uint64_t old, rest;
+	int sig;
+
+	signals &= ~(NOT_HELD | load_relaxed(&held));
+	if (likely(!signals))
+		return all;
+	if (!load_acquire(&actions_ours) || actions_of_guest())
+		return false;
+	old = write_begin();
+	for (rest = signals; rest; rest &= rest - 1) {
+		sig = __builtin_ctzll(rest) + 1;
+		if (!is_runtimes(sig) && !__sigaction(sig, NULL, &was) &&
+		    was.sa_handler == SIG_DFL)
+			install_held(sig);
+	}
+	store_relaxed(&held, held | signals);
+	write_end(old);
+	return all;
+}
+
+void action_default(int sig)
+{
+	struct sigaction by_default;
+
+	if (!(load_relaxed(&held) & KSIG_BIT(sig)) || is_runtimes(sig))
+		return;
+	memset(&by_default, 0, sizeof(by_default));
+	__sigaction(sig, &by_default, NULL);
+}
+
+/* ---- what the program says ---- */
+
 static int set(int sig, const struct sigaction *sa)
 {
 	const struct action a = of_program(sa);
@@ -140,7 +202,10 @@ static int set(int sig, const struct sigaction *sa)
 		table[sig] = a;
 		err = __sigaction(sig, &ours, NULL);
 	} else {
-		err = __sigaction(sig, sa, NULL);
+		err = a.handler == (void *)SIG_DFL &&
+				      load_relaxed(&held) & KSIG_BIT(sig) ?
+			      install_held(sig) :
+			      __sigaction(sig, sa, NULL);
 		if (!err)
 			table[sig] = a;
 	}

@@ -16,12 +16,12 @@
  * But in the base context there is no thread: pthread_self(), thread-local variables and
  * the mask are nobody's. What comes to a worker with nothing to run is given in the same
  * way to one that lets it in, main first, then who is parked, whatever for, then any.
- * Only where all block it the base context handles it, if who started the runtime let
- * it in. One that ends meanwhile hands it back to the process (raised.c).
- *
- * What a uthread lets in workers with nothing to run let in from then on, too, though
- * who started the runtime blocked it: that one may park. When such a signal comes, and
- * by then all block it, it goes back to the process and they block it again.
+ * Where all block it, it goes back to the process, and waits there for who unblocks it
+ * or is in sigwait(): workers with nothing to run block it then, until a uthread lets
+ * it in, who may park. Also what who started the runtime let in, or blocked: all may
+ * have said other things since. One that ends meanwhile hands it back, too (raised.c).
+ * What the kernel ignores, or the program, would be dropped there: of these the ones that
+ * who started the runtime blocked are blocked again with the last that lets them in.
  *
  * Of no concern to main: faults; what was sent to that kernel thread (SI_TKILL); SIGPIPE
  * and SIGXFSZ, which are for who writes; the tick's signal.
@@ -135,6 +135,7 @@ static void look_at(struct uthread *ut, void *arg)
 		break;
 	case UT_READY:
 	case UT_RUNNING:
+	case UT_FORKING:
 		s->other = ut;
 		break;
 	default:
@@ -169,13 +170,26 @@ void for_another_setup(void)
 	for_another_begun = rt.mask;
 }
 
+/* Workers that sleep look at their mask again: others may keep those that do not. */
+static void let_in(uint64_t mask)
+{
+	int i;
+
+	/* Others block it still. */
+	actions_hold(load_relaxed(&rt.mask) & ~mask);
+	region_enter();
+	__atomic_fetch_and(&rt.mask, mask, __ATOMIC_RELAXED);
+	full_fence(); /* pairs: go_idle() */
+	for (i = 0; i < load_acquire(&rt.existing); i++)
+		sched_nudge(rt.workers[i]);
+	region_leave();
+}
+
 void for_another_lets_in(uint64_t mask)
 {
-	if (likely(!(for_another_begun & ~mask)))
-		return;
-	full_fence(); /* pairs: for_nobody() */
-	if (load_relaxed(&rt.mask) & ~mask)
-		__atomic_fetch_and(&rt.mask, mask, __ATOMIC_RELAXED);
+	bias_light_fence(); /* pairs: for_nobody(), for_another_blocks() */
+	if (unlikely(load_relaxed(&rt.mask) & ~mask))
+		let_in(mask);
 }
 
 #define BLOCKED_AFTER_NS 1000000000u /* or something is very wrong */
@@ -206,26 +220,26 @@ static void until_blocked(uint64_t bits)
 }
 
 /*
- * A signal without a handler does not come to for_nobody(): what the kernel does about
- * it, in a worker that has nothing to run, is the end of the process, or nothing, where
- * it should wait for sigwait(). So these are blocked again at once with the last one that
- * lets them in, before anybody can know that it has ended.
+ * A signal that is ignored does not come to for_nobody(): in a worker that has nothing to
+ * run the kernel drops it, where it should wait for sigwait(). So these are blocked again
+ * at once with the last one that lets them in, before anybody can know that it has ended.
  */
 void for_another_blocks(uint64_t mask)
 {
 	uint64_t some = mask & for_another_begun & ~load_relaxed(&rt.mask),
 		 gone = 0, bit;
-	void *handler;
+	struct action a;
 	int sig;
 
 	for (; unlikely(some); some &= some - 1) {
 		sig = __builtin_ctzll(some) + 1;
 		bit = KSIG_BIT(sig);
-		handler = action_get(sig).handler;
-		if (handler != (void *)SIG_DFL && handler != (void *)SIG_IGN)
+		a = action_get(sig);
+		if (a.handler != (void *)SIG_IGN &&
+		    (a.handler != (void *)SIG_DFL || actions_hold(bit)))
 			continue;
 		__atomic_fetch_or(&rt.mask, bit, __ATOMIC_RELAXED);
-		full_fence(); /* pairs: for_another_lets_in() */
+		bias_heavy_fence(); /* pairs: for_another_lets_in() */
 		if (who_lets_in(sig))
 			__atomic_fetch_and(&rt.mask, ~bit, __ATOMIC_RELAXED);
 		else
@@ -242,11 +256,10 @@ void for_another_ended(struct uthread *me)
 
 bool for_nobody(int sig, const siginfo_t *si)
 {
-	if (!(for_another_begun & KSIG_BIT(sig)) || !is_to_process(sig, si) ||
-	    who_lets_in(sig))
+	if (!is_to_process(sig, si) || who_lets_in(sig))
 		return false;
 	__atomic_fetch_or(&rt.mask, KSIG_BIT(sig), __ATOMIC_RELAXED);
-	full_fence(); /* pairs: who lets it in just now sees that, or we see it */
+	bias_heavy_fence(); /* who lets it in just now sees that, or we see it */
 	if (!who_lets_in(sig))
 		return handler_send_back(si);
 	__atomic_fetch_and(&rt.mask, ~KSIG_BIT(sig), __ATOMIC_RELAXED);

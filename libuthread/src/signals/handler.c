@@ -90,11 +90,14 @@ static bool take_action(int sig, const siginfo_t *si, struct action *a)
 	return true;
 }
 
-/* It was a handler's when the signal came, and is not any more. */
+/* It was a handler's when the signal came, and is not any more; or its default action
+ * was held. */
 static bool is_gone(const struct action *a, int sig)
 {
-	if (a->handler == (void *)SIG_DFL)
+	if (a->handler == (void *)SIG_DFL) {
+		action_default(sig);
 		syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), sig);
+	}
 	return a->handler == (void *)SIG_DFL || a->handler == (void *)SIG_IGN;
 }
 
@@ -213,6 +216,7 @@ static __attribute__((noreturn)) void run(int sig, siginfo_t *si,
 		store_relaxed(&me->mask, mask); /* before it (for_main.c) */
 		ut_flags_clear(me, UT_MASK_UNSURE);
 	}
+	for_another_lets_in(mask); /* others may have seen the handler's */
 	signal_return(uc, ~mask, let_in);
 }
 
@@ -394,6 +398,7 @@ static __attribute__((noinline)) void run_kept(struct uthread *me, int sig,
 	w->mask_kept = me->mask; /* what came before saw the handler's */
 	if (sure)
 		ut_flags_clear(me, UT_MASK_UNSURE);
+	for_another_lets_in(me->mask);
 }
 
 /* A region has ended: what waited for that? */

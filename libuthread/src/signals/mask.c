@@ -339,9 +339,10 @@ static int change(struct uthread *me, int how, const sigset_t *set,
 	mask = mask_usable(mask);
 	if (sure && mask == me->mask)
 		return 0;
+	actions_hold(mask & ~was);
 	mask_set(me, mask);
 	for_another_lets_in(mask);
-	if (mask & ~was) {
+	if (unlikely(mask & ~was & for_another_begun)) {
 		region_enter();
 		for_another_blocks(mask & ~was);
 		region_leave();

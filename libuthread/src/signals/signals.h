@@ -43,6 +43,11 @@ extern uint32_t actions_begun;
 
 /* A child of vfork() calls: its signals are its own, our words its parent's. */
 bool actions_of_guest(void);
+/* Of these signals no default action is the kernel's any more (action.c). False: that of
+ * some has to be. */
+bool actions_hold(uint64_t signals);
+/* Unless this is said: the signal, sent once more, has that action. */
+void action_default(int sig);
 void actions_setup(void);
 void actions_forked(void);
 /* Between these the caller is alone: nobody changes an action, and nothing comes to
@@ -103,8 +108,7 @@ bool handler_send_back(const siginfo_t *si);
 bool for_main(int sig, const siginfo_t *si, struct action *a);
 /* In the base context: does another let it in? As above. */
 bool for_another(int sig, const siginfo_t *si, struct action *a);
-/* True: nobody lets it in that workers let in for others alone. It waits for one at the
- * process. */
+/* True: nobody lets it in. It waits for one at the process. */
 bool for_nobody(int sig, const siginfo_t *si);
 void for_another_setup(void);
 /* The caller, a uthread, has this mask now. */

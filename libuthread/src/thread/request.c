@@ -104,7 +104,8 @@ static void begun(void)
 	if (!s || !*s || request.pid == getpid())
 		return;
 	request.signal = signal_of(s);
-	if (!request.signal || __sigaction(request.signal, NULL, &was)) {
+	/* Not as the kernel has it: a default action may be held (action.c). */
+	if (!request.signal || sigaction(request.signal, NULL, &was)) {
 		ut_warn("UTHREAD_DUMP=%s: no signal that can be had for it, such as SIGQUIT",
 			s);
 		return;
