@@ -268,6 +268,40 @@ static void test_in_handler(void)
 	sigaction(SIGRTMIN, &was[1], NULL);
 }
 
+/* ---- a handler that is one for once ---- */
+
+static void *sends_to_process(void *arg)
+{
+	pthread_sigmask(SIG_BLOCK, &both, NULL);
+	usleep(1000);
+	kill(getpid(), SIGUSR1);
+	return arg;
+}
+
+/* Who finds it has nothing to run, and gives it to main. */
+static void test_once(void)
+{
+	struct sigaction sa = { .sa_handler = counts,
+				.sa_flags = SA_RESETHAND },
+			 was;
+	pthread_t t;
+	int i;
+
+	first = 0;
+	sigaction(SIGUSR1, NULL, &was);
+	for (i = 0; i < 3; i++) {
+		sigaction(SIGUSR1, &sa, NULL);
+		t = start(sends_to_process, NULL);
+		SAY_ERRNO(sem_wait(&go));
+		pthread_join(t, NULL);
+		SAY(first);
+		sigaction(SIGUSR1, NULL, &sa);
+		SAY(sa.sa_handler == SIG_DFL);
+		sa.sa_handler = counts;
+	}
+	sigaction(SIGUSR1, &was, NULL);
+}
+
 /* ---- signals that end the process ---- */
 
 static sigset_t ends;
@@ -406,6 +440,7 @@ int main(void)
 	test_to_process();
 	test_numbers();
 	test_in_handler();
+	test_once();
 	test_ends();
 	errors(NULL);
 	by_thread(errors, NULL);

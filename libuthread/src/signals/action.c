@@ -14,6 +14,8 @@
  *
  *   SA_NODEFER   not: the signal is let in by handler.c, so that there is one
  *                place at most for one that has to wait
+ *   SA_RESETHAND not: who finds the signal may give it to another (for_main.c); the
+ *                action is another from where the handler begins
  *   SA_ONSTACK   with everything blocked: on the worker's alternate stack
  *                nobody must be interrupted and switch away
  *
@@ -92,20 +94,6 @@ static void write_end(uint64_t old)
 	actions_unlock(old);
 }
 
-struct action action_take(int sig)
-{
-	struct action a = action_get(sig);
-	uint64_t old;
-
-	__atomic_fetch_add(&actions_begun, 1, __ATOMIC_RELEASE);
-	if (a.flags & (int)SA_RESETHAND) {
-		old = write_begin();
-		table[sig].handler = (void *)SIG_DFL;
-		write_end(old);
-	}
-	return a;
-}
-
 /* Has the runtime a handler of its own there? */
 static bool is_runtimes(int sig)
 {
@@ -126,7 +114,8 @@ static struct sigaction for_kernel(const struct action *a)
 
 	memset(&sa, 0, sizeof(sa));
 	sa.sa_sigaction = handler_entry;
-	sa.sa_flags = (a->flags & ~(int)SA_NODEFER) | SA_SIGINFO;
+	sa.sa_flags = (a->flags & ~(int)(SA_NODEFER | SA_RESETHAND)) |
+		      SA_SIGINFO;
 	ksig_set(&sa.sa_mask, a->flags & SA_ONSTACK ? ~KSIG_FAULTS : a->mask);
 	return sa;
 }
@@ -177,12 +166,41 @@ bool actions_hold(uint64_t signals)
 
 void action_default(int sig)
 {
-	struct sigaction by_default;
+	if (load_relaxed(&held) & KSIG_BIT(sig) && !is_runtimes(sig))
+		ksig_default(sig);
+}
 
-	if (!(load_relaxed(&held) & KSIG_BIT(sig)) || is_runtimes(sig))
+/* Its handler has had its turn. */
+static void by_default(int sig)
+{
+	if (is_runtimes(sig))
 		return;
-	memset(&by_default, 0, sizeof(by_default));
-	__sigaction(sig, &by_default, NULL);
+	if (load_relaxed(&held) & KSIG_BIT(sig))
+		install_held(sig);
+	else
+		ksig_default(sig);
+}
+
+struct action action_take(int sig)
+{
+	struct action a = action_get(sig);
+	uint64_t old;
+
+	__atomic_fetch_add(&actions_begun, 1, __ATOMIC_RELEASE);
+	if (likely(!(a.flags & (int)SA_RESETHAND)) || !is_handler(a.handler))
+		return a;
+	if (actions_of_guest()) {
+		by_default(sig);
+		return a;
+	}
+	old = write_begin();
+	a = table[sig]; /* of two at a time one takes it */
+	if (a.flags & (int)SA_RESETHAND && is_handler(a.handler)) {
+		table[sig].handler = (void *)SIG_DFL;
+		by_default(sig);
+	}
+	write_end(old);
+	return a;
 }
 
 /* ---- what the program says ---- */
