@@ -45,19 +45,19 @@ static void *prove(void *err)
 /* What own TLS needs, on a pthread like any other. */
 static int prove_tls(void)
 {
-	sigset_t all, old;
+	const uint64_t all = ~KSIG_LIBC;
 	pthread_attr_t attr;
 	int err, result;
+	uint64_t old;
 	pthread_t t;
 
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, PROVE_STACK);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
+	ksig_mask(SIG_SETMASK, &all, &old);
 	err = pthread_create(&t, &attr, prove, &result);
 	if (err == EINVAL) /* TLS is large, and lies there */
 		err = pthread_create(&t, NULL, prove, &result);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	ksig_mask(SIG_SETMASK, &old, NULL);
 	pthread_attr_destroy(&attr);
 	if (err)
 		return EAGAIN;

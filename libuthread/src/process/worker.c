@@ -126,25 +126,19 @@ static void *worker_main(void *arg)
 static int start_one(struct worker *w, bool again)
 {
 	struct start st = { .w = w, .again = again };
-	sigset_t mask, old; /* the same on all: uthreads take it along */
-	pthread_t t;
-	int err;
-
 	/* Signals go to the program's own threads by default, so that its
 	 * handlers do not run on small stacks. Not those that an instruction
 	 * raises: the kernel takes one that is blocked out of the mask by
 	 * force, and a debugger's step would leave a mask behind with which
-	 * no tick is taken. */
-	sigfillset(&mask);
-	sigdelset(&mask, SIGSEGV);
-	sigdelset(&mask, SIGBUS);
-	sigdelset(&mask, SIGFPE);
-	sigdelset(&mask, SIGILL);
-	sigdelset(&mask, SIGTRAP);
-	sigdelset(&mask, SIGSYS);
-	pthread_sigmask(SIG_SETMASK, &mask, &old);
+	 * no tick is taken. The same on all: uthreads take it along. */
+	const uint64_t mask = ~(KSIG_FAULTS | KSIG_LIBC);
+	uint64_t old;
+	pthread_t t;
+	int err;
+
+	ksig_mask(SIG_SETMASK, &mask, &old);
 	err = pthread_create(&t, NULL, worker_main, &st);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	ksig_mask(SIG_SETMASK, &old, NULL);
 	if (err)
 		return EAGAIN;
 	while (!load_acquire(&st.ready))

@@ -366,6 +366,9 @@ WEAK int pthread_sigmask(int how, const sigset_t *set, sigset_t *old)
 		word = ksig_word(set) & ~KSIG_LIBC;
 	if (worker_current() && set)
 		word = mask_usable(word);
+	else if (set && how != SIG_UNBLOCK && !me)
+		actions_hold(
+			word); /* all may block it then, but idle workers */
 	if (ksig_mask(how, set ? &word : NULL, &was))
 		err = errno;
 	else if (old)
