@@ -114,10 +114,10 @@ EXPORT unsigned sleep(unsigned seconds)
 
 	if (!uthread_self())
 		return core_sleep(seconds);
-	if (!nanosleep(&t, &t))
-		return 0;
+	if (nanosleep(&t, &t))
+		return (unsigned)t.tv_sec; /* whole ones, as glibc */
 	errno = saved;
-	return (unsigned)t.tv_sec + (t.tv_nsec >= NS_PER_S / 2);
+	return 0;
 }
 
 /* ---- syscall(SYS_futex) ---- */

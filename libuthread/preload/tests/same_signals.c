@@ -302,6 +302,26 @@ static void test_once(void)
 	sigaction(SIGUSR1, &was, NULL);
 }
 
+/* ---- what is left of a sleep ---- */
+
+static void *sleeps(void *arg)
+{
+	SAY_ERRNO(sleep(100) < 100);
+	sem_post(&up);
+	return arg;
+}
+
+static void test_sleep(void)
+{
+	pthread_t t = start(sleeps, NULL);
+
+	while (sem_trywait(&up)) {
+		pthread_kill(t, SIGUSR1);
+		usleep(1000);
+	}
+	pthread_join(t, NULL);
+}
+
 /* ---- signals that end the process ---- */
 
 static sigset_t ends;
@@ -441,6 +461,7 @@ int main(void)
 	test_numbers();
 	test_in_handler();
 	test_once();
+	test_sleep();
 	test_ends();
 	errors(NULL);
 	by_thread(errors, NULL);
