@@ -158,10 +158,14 @@ static void *has_number(void *arg)
 	return arg;
 }
 
+static volatile int woken;
+
 static void *signals_main(void *arg)
 {
-	usleep(2000);
-	*(int *)arg = tgkill(getpid(), getpid(), SIGUSR1);
+	do {
+		usleep(2000);
+		*(int *)arg = tgkill(getpid(), getpid(), SIGUSR1);
+	} while (!woken); /* it may not sleep yet */
 	return NULL;
 }
 
@@ -199,7 +203,8 @@ static void test_numbers(void)
 	t = start(signals_main, &got);
 	while (sem_wait(&go) && !handled)
 		;
-	SAY(handled);
+	woken = 1;
+	SAY(handled > 0);
 	SAY(by_me);
 	pthread_join(t, NULL);
 	SAY(got);
