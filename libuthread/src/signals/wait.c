@@ -75,6 +75,14 @@ static int wait_for(struct uthread *me, const sigset_t *which, siginfo_t *si,
 	}
 }
 
+/* In a plain pthread: a worker may have given it back. */
+static int as_sent(int sig, siginfo_t *si)
+{
+	if (sig > 0 && si)
+		handler_info(si);
+	return sig;
+}
+
 static int (*next_sigwaitinfo)(const sigset_t *, siginfo_t *);
 
 WEAK int sigwaitinfo(const sigset_t *set, siginfo_t *si)
@@ -83,7 +91,7 @@ WEAK int sigwaitinfo(const sigset_t *set, siginfo_t *si)
 
 	if (me)
 		return wait_for(me, set, si, NO_DEADLINE);
-	return next_sigwaitinfo(set, si);
+	return as_sent(next_sigwaitinfo(set, si), si);
 }
 
 static int (*next_sigtimedwait)(const sigset_t *, siginfo_t *,
@@ -105,7 +113,7 @@ WEAK int sigtimedwait(const sigset_t *set, siginfo_t *si,
 		return wait_for(me, set, si,
 				now_ns() + ns + (uint64_t)timeout->tv_nsec);
 	}
-	return next_sigtimedwait(set, si, timeout);
+	return as_sent(next_sigtimedwait(set, si, timeout), si);
 }
 
 static int (*next_sigwait)(const sigset_t *, int *);
