@@ -281,9 +281,13 @@ static void test_in_handler(void)
 
 static void *sends_to_process(void *arg)
 {
-	pthread_sigmask(SIG_BLOCK, &both, NULL);
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR2);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
 	usleep(1000);
-	kill(getpid(), SIGUSR1);
+	kill(getpid(), SIGUSR2);
 	return arg;
 }
 
@@ -297,18 +301,18 @@ static void test_once(void)
 	int i;
 
 	first = 0;
-	sigaction(SIGUSR1, NULL, &was);
+	sigaction(SIGUSR2, NULL, &was);
 	for (i = 0; i < 3; i++) {
-		sigaction(SIGUSR1, &sa, NULL);
+		sigaction(SIGUSR2, &sa, NULL);
 		t = start(sends_to_process, NULL);
 		SAY_ERRNO(sem_wait(&go));
 		pthread_join(t, NULL);
 		SAY(first);
-		sigaction(SIGUSR1, NULL, &sa);
+		sigaction(SIGUSR2, NULL, &sa);
 		SAY(sa.sa_handler == SIG_DFL);
 		sa.sa_handler = counts;
 	}
-	sigaction(SIGUSR1, &was, NULL);
+	sigaction(SIGUSR2, &was, NULL);
 }
 
 /* ---- what is left of a sleep ---- */
