@@ -4,6 +4,8 @@
  * 0, what atexit() registered runs, stdio is flushed. A process that stays for
  * ever is ended by the harness.
  */
+#include <sys/resource.h>
+
 #include "util.h"
 
 static char out[4096];
@@ -72,6 +74,43 @@ TEST(with_shared_tls)
 {
 	setenv("UTHREAD_TLS", "shared", 1);
 	ends_with(one_later, "later atexit ");
+}
+
+/* So that /proc does not tell either. */
+static void without_descriptors(void)
+{
+	const struct rlimit none = { 0, 0 };
+
+	spawn(later, "later");
+	CHECK(!setrlimit(RLIMIT_NOFILE, &none));
+}
+
+TEST(no_descriptor_is_left)
+{
+	ends_with(without_descriptors, "later atexit ");
+}
+
+/* For which the ring has threads of the kernel's, and keeps them. */
+static void *writes(void *arg)
+{
+	FILE *f = tmpfile();
+
+	CHECK(f);
+	CHECK_EQ(uthread_write(fileno(f), "x", 1), 1);
+	CHECK_EQ(uthread_fsync(fileno(f)), 0);
+	printf("written ");
+	return arg;
+}
+
+static void one_writes(void)
+{
+	spawn(writes, NULL);
+}
+
+TEST(the_rings_threads_do_not_count)
+{
+	setenv("UTHREAD_IO", "uring", 1);
+	ends_with(one_writes, "written atexit ");
 }
 
 static void nobody(void)

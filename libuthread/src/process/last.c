@@ -17,17 +17,20 @@
  *
  * Uthreads are counted: first all that ended, then all that were created. If
  * the numbers are equal nobody lived in between, as each end comes after its
- * create. Pthreads of the program's are the kernel's number of threads without
- * ours, which are counted before; main stays a zombie there when it has ended.
+ * create. Pthreads of the program's are those that libc counts without ours, which
+ * are counted before. Where libc does not say (before glibc 2.34) they are the kernel's
+ * number of threads; main stays a zombie there when it has ended.
  * A uthread may leave behind a pthread, which leaves behind a uthread: both are
  * looked at twice, and nobody may have been created meanwhile.
  *
  * Libc tells nobody when a pthread ends, so for those the watcher polls, ever
  * more slowly, and only while no uthread lives.
  *
- * Rejected: exit() by the last uthread (what atexit() registered would run on
- * its stack, which may be small, and two may both be the last but one); the
- * watcher from the start of a child on (most become another program).
+ * Rejected: the kernel's number everywhere (it has the threads of an io_uring, which
+ * stay, and there may be no /proc, or no descriptor to read it by); exit() by the last
+ * uthread (what atexit() registered would run on its stack, which may be small, and two
+ * may both be the last but one); the watcher from the start of a child on (most become
+ * another program).
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -38,6 +41,7 @@
 #include "preempt/preempt.h"
 #include "process/process.h"
 #include "sched/waiter.h"
+#include "tls/tls.h"
 
 #define POLL_MIN_NS 1000000u
 #define POLL_MAX_NS 100000000u
@@ -77,12 +81,9 @@ uint64_t last_live(void)
 	return created() - gone;
 }
 
-/* Of the program's, zombies left out; -1: unknown. */
-static int pthreads(void)
+/* The kernel's number of threads, zombies left out; -1: unknown. */
+static int kernel_threads(void)
 {
-	/* First: one of ours that is new is taken for the program's. */
-	int ours = load_acquire(&rt.existing) - (int)load_acquire(&rt.ended) +
-		   monitor_threads() + io_pool_threads() + 1;
 	char buf[1024], state, *end;
 	int fd, threads;
 	ssize_t n;
@@ -101,7 +102,19 @@ static int pthreads(void)
 			   " %*u %*d %*d %*d %*d %d",
 			   &state, &threads) != 2)
 		return -1;
-	return threads - (state == 'Z') - ours;
+	return threads - (state == 'Z');
+}
+
+/* Of the program's; less than 0: unknown, or some of ours are about to end. */
+static int pthreads(void)
+{
+	/* First: one of ours that is new is taken for the program's. */
+	const int ours = load_acquire(&rt.existing) -
+			 (int)load_acquire(&rt.ended) + monitor_threads() +
+			 io_pool_threads() + 1;
+	const unsigned *counted = tls_symbol("__nptl_nthreads");
+
+	return (counted ? (int)load_acquire(counted) : kernel_threads()) - ours;
 }
 
 static bool all_gone(void)

@@ -24,6 +24,7 @@ static struct {
 	{ "_dl_get_tls_static_info", NULL },
 	{ "__call_tls_dtors", NULL },
 	{ "__ctype_init", NULL },
+	{ "__nptl_nthreads", NULL },
 	{ "gnu_get_libc_version", NULL },
 	{ "__pthread_keys", NULL },
 	{ "__rseq_offset", NULL },
