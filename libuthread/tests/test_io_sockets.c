@@ -402,4 +402,113 @@ TEST(what_a_short_read_has_left_comes)
 	in_uthread(reads_what_is_left, NULL);
 }
 
+/* ---- what is said at once ---- */
+
+static void leave_empty(int fd)
+{
+	struct timespec soon = test_in(MS);
+	char c;
+
+	CHECK_EQ(uthread_read_timed(fd, &c, 1, &soon), -1);
+	CHECK_EQ(test_errno(), ETIMEDOUT);
+}
+
+/* Of whom nothing is there to read, which is remembered: none of these waits for
+ * that, and each has no deadline. */
+static void *asks_for_other_things(void *arg)
+{
+	int tcp[2], udp[2], pipes[2], i;
+	struct sockaddr_in at;
+	struct iovec v = { NULL, 0 };
+	char c = 0;
+
+	tcp_pair(tcp);
+	CHECK(!socketpair(AF_UNIX, SOCK_DGRAM, 0, udp));
+	CHECK(!pipe(pipes));
+	leave_empty(tcp[0]);
+	leave_empty(udp[0]);
+	leave_empty(pipes[0]);
+	for (i = 0; i < 2; i++) {
+		CHECK_EQ(uthread_read(i ? tcp[0] : pipes[0], &c, 0), 0);
+		CHECK_EQ(uthread_readv(i ? tcp[0] : pipes[0], &v, 1), 0);
+	}
+	CHECK_EQ(uthread_recv(tcp[0], &c, 1, MSG_OOB), -1);
+	CHECK_EQ(test_errno(), EINVAL);
+	CHECK_EQ(uthread_accept4(tcp[0], NULL, NULL, 0), -1);
+	CHECK_EQ(test_errno(), EINVAL);
+	CHECK_EQ(uthread_accept4(udp[0], NULL, NULL, 0), -1);
+	CHECK_EQ(test_errno(), EOPNOTSUPP);
+	for (i = 0; i < 3; i++) {
+		CHECK_EQ(send(tcp[1], "!", 1, MSG_OOB), 1);
+		uthread_sleep(MS);
+		c = 0;
+		CHECK_EQ(uthread_recv(tcp[0], &c, 1, MSG_OOB), 1);
+		CHECK_EQ(c, '!');
+	}
+	i = tcp_listener(&at);
+	{
+		struct timespec soon = test_in(MS);
+
+		CHECK_EQ(uthread_accept4_timed(i, NULL, NULL, 0, &soon), -1);
+		CHECK_EQ(test_errno(), ETIMEDOUT);
+	}
+	CHECK_EQ(uthread_accept4(i, NULL, NULL, 1), -1);
+	CHECK_EQ(test_errno(), EINVAL);
+	uthread_close(i);
+	for (i = 0; i < 2; i++) {
+		uthread_close(tcp[i]);
+		uthread_close(udp[i]);
+		uthread_close(pipes[i]);
+	}
+	return arg;
+}
+
+TEST(who_does_not_wait_for_data_is_told_at_once)
+{
+	start_workers(1);
+	in_uthread(asks_for_other_things, NULL);
+}
+
+TEST(who_does_not_wait_for_data_is_told_at_once_on_two_workers)
+{
+	start_workers(2);
+	in_uthread(asks_for_other_things, NULL);
+}
+
+static void *writes_nothing(void *arg)
+{
+	struct iovec v = { NULL, 0 };
+	int sv[2], pipes[2];
+	char c;
+
+	CHECK(!socketpair(AF_UNIX, SOCK_DGRAM, 0, sv));
+	CHECK_EQ(uthread_writev(sv[0], &v, 1), 0);
+	CHECK_EQ(uthread_recv(sv[1], &c, 1, MSG_DONTWAIT), -1);
+	CHECK_EQ(uthread_write(sv[0], "", 0), 0);
+	CHECK_EQ(uthread_recv(sv[1], &c, 1, MSG_DONTWAIT), 0);
+	CHECK_EQ(uthread_recv(sv[1], &c, 1, MSG_DONTWAIT), -1);
+	uthread_close(sv[0]);
+	uthread_close(sv[1]);
+	local_pair(sv);
+	CHECK_EQ(uthread_write(sv[0], "", 0), 0);
+	uthread_close(sv[1]);
+	CHECK_EQ(uthread_write(sv[0], "", 0), -1);
+	CHECK_EQ(test_errno(), EPIPE);
+	uthread_close(sv[0]);
+	CHECK(!pipe(pipes));
+	uthread_close(pipes[0]);
+	CHECK_EQ(uthread_write(pipes[1], "", 0), 0);
+	uthread_close(pipes[1]);
+	CHECK_EQ(uthread_write(pipes[1], "", 0), -1);
+	CHECK_EQ(test_errno(), EBADF);
+	return arg;
+}
+
+TEST(writing_nothing_is_as_write_does_it)
+{
+	signal(SIGPIPE, SIG_IGN);
+	start_workers(1);
+	in_uthread(writes_nothing, NULL);
+}
+
 TEST_MAIN()

@@ -241,8 +241,10 @@ static bool has_emptied(struct io_request *r, size_t got)
 
 long io_run(struct io_request *r)
 {
-	/* Only who is told of edges may go by them. */
-	bool must_try = r->flags & MSG_DONTWAIT || !uthread_current();
+	/* Only who is told of edges may go by them, and only for what they tell:
+	 * not whether there is anything urgent, or an error. */
+	bool must_try = r->flags & (MSG_DONTWAIT | MSG_OOB | MSG_ERRQUEUE) ||
+			!uthread_current();
 	size_t done = 0;
 	uint32_t edges;
 	unsigned wasted = 0;
@@ -432,6 +434,8 @@ int uthread_accept4_timed(int fd, struct sockaddr *from, socklen_t *room,
 	struct io_request r = { .fd = fd,
 				.way = IO_IN,
 				.attempt = io_try_accept,
+				.untold =
+					!io_accept_waits(io_fd_find(fd), flags),
 				.accept_flags = flags,
 				.name = from,
 				.room = room };
@@ -566,12 +570,13 @@ int uthread_connect_timed(int fd, const struct sockaddr *to, socklen_t room,
 
 /* ---- whatever it is ---- */
 
-static ssize_t any(int fd, int way, struct iovec part, const struct iovec *iov,
-		   int n, const struct timespec *deadline)
+static ssize_t any(int fd, int way, io_try *attempt, struct iovec part,
+		   const struct iovec *iov, int n,
+		   const struct timespec *deadline)
 {
 	struct io_request r = { .fd = fd,
 				.way = way,
-				.attempt = io_try_any,
+				.attempt = attempt,
 				.whole = way == IO_OUT,
 				.part = part,
 				.iov = iov,
@@ -580,33 +585,36 @@ static ssize_t any(int fd, int way, struct iovec part, const struct iovec *iov,
 	if (n < 0 || !takes((size_t)n))
 		return io_result(-EINVAL);
 	r.bytes = part.iov_len + io_iov_bytes(iov, n);
+	r.untold = !r.bytes; /* no file waits for something to read nothing */
 	return io_call(&r, deadline);
 }
 
 ssize_t uthread_read_timed(int fd, void *buf, size_t bytes,
 			   const struct timespec *deadline)
 {
-	return any(fd, IO_IN, (struct iovec)ALONE(buf, bytes), NULL, 0,
-		   deadline);
+	return any(fd, IO_IN, io_try_any, (struct iovec)ALONE(buf, bytes), NULL,
+		   0, deadline);
 }
 
 ssize_t uthread_write_timed(int fd, const void *buf, size_t bytes,
 			    const struct timespec *deadline)
 {
-	return any(fd, IO_OUT, (struct iovec)ALONE(buf, bytes), NULL, 0,
-		   deadline);
+	return any(fd, IO_OUT, bytes ? io_try_any : io_try_nothing,
+		   (struct iovec)ALONE(buf, bytes), NULL, 0, deadline);
 }
 
 ssize_t uthread_readv_timed(int fd, const struct iovec *iov, int n,
 			    const struct timespec *deadline)
 {
-	return any(fd, IO_IN, (struct iovec){ 0 }, iov, n, deadline);
+	return any(fd, IO_IN, io_try_any, (struct iovec){ 0 }, iov, n,
+		   deadline);
 }
 
 ssize_t uthread_writev_timed(int fd, const struct iovec *iov, int n,
 			     const struct timespec *deadline)
 {
-	return any(fd, IO_OUT, (struct iovec){ 0 }, iov, n, deadline);
+	return any(fd, IO_OUT, io_try_any, (struct iovec){ 0 }, iov, n,
+		   deadline);
 }
 
 /* ---- without a deadline ---- */

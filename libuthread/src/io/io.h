@@ -82,6 +82,7 @@ struct io_fd {
 	uint64_t owed[IO_LISTS]; /* uring.c: a request to be cancelled; 0: none */
 	struct io_fd *owes; /* uring.c: the next that has such */
 	uthread_mutex_t turn; /* of who looks first and then calls */
+	uint8_t listens; /* atomic hint: accept4() waits there */
 } __attribute__((aligned(CACHE_LINE)));
 
 _Static_assert(offsetof(struct io_fd, lookers) + sizeof(struct io_list) <=

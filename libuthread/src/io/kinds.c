@@ -235,28 +235,29 @@ static long call_accept(struct io_request *r)
 	return io_kernel(accept4(r->fd, r->name, r->room, r->accept_flags));
 }
 
-/* What accept4() says no to at once never becomes ready. */
-static bool is_refused(const struct io_request *r)
+bool io_accept_waits(const struct io_fd *e, int flags)
 {
-	socklen_t bytes = sizeof(int);
-	int listens = 0;
-
-	return r->accept_flags & ~(SOCK_NONBLOCK | SOCK_CLOEXEC) ||
-	       getsockopt(r->fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &bytes) ||
-	       !listens;
+	return e && load_relaxed(&e->listens) &&
+	       !(flags & ~(SOCK_NONBLOCK | SOCK_CLOEXEC));
 }
 
+/* What accept4() says no to at once never becomes ready. */
 long io_try_accept(struct io_request *r)
 {
 	long got = in_turn(r, POLLIN, call_accept);
+	socklen_t bytes = sizeof(int);
+	int listens = 0;
 
-	if (got == -EAGAIN && !r->checked) {
-		r->checked = true;
-		if (is_refused(r))
-			got = io_kernel(syscall(SYS_accept4, r->fd, r->name,
-						r->room, r->accept_flags));
+	if (got != -EAGAIN || io_accept_waits(r->e, r->accept_flags))
+		return got;
+	if (!getsockopt(r->fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &bytes) &&
+	    listens) {
+		store_relaxed(&r->e->listens, 1);
+		if (io_accept_waits(r->e, r->accept_flags))
+			return got;
 	}
-	return got;
+	return io_kernel(
+		syscall(SYS_accept4, r->fd, r->name, r->room, r->accept_flags));
 }
 
 /* ---- whatever it is ---- */
@@ -342,4 +343,12 @@ long io_try_any(struct io_request *r)
 		}
 	}
 	return got;
+}
+
+/* writev() of nothing is nothing; write() is an empty datagram, or EPIPE. */
+long io_try_nothing(struct io_request *r)
+{
+	const long got = io_try_send(r);
+
+	return got == -ENOTSOCK ? call_writev(r) : got;
 }

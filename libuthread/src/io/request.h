@@ -28,9 +28,9 @@ struct io_request {
 	uint32_t gen; /* of e, when it began */
 	bool whole; /* all of it, or it goes on */
 	int how; /* its end, for io_call_end() */
-	bool untold; /* the back end takes no more: looked at now and then */
+	bool untold; /* it is tried, whatever is known of it: it may be that it does not
+		      * wait, or the back end takes no more: now and then */
 	unsigned naps; /* then; io_nap()'s */
-	bool checked; /* it is one that waits: accept4() */
 	long peeked; /* so much of what is to be seen whole is there */
 	bool no_more; /* and no more comes */
 	bool unpolled; /* epoll has said that it is not of a kind that waits */
@@ -48,9 +48,12 @@ struct io_request {
 };
 
 io_try io_try_recv, io_try_send, io_try_recvmsg, io_try_sendmsg, io_try_accept,
-	io_try_any;
+	io_try_any, io_try_nothing;
 
 int io_kind_of(struct io_fd *e, int fd);
+
+/* accept4() is known to wait there for who comes, and knows these flags. */
+bool io_accept_waits(const struct io_fd *e, int flags);
 
 /* -errno of here and now. Never inlined: with shared TLS the place of errno is another
  * one behind a wait, which the compiler does not know. */
