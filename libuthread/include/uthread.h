@@ -137,7 +137,7 @@ int uthread_detach(uthread_t thread);
  * the child of a fork by another than main: status 0. */
 void uthread_exit(void *value) __attribute__((__noreturn__));
 /* The calling uthread, NULL in a plain pthread: in main too, until it has
- * started the workers. */
+ * started the workers. What is asked or told of that is ESRCH. */
 uthread_t uthread_self(void);
 int uthread_equal(uthread_t a, uthread_t b);
 /* Let others run on this worker. In a plain pthread: sched_yield(). */

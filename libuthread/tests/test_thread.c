@@ -373,6 +373,29 @@ TEST(self_is_the_handle_and_null_in_a_pthread)
 	CHECK_EQ(uthread_id(NULL), 0);
 }
 
+/* As where main names itself. */
+TEST(what_is_said_of_a_plain_pthread_is_ESRCH)
+{
+	enum uthread_tls mode;
+	char name[UTHREAD_NAME_MAX];
+	unsigned weight;
+	size_t bytes;
+	void *low;
+	int priority;
+
+	CHECK(!uthread_self());
+	CHECK_EQ(uthread_setname(uthread_self(), "main"), ESRCH);
+	CHECK_EQ(uthread_getname(uthread_self(), name, sizeof(name)), ESRCH);
+	CHECK_EQ(uthread_getstack(uthread_self(), &low, &bytes), ESRCH);
+	CHECK_EQ(uthread_gettls(uthread_self(), &mode), ESRCH);
+	CHECK_EQ(uthread_setpriority(uthread_self(), 1), ESRCH);
+	CHECK_EQ(uthread_getpriority(uthread_self(), &priority), ESRCH);
+	CHECK_EQ(uthread_setweight(uthread_self(), 1), ESRCH);
+	CHECK_EQ(uthread_getweight(uthread_self(), &weight), ESRCH);
+	CHECK_EQ(uthread_join(uthread_self(), NULL), ESRCH);
+	CHECK_EQ(uthread_cancel(uthread_self()), ESRCH);
+}
+
 TEST(equal_tells_threads_apart)
 {
 	int flag = 0;

@@ -149,6 +149,8 @@ void *uthread_policy_data(uthread_t thread)
 
 int uthread_getpriority(uthread_t thread, int *priority)
 {
+	if (unlikely(!thread))
+		return ESRCH; /* a plain pthread's */
 	*priority = load_relaxed(&thread->boost) > thread->priority ?
 			    thread->boost :
 			    thread->priority;
@@ -159,6 +161,8 @@ int uthread_setpriority(uthread_t thread, int priority)
 {
 	if (priority < 0 || priority >= UTHREAD_PRIORITIES)
 		return EINVAL;
+	if (!thread)
+		return ESRCH;
 	/* In a queue it stays where it is until it is put there anew. */
 	store_relaxed(&thread->priority, priority);
 	/* A policy asks for those in queues, and holds their locks: no further
@@ -172,6 +176,8 @@ int uthread_setpriority(uthread_t thread, int priority)
 
 int uthread_getweight(uthread_t thread, unsigned *weight)
 {
+	if (unlikely(!thread))
+		return ESRCH;
 	*weight = thread->weight;
 	return 0;
 }
@@ -180,6 +186,8 @@ int uthread_setweight(uthread_t thread, unsigned weight)
 {
 	if (weight < 1 || weight > UTHREAD_WEIGHT_MAX)
 		return EINVAL;
+	if (!thread)
+		return ESRCH;
 	store_relaxed(&thread->weight, weight);
 	return 0;
 }

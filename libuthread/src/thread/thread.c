@@ -449,13 +449,16 @@ uint32_t uthread_id(uthread_t thread)
 	return thread ? thread->id : 0;
 }
 
+/* NULL: uthread_self() in a plain pthread, of which these know nothing. */
 int uthread_setname(uthread_t thread, const char *name)
 {
-	return name_copy(thread->name, name);
+	return thread ? name_copy(thread->name, name) : ESRCH;
 }
 
 int uthread_getname(uthread_t thread, char *buf, size_t len)
 {
+	if (!thread)
+		return ESRCH;
 	if (strlen(thread->name) >= len)
 		return ERANGE;
 	strcpy(buf, thread->name);
@@ -464,6 +467,8 @@ int uthread_getname(uthread_t thread, char *buf, size_t len)
 
 int uthread_getstack(uthread_t thread, void **low, size_t *bytes)
 {
+	if (!thread)
+		return ESRCH;
 	*low = thread->stack_low;
 	*bytes = (size_t)(thread->stack_top - thread->stack_low);
 	return 0;
@@ -471,6 +476,8 @@ int uthread_getstack(uthread_t thread, void **low, size_t *bytes)
 
 int uthread_gettls(uthread_t thread, enum uthread_tls *mode)
 {
+	if (!thread)
+		return ESRCH;
 	*mode = load_relaxed(&thread->flags) & UT_OWN_TLS ? UTHREAD_TLS_OWN :
 							    UTHREAD_TLS_SHARED;
 	return 0;
