@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Literal, cast
 
 import click
 
-from swtch import __version__
+from swtch import __version__, streams
 from swtch.commands.parameters import Seconds
 from swtch.errors import (
     EXIT_CANNOT,
@@ -56,6 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         from click.shell_completion import shell_complete
 
         return shell_complete(cli, {}, "swtch", COMPLETE, instruction)
+    streams.mend()
     try:
         code = _run_command(sys.argv[1:] if argv is None else list(argv))
         sys.stdout.flush()

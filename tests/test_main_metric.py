@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import msgspec
 import pytest
@@ -160,6 +161,13 @@ def test_data_do_not_choose_the_metric() -> None:
     assert main_metric.within(bad) is None
     assert main_metric.declared(trial) == main
     assert main_metric.within(Group(trial, (), ())) is None
+
+
+@pytest.mark.parametrize("cost", [math.inf, math.nan, 5e-324, 0.0])
+def test_what_has_no_ratio_is_not_compared(cost: float) -> None:
+    """As an own experiment's metric may give, by a probe's number that is out of all bounds."""
+    trial = trials_of(experiments.get("working-set"), "native", {})[0]
+    assert main_metric.within(Group(trial, (sample(trial, 80.0), sample(trial, cost)), ())) is None
 
 
 def test_an_emulated_guest_is_followed_by_its_own_time() -> None:

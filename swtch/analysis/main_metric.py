@@ -10,6 +10,7 @@ compared by ticks taken, and half of working-set by its baseline).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -59,4 +60,8 @@ def usable(group: Group, clock: Clock | None = None) -> MainMetric | None:
     """What is `declared`, where every good sample has it and it has a ratio to another."""
     main = declared(group.trial, clock)
     values = group.values(main.name) if main else []
-    return main if values and len(values) == len(group.good) and min(values) > 0 else None
+    if not main or not values or len(values) != len(group.good):
+        return None
+    # Not what is so large, or so small, that its inverse is none.
+    fit = all(0 < value < math.inf and 0 < 1 / value < math.inf for value in values)
+    return main if fit else None

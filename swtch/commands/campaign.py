@@ -153,7 +153,8 @@ def make(terms: Terms, engine: Engine, shares: Sequence[choice.Share]) -> Planne
         run_id=f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}",
         created=now.isoformat(timespec="seconds"),
         swtch_version=__version__,
-        command=("swtch", *sys.argv[1:]),
+        # A file's name may be no text.
+        command=("swtch", *(os.fsencode(word).decode(errors="replace") for word in sys.argv[1:])),
         seed=seed,
         depth=terms.depth,
         repeats=max(repeats.values()),

@@ -26,10 +26,12 @@ def export(path: Path, form: str, out: Path | None) -> int:
                 continue
             file = folder / f"{name}.{form}"
             draft = file.with_name(file.name + ".tmp")
-            if form == "parquet":
-                frame.write_parquet(draft)
-            else:
-                frame.write_csv(draft)
+            # A stream: polars takes no name that is not UTF-8.
+            with draft.open("wb") as stream:
+                if form == "parquet":
+                    frame.write_parquet(stream)
+                else:
+                    frame.write_csv(stream)
             draft.replace(file)
             print(file)
     except OSError as error:
