@@ -283,7 +283,16 @@ def claim_folder(path: Path) -> None:
 
 
 def write_atomically(file: Path, data: bytes) -> None:
-    """`file` holds either what it held before or all of `data`, also after a power cut."""
+    """`file` holds either what it held before or all of `data`, also after a power cut.
+
+    A link stays one. A device or a pipe, as /dev/stdout may be, is written to and not replaced.
+    """
+    if file.exists() and not file.is_file():
+        with file.open("wb", buffering=0) as stream:
+            while data:
+                data = data[stream.write(data) :]
+        return
+    file = Path(os.path.realpath(file))
     draft = file.with_name(file.name + ".tmp")
     try:
         with draft.open("wb") as stream:

@@ -272,6 +272,25 @@ def test_a_log_that_cannot_be_written_is_one_line(
             writer.log("a", b"out", b"")
 
 
+def test_write_atomically_replaces_no_link_and_no_pipe(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("file")
+    store.write_atomically(tmp_path / "link", b"one")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "file").read_bytes() == b"one"
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    store.write_atomically(pipe, b"two")
+    assert os.read(reader, 9) == b"two"
+    os.close(reader)
+    assert pipe.is_fifo()
+
+
+def test_write_atomically_into_a_folder_says_so() -> None:
+    with pytest.raises(IsADirectoryError):
+        store.write_atomically(Path("/"), b"one")
+
+
 def test_write_atomically_leaves_no_draft(tmp_path: Path) -> None:
     file = tmp_path / "a.json"
     store.write_atomically(file, b"one")
