@@ -196,11 +196,25 @@ def test_find_probe_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         (b"\xff\n", "line 1, column 1: not JSON"),
         (b'{"kind":"hello","schema":1}\n{"kind":', "cut short in line 2"),
         (b'{"kind":"hello","schema":1}\n{"a":\n', "line 2, column 6: not JSON"),
+        (b'{"kind":"hello","schema":1}\n' + b"[" * 100_000 + b"\n", "line 2: nested too deeply"),
     ],
 )
 def test_protocol_corner_cases(stdout: bytes, says: str) -> None:
     with pytest.raises(ProbeError, match=says):
         read_result(stdout, 0, trial_named("scenarios/A/pthread"))
+
+
+@pytest.mark.parametrize("number", [str(10**400), "1e308", str(-(10**31))])
+@pytest.mark.parametrize(
+    "where", ['"counter":{}', '"round_times_ns":[1,{}]', '"threads":[{{"a":{}}}]']
+)
+def test_a_number_out_of_all_bounds_is_refused(number: str, where: str) -> None:
+    sample = '{"kind":"sample","schema":1,"model":"pthread","wall_ns":5,' + where.format(number)
+    lines = ('{"kind":"hello","schema":1}', sample + "}", '{"kind":"end","schema":1,"samples":1}')
+    with pytest.raises(ProbeError, match=r"a number beyond 1e\+30"):
+        read_result(
+            "".join(f"{line}\n" for line in lines).encode(), 0, trial_named("scenarios/A/pthread")
+        )
 
 
 def run_all(path: Path, manifest: Manifest) -> Ending:

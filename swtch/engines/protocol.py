@@ -26,6 +26,8 @@ from swtch.records import CarrierRecord, ThreadRecord, Trial
 PROTOCOL = 1
 
 _KINDS = ("hello", "sample", "end", "error")
+# Of nanoseconds, a thousand times the age of the universe.
+_MOST = 1e30
 
 
 class ProbeError(Exception):
@@ -94,6 +96,8 @@ def _lines(stdout: bytes) -> list[dict[str, Any]]:
 def _record(line: bytes, number: int) -> dict[str, Any]:
     try:
         record = msgspec.json.decode(line)
+    except RecursionError:
+        raise ProbeError(f"probe output line {number}: nested too deeply") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ProbeError(
             f"probe output line {number}, column {_column(line, error)}: not JSON"
@@ -125,6 +129,14 @@ def _error_text(record: dict[str, Any]) -> str:
     return f"probe reports: {what}" + (f" (in {where})" if where else "")
 
 
+def _beyond(value: Any) -> bool:
+    """Whether a number in there is so large that to compute with it would overflow."""
+    if isinstance(value, (int, float)):
+        return abs(value) >= _MOST
+    within = value.values() if isinstance(value, dict) else value
+    return isinstance(value, (dict, list)) and any(map(_beyond, within))
+
+
 def _result(sample: dict[str, Any], trial: Trial) -> Result:
     if sample.get("model") != trial.model:
         raise ProbeError(f"probe measured {sample.get('model')!r} where {trial.model} was asked")
@@ -137,6 +149,8 @@ def _result(sample: dict[str, Any], trial: Trial) -> Result:
             values[key] = value
         else:
             detail[key] = value
+    if _beyond(sample):
+        raise ProbeError(f"probe sample has a number beyond {_MOST:.0e}, which measures nothing")
     if not isinstance(values.get("wall_ns"), int) or values["wall_ns"] <= 0:
         raise ProbeError(f"probe sample has no valid wall_ns: {sample.get('wall_ns')!r}")
     try:
