@@ -52,6 +52,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/left.h"
 #include "io/backend.h"
 #include "io/count.h"
 #include "io/pool.h"
@@ -149,7 +150,7 @@ void io_forked(void)
 	for (i = 0; i < CHUNKS; i++) {
 		if (!chunks[i])
 			continue;
-		free(chunks[i]);
+		left_add(chunks[i]);
 		chunks[i] = NULL;
 	}
 	io_backend_forked();

@@ -49,6 +49,7 @@ struct worker *worker_new(const struct config *c, int i, enum worker_kind kind,
 /* Worker 0 of main's kernel thread; NULL: main had better stay a pthread. */
 struct worker *worker_of_main(const struct config *c);
 void worker_free(struct worker *w);
+void worker_left(struct worker *w); /* in the child of a fork */
 
 /* ---- start.c ---- */
 /* Hook, NULL: none. The runtime starts, here or in the child of a fork, and has its own

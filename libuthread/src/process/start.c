@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 
+#include "base/left.h"
 #include "base/san.h"
 #include "io/io.h"
 #include "preempt/preempt.h"
@@ -383,7 +384,7 @@ void runtime_forked(struct uthread *me)
 			continue;
 		overflow_worker_forked(rt.workers[i]);
 		main_thread_unprepare(rt.workers[i]);
-		worker_free(rt.workers[i]);
+		worker_left(rt.workers[i]);
 		rt.workers[i] = NULL;
 	}
 	last_forked(me ? load_relaxed(&me->flags) & UT_MAIN :
@@ -402,7 +403,7 @@ void runtime_forked(struct uthread *me)
 	if (!me) {
 		rt.started = NOT_STARTED;
 		rt.nworkers = 0;
-		free(rt.workers);
+		left_add(rt.workers);
 		rt.workers = NULL;
 		rt.existing = 0;
 		monitor_forked(true);

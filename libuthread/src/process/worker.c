@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 
 #include "base/ksignal.h"
+#include "base/left.h"
 #include "base/san.h"
 #include "preempt/preempt.h"
 #include "process/process.h"
@@ -156,6 +157,13 @@ void worker_free(struct worker *w)
 	free(w->policy_queue);
 	free(w->seen_turns);
 	free(w);
+}
+
+void worker_left(struct worker *w)
+{
+	left_add(w->policy_queue);
+	left_add(w->seen_turns);
+	left_add(w);
 }
 
 /* NULL: no memory. */
