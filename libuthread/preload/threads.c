@@ -329,5 +329,5 @@ int wait_asynchronous(uint32_t *word, uint32_t value, clockid_t clock,
 
 EXPORT int sched_yield(void)
 {
-	return uthread_self() ? uthread_yield() : LIBC(sched_yield)();
+	return uthread_self() ? uthread_yield_cpu() : LIBC(sched_yield)();
 }

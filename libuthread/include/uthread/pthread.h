@@ -38,6 +38,9 @@ int uthread_interruptible(int how);
  * the process may reach it nowhere else: it is main, which the kernel prefers, or it
  * lets in what main blocks. So should a pthread. 0: it may as well park. */
 int uthread_stays_for_signals(void);
+/* As uthread_yield(), but if nobody else is to run on this worker its kernel thread yields:
+ * whom the caller waits for may be on another one, which has to share the CPU. */
+int uthread_yield_cpu(void);
 /* 1: who reads there now would find nothing, as far as is known: the last one emptied
  * it, and it is watched since. So uthread_read() and the like wait at once, and who asks
  * the kernel first need not. 0: it is to be tried. */

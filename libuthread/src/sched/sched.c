@@ -29,6 +29,7 @@
 #include "base/san.h"
 #include "tls/tls.h"
 #include "sched/waiter.h"
+#include "uthread/pthread.h"
 
 #define FAIR_TURNS 61
 #define DRAIN_TURNS 8
@@ -489,7 +490,8 @@ void sched_give_base(void)
 	switch_leave(off, true);
 }
 
-int uthread_yield(void)
+/* False: nobody else was to run there. */
+static inline __attribute__((always_inline)) bool yield_here(void)
 {
 	struct uthread *me;
 	struct worker *w;
@@ -502,8 +504,7 @@ int uthread_yield(void)
 	w = h->worker;
 	if (unlikely(!me)) {
 		switch_leave(off, false);
-		sched_yield();
-		return 0;
+		return false;
 	}
 	STAT_INC(w->stats.yields);
 	me->why = UTHREAD_READY_YIELDED;
@@ -511,7 +512,7 @@ int uthread_yield(void)
 		look_around(w);
 		if (step_down(w, me)) {
 			switch_leave(off, true);
-			return 0;
+			return true;
 		}
 	}
 	switched = give_way(w, me);
@@ -519,6 +520,20 @@ int uthread_yield(void)
 	if (unlikely(!switched && is_asked(me)))
 		region_wait(here_now());
 	switch_leave(off, switched);
+	return switched;
+}
+
+int uthread_yield(void)
+{
+	if (unlikely(!yield_here()) && !uthread_current())
+		sched_yield();
+	return 0;
+}
+
+int uthread_yield_cpu(void)
+{
+	if (!yield_here())
+		sched_yield();
 	return 0;
 }
 
