@@ -425,11 +425,11 @@ void steal_begin(struct worker *w)
 static bool steal_of_many(struct worker *w, bool *active, bool *late)
 {
 	struct worker *v[WATCH_VICTIMS];
-	bool more;
 	int n, i;
 
-	n = watch_victims(w, v, &more);
-	*active |= more;
+	/* That there are more marks is no reason to stay awake: they may be for nothing,
+	 * and who goes to sleep takes them. */
+	n = watch_victims(w, v);
 	for (i = 0; i < n; i++)
 		if (v[i] != w && steal_look(w, v[i], active, late))
 			return true;

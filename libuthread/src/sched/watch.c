@@ -192,7 +192,7 @@ bool watch_before_nap(void)
 
 /* ---- who looks ---- */
 
-int watch_victims(const struct worker *w, struct worker **v, bool *more)
+int watch_victims(const struct worker *w, struct worker **v)
 {
 	const int all = load_acquire(&rt.existing), words = words_of(all);
 	const int first = (int)(w->rng % (uint32_t)all);
@@ -205,9 +205,8 @@ int watch_victims(const struct worker *w, struct worker **v, bool *more)
 	int n = 0, i, k;
 	uint64_t bits;
 
-	*more = false;
 	if (marks) {
-		for (i = 0; i <= words && !*more; i++) {
+		for (i = 0; i <= words; i++) {
 			k = (first / 64 + i) % words;
 			bits = load_relaxed(&rt.marks[k]);
 			/* The first word twice: its end, and at last the rest. */
@@ -215,14 +214,9 @@ int watch_victims(const struct worker *w, struct worker **v, bool *more)
 				bits &= ~0ull << first % 64;
 			else if (i == words)
 				bits &= ~(~0ull << first % 64);
-			for (; bits; bits &= bits - 1) {
-				if (n == MARKED_LOOKS) {
-					*more = true;
-					break;
-				}
+			for (; bits && n < MARKED_LOOKS; bits &= bits - 1)
 				v[n++] = rt.workers[k * 64 +
 						    __builtin_ctzll(bits)];
-			}
 		}
 	}
 	/* Spares come behind, and most are not needed: those that are have marks. */

@@ -47,8 +47,8 @@ bool watch_before_nap(void);
 /* Under idle_lock: who slept does so no more. */
 void watch_end(void);
 /* Workers with marks, and a few that have none, which the same caller looks at again the
- * next time: how many. *more: there are more marks. */
-int watch_victims(const struct worker *w, struct worker **v, bool *more);
+ * next time: how many. */
+int watch_victims(const struct worker *w, struct worker **v);
 
 /* As many as watch_victims() may return. */
 #define WATCH_VICTIMS 4
