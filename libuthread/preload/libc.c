@@ -48,6 +48,8 @@ static void forked(void)
 	libc_is.forker = pthread_self();
 	clock_forked();
 	cond_forked();
+	names_forked();
+	libc_is.process = getpid();
 }
 
 void libc_find(void)
@@ -71,6 +73,7 @@ void libc_find(void)
 		_exit(125);
 	}
 	l->tid_at = field[2];
+	l->process = getpid();
 	find_cond(l);
 	__atomic_store_n(&l->ready, 1, __ATOMIC_RELEASE);
 	pthread_atfork(NULL, NULL, forked);

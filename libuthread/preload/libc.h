@@ -85,6 +85,9 @@ int __openat_2(int dir, const char *path, int flags);
 	F(sched_getscheduler)         \
 	F(sched_setscheduler)         \
 	F(sched_getparam)             \
+	F(sched_rr_get_interval)      \
+	F(getpriority)                \
+	F(setpriority)                \
 	F(sched_setparam)             \
 	F(pthread_mutex_init)         \
 	F(pthread_mutex_lock)         \
@@ -161,6 +164,7 @@ extern HIDDEN struct libc {
 	uint32_t cond_shared, cond_monotonic;
 	/* In the child of a fork, who forked. */
 	pthread_t forker;
+	pid_t process;
 	/* The generation of the process, in the bits of a pthread_once_t. */
 	int once_generation;
 	uint32_t ready; /* atomic */
@@ -288,8 +292,9 @@ static inline void *in_thread(pthread_t thread, void *mine)
 
 /* clock.c: in the child. */
 HIDDEN void clock_forked(void);
-/* cond.c: the same. */
+/* cond.c, names.c: the same. */
 HIDDEN void cond_forked(void);
+HIDDEN void names_forked(void);
 
 /* sched.c: what a thread was told of where and how to run, and what one that the
  * caller makes shall be told. */

@@ -2,17 +2,63 @@
 /*
  * names.c - what is asked of a thread by its pthread_t, or said to it: its name,
  * signals. glibc asks the kernel, by an id that it does not know.
+ *
+ * The first thread of a process has its name in the kernel, which is the process's (ps):
+ * main, and in the child of a fork who forked, who has it in the runtime as well.
  */
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "libc.h"
+
+HIDDEN int core_close(int fd);
+HIDDEN ssize_t core_write(int fd, const void *from, size_t bytes);
+
+/* Whoever runs on that kernel thread now. */
+static void process_is_called(const char *name)
+{
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/comm", getpid());
+	fd = LIBC(open)(path, O_WRONLY | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	(void)!core_write(fd, name, strlen(name));
+	core_close(fd);
+}
+
+static int set_name(uthread_t ut, pthread_t thread, const char *name)
+{
+	const int saved = errno, err = uthread_setname(ut, name);
+
+	if (!err && unlikely(thread == libc()->forker))
+		process_is_called(name);
+	errno = saved;
+	return err;
+}
+
+void names_forked(void)
+{
+	uthread_t self = uthread_self();
+	char name[UTHREAD_NAME_MAX];
+
+	if (!self)
+		return;
+	if (uthread_id(self) != (uint32_t)libc_is.process) {
+		if (!uthread_getname(self, name, sizeof(name)))
+			LIBC(prctl)(PR_SET_NAME, name, 0, 0, 0);
+	} else if (!LIBC(prctl)(PR_GET_NAME, name, 0, 0, 0)) {
+		uthread_setname(self, name);
+	}
+}
 
 EXPORT int pthread_setname_np(pthread_t thread, const char *name)
 {
 	uthread_t ut = other_than_main(thread);
 
-	return ut ? uthread_setname(ut, name) :
+	return ut ? set_name(ut, thread, name) :
 		    LIBC(pthread_setname_np)(thread, name);
 }
 
@@ -55,7 +101,7 @@ EXPORT int prctl(int what, ...)
 		/* Cut, as the kernel does. */
 		strncpy(name, (const char *)a[0], sizeof(name) - 1);
 		name[sizeof(name) - 1] = 0;
-		return uthread_setname(ut, name);
+		return set_name(ut, pthread_self(), name);
 	}
 	return LIBC(prctl)(what, a[0], a[1], a[2], a[3]);
 }

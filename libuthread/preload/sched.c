@@ -279,16 +279,30 @@ static void tell_sizes(const struct told *t, pthread_attr_t *attr)
 				      t->stack);
 }
 
+static void tell_detached(uthread_t ut, pthread_attr_t *attr)
+{
+	uthread_attr_t as;
+	int state;
+
+	if (!uthread_getattr(ut, &as) &&
+	    !uthread_attr_getdetachstate(&as, &state) &&
+	    state == UTHREAD_CREATE_DETACHED)
+		pthread_attr_setdetachstate(attr, PTHREAD_CREATE_DETACHED);
+}
+
 /* The runtime knows where its stack is. */
 EXPORT int pthread_getattr_np(pthread_t thread, pthread_attr_t *attr)
 {
 	uthread_t ut = other_than_main(thread);
-	uthread_attr_t as;
 	cpu_set_t set;
-	int err, state;
+	int err;
 
-	if (!ut)
-		return LIBC(pthread_getattr_np)(thread, attr);
+	if (!ut) {
+		err = LIBC(pthread_getattr_np)(thread, attr);
+		if (!err && uthread_of_pthread(thread)) /* main */
+			tell_detached(uthread_of_pthread(thread), attr);
+		return err;
+	}
 	if (is_gone(ut))
 		return ESRCH;
 	err = core_pthread_getattr_np(thread, attr);
@@ -297,10 +311,7 @@ EXPORT int pthread_getattr_np(pthread_t thread, pthread_attr_t *attr)
 	if (of(thread)->is_explicit)
 		pthread_attr_setinheritsched(attr, PTHREAD_EXPLICIT_SCHED);
 	tell_sizes(of(thread), attr);
-	if (!uthread_getattr(ut, &as) &&
-	    !uthread_attr_getdetachstate(&as, &state) &&
-	    state == UTHREAD_CREATE_DETACHED)
-		pthread_attr_setdetachstate(attr, PTHREAD_CREATE_DETACHED);
+	tell_detached(ut, attr);
 	/* Not those of Linux's own, which attributes cannot have. */
 	pthread_attr_setschedpolicy(attr, of(thread)->policy);
 	if (!pthread_getaffinity_np(thread, sizeof(set), &set)) {

@@ -76,6 +76,25 @@ EXPORT int sched_setparam(pid_t pid, const struct sched_param *param)
 	return result(pthread_setschedparam(pthread_self(), policy, param));
 }
 
+EXPORT int sched_rr_get_interval(pid_t pid, struct timespec *t)
+{
+	return LIBC(sched_rr_get_interval)(is_me(pid) ? 0 : pid, t);
+}
+
+/* The worker's, as with 0. */
+EXPORT int getpriority(__priority_which_t which, id_t who)
+{
+	return LIBC(getpriority)(
+		which, which == PRIO_PROCESS && is_me((pid_t)who) ? 0 : who);
+}
+
+EXPORT int setpriority(__priority_which_t which, id_t who, int priority)
+{
+	return LIBC(setpriority)(
+		which, which == PRIO_PROCESS && is_me((pid_t)who) ? 0 : who,
+		priority);
+}
+
 /* ---- syscall(SYS_sched_getattr), for which libc has no function ---- */
 
 /* The kernel's first struct sched_attr, which later ones only append to. */

@@ -194,6 +194,20 @@ static void look_at_program(void)
 		cas(&all, &no, 1);
 }
 
+/* Main, by itself, before it is a uthread. */
+static pthread_t detached_early;
+
+static void detach_now(void)
+{
+	uthread_t ut;
+
+	uthread_init(NULL);
+	ut = uthread_of_pthread(detached_early);
+	if (ut)
+		uthread_detach(ut);
+	detached_early = 0;
+}
+
 static int create_as(pthread_t *thread, const pthread_attr_t *attr,
 		     void *(*fn)(void *), void *arg)
 {
@@ -205,6 +219,8 @@ static int create_as(pthread_t *thread, const pthread_attr_t *attr,
 		look_at_program();
 	if (unlikely(load_relaxed(&all) == 2) || !translate(attr, &as, &told))
 		return core_pthread_create(thread, attr, fn, arg);
+	if (unlikely(detached_early))
+		detach_now();
 	err = create(thread, attr, &as, &told, fn, arg);
 	if (unlikely(err == ENOTSUP)) {
 		are_pthreads(uthread_tls_reason());
@@ -284,7 +300,14 @@ EXPORT int pthread_detach(pthread_t thread)
 {
 	uthread_t ut = uthread_of_pthread(thread);
 
-	return likely(ut) ? uthread_detach(ut) : LIBC(pthread_detach)(thread);
+	int err;
+
+	if (likely(ut))
+		return uthread_detach(ut);
+	err = LIBC(pthread_detach)(thread);
+	if (!err && !uthread_self() && thread == pthread_self())
+		detached_early = thread;
+	return err;
 }
 
 EXPORT int pthread_cancel(pthread_t thread)
