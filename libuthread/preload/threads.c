@@ -334,6 +334,27 @@ EXPORT int pthread_setcanceltype(int type, int *old)
 	return err;
 }
 
+/* pthread_cleanup_push_defer_np() and _pop_restore_np(): glibc's would change its own
+ * word for the type. It has no use for the last one in `buf`. */
+EXPORT void __pthread_register_cancel_defer(__pthread_unwind_buf_t *buf);
+EXPORT void __pthread_unregister_cancel_restore(__pthread_unwind_buf_t *buf);
+
+EXPORT void __pthread_register_cancel_defer(__pthread_unwind_buf_t *buf)
+{
+	int type = PTHREAD_CANCEL_DEFERRED;
+
+	LIBC(__pthread_register_cancel)(buf);
+	pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &type);
+	buf->__pad[3] = (void *)(intptr_t)type;
+}
+
+EXPORT void __pthread_unregister_cancel_restore(__pthread_unwind_buf_t *buf)
+{
+	LIBC(__pthread_unregister_cancel)(buf);
+	pthread_setcanceltype((int)(intptr_t)buf->__pad[3], NULL);
+	pthread_testcancel();
+}
+
 __thread bool asynchronous __attribute__((tls_model("initial-exec")));
 
 /* The object stays as glibc leaves it then: POSIX has no function of it that may be

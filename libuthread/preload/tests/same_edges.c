@@ -2,7 +2,7 @@
 /*
  * same_edges.c - main that detaches itself, early and late; what threads and processes are
  * called after a fork; sleeps that a handler ends; what the kernel is asked of a thread by
- * its number.
+ * its number; cleanup handlers that defer.
  */
 #include <sched.h>
 #include <semaphore.h>
@@ -134,6 +134,35 @@ static void *sleeps(void *arg)
 	return arg;
 }
 
+/* ---- deferred by a cleanup handler ---- */
+
+static void says_type(void *arg)
+{
+	int type;
+
+	SAY(pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &type));
+	SAY(type);
+	SAY(arg == NULL);
+}
+
+static void *defers(void *arg)
+{
+	int type;
+
+	pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL);
+	pthread_cleanup_push_defer_np(says_type, NULL);
+	pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &type);
+	SAY(type);
+	pthread_cleanup_pop_restore_np(1);
+	pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &type);
+	SAY(type);
+	pthread_cleanup_push_defer_np(says_type, arg);
+	pthread_cancel(pthread_self());
+	pthread_testcancel();
+	pthread_cleanup_pop_restore_np(0);
+	return arg;
+}
+
 /* ---- by number ---- */
 
 static void *by_number(void *arg)
@@ -184,5 +213,6 @@ int main(void)
 	by_thread(sleeps, NULL);
 	by_number(NULL);
 	by_thread(by_number, NULL);
+	SAY(by_thread(defers, NULL) == PTHREAD_CANCELED);
 	return 0;
 }
