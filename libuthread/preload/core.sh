@@ -15,7 +15,7 @@ done
 shift
 
 # shellcheck disable=SC2086 # a list
-sed -n -e 's/^EXPORT [a-z_]* \**\([a-z_0-9]*\)(.*/\1/p' \
+sed -n -e 's/^EXPORT [A-Za-z_ ]* \**\([a-z_0-9]*\)(.*/\1/p' \
 	-e 's/^SAME(\([a-z_0-9]*\),.*/\1/p' $sources | sort -u >"$out.names"
 sed 's/.*/& core_&/' "$out.names" >"$out.pairs"
 "$@" -r -nostdlib -Wl,--force-group-allocation -o "$out.tmp" -Wl,--whole-archive "$in"

@@ -11,9 +11,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <mqueue.h>
 #include <netdb.h>
 #include <pthread.h>
+#include <pwd.h>
 #include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
@@ -157,6 +159,20 @@ void __pthread_unregister_cancel(__pthread_unwind_buf_t *buf);
 	F(mq_receive)                  \
 	F(mq_timedreceive)             \
 	F(system)                      \
+	F(mkstemp)                     \
+	F(mkostemp)                    \
+	F(mkstemps)                    \
+	F(mkostemps)                   \
+	F(tmpfile)                     \
+	F(posix_openpt)                \
+	F(getpwnam)                    \
+	F(getpwuid)                    \
+	F(getgrnam)                    \
+	F(getgrgid)                    \
+	F(getpwnam_r)                  \
+	F(getpwuid_r)                  \
+	F(getgrnam_r)                  \
+	F(getgrgid_r)                  \
 	F(syscall)
 
 extern HIDDEN struct libc {

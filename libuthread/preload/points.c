@@ -16,8 +16,11 @@
 #undef _FILE_OFFSET_BITS /* other symbols for the same */
 
 #include <fcntl.h>
+#include <grp.h>
 #include <mqueue.h>
+#include <pwd.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/uio.h>
@@ -207,6 +210,90 @@ EXPORT ssize_t getrandom(void *to, size_t bytes, unsigned flags)
 }
 
 SAME(fallocate64, fallocate);
+
+/* ---- libc's own that begin with a file, each time ---- */
+
+EXPORT int mkstemp(char *path)
+{
+	POINT(mkstemp, path);
+}
+
+EXPORT int mkostemp(char *path, int flags)
+{
+	POINT(mkostemp, path, flags);
+}
+
+EXPORT int mkstemps(char *path, int suffix)
+{
+	POINT(mkstemps, path, suffix);
+}
+
+EXPORT int mkostemps(char *path, int suffix, int flags)
+{
+	POINT(mkostemps, path, suffix, flags);
+}
+
+EXPORT FILE *tmpfile(void)
+{
+	POINT(tmpfile);
+}
+
+EXPORT int posix_openpt(int flags)
+{
+	POINT(posix_openpt, flags);
+}
+
+EXPORT struct passwd *getpwnam(const char *name)
+{
+	POINT(getpwnam, name);
+}
+
+EXPORT struct passwd *getpwuid(uid_t id)
+{
+	POINT(getpwuid, id);
+}
+
+EXPORT struct group *getgrnam(const char *name)
+{
+	POINT(getgrnam, name);
+}
+
+EXPORT struct group *getgrgid(gid_t id)
+{
+	POINT(getgrgid, id);
+}
+
+EXPORT int getpwnam_r(const char *restrict name, struct passwd *restrict to,
+		      char *restrict buf, size_t bytes,
+		      struct passwd **restrict found)
+{
+	POINT(getpwnam_r, name, to, buf, bytes, found);
+}
+
+EXPORT int getpwuid_r(uid_t id, struct passwd *restrict to, char *restrict buf,
+		      size_t bytes, struct passwd **restrict found)
+{
+	POINT(getpwuid_r, id, to, buf, bytes, found);
+}
+
+EXPORT int getgrnam_r(const char *restrict name, struct group *restrict to,
+		      char *restrict buf, size_t bytes,
+		      struct group **restrict found)
+{
+	POINT(getgrnam_r, name, to, buf, bytes, found);
+}
+
+EXPORT int getgrgid_r(gid_t id, struct group *restrict to, char *restrict buf,
+		      size_t bytes, struct group **restrict found)
+{
+	POINT(getgrgid_r, id, to, buf, bytes, found);
+}
+
+SAME(mkstemp64, mkstemp);
+SAME(mkostemp64, mkostemp);
+SAME(mkstemps64, mkstemps);
+SAME(mkostemps64, mkostemps);
+SAME(tmpfile64, tmpfile);
 
 /* ---- locks of files ---- */
 

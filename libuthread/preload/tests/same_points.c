@@ -7,7 +7,9 @@
  * with glibc's threads alone.
  */
 #include <fcntl.h>
+#include <grp.h>
 #include <poll.h>
+#include <pwd.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <sched.h>
@@ -29,7 +31,9 @@
 
 static int file, pair[2], event, ready, number;
 static const char *path;
-static char byte, name[16];
+static char byte, name[16], buf[4096];
+static struct passwd pw, *pws;
+static struct group gr, *grs;
 static struct iovec part = { &byte, 1 };
 static struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1 };
 static const struct timespec none;
@@ -52,6 +56,11 @@ static pthread_barrier_t barrier;
 static pthread_spinlock_t spin;
 static pthread_t ended;
 static mtx_t mtx;
+
+static char *template(void)
+{
+	return strcpy(buf, "/proc/none/same_points.XXXXXX");
+}
 
 static void nothing(void)
 {
@@ -180,6 +189,21 @@ static int forks(void)
 	F(wait(NULL))                                       \
 	F(waitpid(-1, NULL, WNOHANG))                       \
 	F(waitid(P_ALL, 0, &info, WEXITED | WNOHANG))       \
+	F(mkstemp(template()))                              \
+	F(mkostemp(template(), O_CLOEXEC))                  \
+	F(mkstemps(template(), 0))                          \
+	F(mkostemps(template(), 0, O_CLOEXEC))              \
+	F(mkdtemp(template()))                              \
+	F(tmpfile())                                        \
+	F(posix_openpt(O_RDWR | O_NOCTTY))                  \
+	F(getpwnam("root"))                                 \
+	F(getpwuid(0))                                      \
+	F(getgrnam("root"))                                 \
+	F(getgrgid(0))                                      \
+	F(getpwnam_r("root", &pw, buf, sizeof(buf), &pws))  \
+	F(getpwuid_r(0, &pw, buf, sizeof(buf), &pws))       \
+	F(getgrnam_r("root", &gr, buf, sizeof(buf), &grs))  \
+	F(getgrgid_r(0, &gr, buf, sizeof(buf), &grs))       \
 	F(system(NULL))                                     \
 	F(system("exit 3"))                                 \
 	F(sem_unlink("/not-there"))                         \
