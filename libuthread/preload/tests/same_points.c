@@ -193,7 +193,6 @@ static int forks(void)
 	F(mkostemp(template(), O_CLOEXEC))                  \
 	F(mkstemps(template(), 0))                          \
 	F(mkostemps(template(), 0, O_CLOEXEC))              \
-	F(mkdtemp(template()))                              \
 	F(tmpfile())                                        \
 	F(posix_openpt(O_RDWR | O_NOCTTY))                  \
 	F(getpwnam("root"))                                 \
