@@ -321,6 +321,25 @@ static void there_and_back(void)
 	leave(fds);
 }
 
+/* One that nobody has waited for is closed, and its number is a pipe's. */
+static void another_file(void)
+{
+	int fds[2], p[2], number;
+
+	CHECK((fds[1] = socket(AF_INET, SOCK_STREAM, 0)) >= 0);
+	IS(connect(fds[1], (struct sockaddr *)&at, sizeof(at)), 0);
+	CHECK((number = accept(listener, NULL, NULL)) >= 0);
+	close(number);
+	IS(pipe(p), 0);
+	IS(p[0], number); /* the lowest there is */
+	waits(p, by_read);
+	waits(p, by_read);
+	if (blocks)
+		IS(blocks(number), 0);
+	close(fds[1]);
+	leave(p);
+}
+
 /* Who waits already is left alone. */
 struct reader {
 	int fd;
@@ -357,6 +376,7 @@ static void while_one_waits(void (*change)(int fds[2]))
 int main(int argc, char **argv)
 {
 	socklen_t room = sizeof(at);
+	int pair[2];
 
 	if (argc == 3 && !strcmp(argv[1], "sets")) {
 		set_flags(atoi(argv[2]), O_NONBLOCK);
@@ -371,8 +391,14 @@ int main(int argc, char **argv)
 	IS(bind(listener, (struct sockaddr *)&at, room), 0);
 	IS(getsockname(listener, (struct sockaddr *)&at, &room), 0);
 	IS(listen(listener, 16), 0);
-	IS(pthread_join(start(nothing, NULL), NULL), 0); /* main is one now */
+	/* Main is one from the first thread on, and what is accepted is noted from the first
+	 * wait on. */
+	IS(pthread_join(start(nothing, NULL), NULL), 0);
+	IS(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+	waits(pair, by_read);
+	leave(pair);
 	there_and_back();
+	another_file();
 	each_change();
 	while_one_waits(by_child);
 	while_one_waits(by_fcntl);

@@ -26,7 +26,7 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 
-#include "io/io.h"
+#include "io/backend.h"
 #include "uthread/pthread.h"
 
 #define SHARES_MAX 254
@@ -66,8 +66,10 @@ void io_shared(void)
 
 void io_blocks_made(struct io_fd *e)
 {
-	store_relaxed(&e->made, mark());
 	store_relaxed(&e->blocks, 0);
+	/* Until somebody has had to wait its close is nobody's business (close.c). */
+	if (load_acquire(&io_backend))
+		store_relaxed(&e->made, mark());
 }
 
 void uthread_io_given(int fd)

@@ -61,10 +61,12 @@ int uthread_close(int fd)
 
 #define WEAK EXPORT __attribute__((weak))
 
-/* What kind it is, which epoll.c has found out anew when it is next registered. */
+/* Something that nobody finds out anew: what kind it is (epoll.c does when it is next
+ * registered), that accept4() waits there, or that it was accepted here. */
 static bool is_guessed(const struct io_fd *e)
 {
-	return io_levels() && load_relaxed(&e->kind) != IO_UNKNOWN;
+	return (io_levels() && load_relaxed(&e->kind) != IO_UNKNOWN) ||
+	       load_relaxed(&e->listens) || load_relaxed(&e->made);
 }
 
 /* Is it to be told, or not to be closed? Not in a region: a handler may have come

@@ -235,10 +235,11 @@ static long call_accept(struct io_request *r)
 	return io_kernel(accept4(r->fd, r->name, r->room, r->accept_flags));
 }
 
+#define ACCEPT_FLAGS (SOCK_NONBLOCK | SOCK_CLOEXEC)
+
 bool io_accept_waits(const struct io_fd *e, int flags)
 {
-	return e && load_relaxed(&e->listens) &&
-	       !(flags & ~(SOCK_NONBLOCK | SOCK_CLOEXEC));
+	return e && load_relaxed(&e->listens) && !(flags & ~ACCEPT_FLAGS);
 }
 
 /* What accept4() says no to at once never becomes ready. */
@@ -250,11 +251,12 @@ long io_try_accept(struct io_request *r)
 
 	if (got != -EAGAIN || io_accept_waits(r->e, r->accept_flags))
 		return got;
-	if (!getsockopt(r->fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &bytes) &&
+	/* Known from here on, for who is about to wait, so that its close is seen. */
+	if (!(r->accept_flags & ~ACCEPT_FLAGS) &&
+	    !getsockopt(r->fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &bytes) &&
 	    listens) {
 		store_relaxed(&r->e->listens, 1);
-		if (io_accept_waits(r->e, r->accept_flags))
-			return got;
+		return got;
 	}
 	return io_kernel(
 		syscall(SYS_accept4, r->fd, r->name, r->room, r->accept_flags));
