@@ -137,30 +137,48 @@ static void *ring_member(void *arg)
 	return NULL;
 }
 
+struct ring_all {
+	struct ring r;
+	uthread_attr_t attr;
+};
+
+/* Created by a uthread, that is not stopped meanwhile: at each tick it would wait for a
+ * turn of all those that there are. */
+static void *ring_driver(void *arg)
+{
+	struct ring_all *all = arg;
+	const uint64_t threads = all->r.threads;
+	uthread_t *t = calloc(threads, sizeof(*t));
+	uint64_t i;
+
+	if (!t)
+		bench_die("no memory");
+	uthread_preempt_disable();
+	for (i = 0; i < threads; i++)
+		check(uthread_create(&t[i], &all->attr,
+				     i ? ring_member : ring_leader, &all->r),
+		      "uthread_create");
+	uthread_preempt_enable();
+	for (i = 0; i < threads; i++)
+		check(uthread_join(t[i], NULL), "uthread_join");
+	free(t);
+	return NULL;
+}
+
 static void bench_yield(enum uthread_tls mode, uint64_t threads)
 {
-	struct ring r = { .threads = threads };
-	uthread_t *t;
-	uthread_attr_t attr;
-	uint64_t i;
+	struct ring_all all = { .r = { .threads = threads } };
+	const struct ring *r = &all.r;
 
 	if (threads < 2)
 		bench_die("yield: at least two threads");
-	t = calloc(threads, sizeof(*t));
-	if (!t)
-		bench_die("no memory");
-	attr_of(&attr, mode);
-	for (i = 0; i < threads; i++)
-		check(uthread_create(&t[i], &attr,
-				     i ? ring_member : ring_leader, &r),
-		      "uthread_create");
-	for (i = 0; i < threads; i++)
-		check(uthread_join(t[i], NULL), "uthread_join");
-	bench_result("yield", (double)r.run.ns / (double)r.switches, r.switches,
+	attr_of(&all.attr, mode);
+	bench_inside(mode, ring_driver, &all);
+	bench_result("yield", (double)r->run.ns / (double)r->switches,
+		     r->switches,
 		     ",\"threads\":%llu,\"switches_per_yield\":%.4f",
 		     (unsigned long long)threads,
-		     (double)r.switches / (double)(r.run.n * threads));
-	free(t);
+		     (double)r->switches / (double)(r->run.n * threads));
 }
 
 /* ---- create and join ---- */
