@@ -230,7 +230,6 @@ TEST(workers_of_a_pthreads_child_come_before_spares)
 #define LATE_US 1300000
 
 static bool late;
-static int created;
 
 #if !TEST_ASAN && !TEST_TSAN
 int pthread_create(pthread_t *thread, const pthread_attr_t *attr,
@@ -238,6 +237,7 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attr,
 {
 	static int (*next)(pthread_t *, const pthread_attr_t *,
 			   void *(*)(void *), void *);
+	static int created;
 
 	if (!next)
 		next = (__typeof__(next))(uintptr_t)dlsym(RTLD_NEXT,
