@@ -6,8 +6,8 @@
  *
  * Each path is done `ops` times between two marks (steps.c), after as many that are not
  * counted: what is made once is there then. One line of JSON for each: path, tls ("own", "shared"), instructions (of one
- * operation, the least of all rounds; in user mode, with the loop around it), most (of
- * the rounds), ops, compiler. One worker; no ticks, but for `tick`.
+ * operation, the least of all rounds; in user mode, with the loop around it), middle and
+ * most (of the rounds), ops, compiler. One worker; no ticks, but for `tick`.
  *
  *	empty		the loop alone
  *	yield		a switch from one of two uthreads to the other
@@ -289,14 +289,21 @@ static void child(void *arg)
 		uthread_join(other, NULL);
 }
 
+static int by_size(const void *a, const void *b)
+{
+	const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
 static int tell(const struct path *path, enum uthread_tls tls)
 {
 	const struct steps_skip spin = { (uintptr_t)paths_spin_from,
 					 (uintptr_t)paths_spin_to };
 	struct run r = { path, tls };
 	struct steps s;
-	int64_t least = INT64_MAX, most = 0;
-	int i, err = steps_count(child, &r, path->ticks ? &spin : NULL, &s);
+	double ops = path->ops;
+	int err = steps_count(child, &r, path->ticks ? &spin : NULL, &s);
 
 	if (err == ENOTSUP || err == EPERM) {
 		fprintf(stderr, "swtch-paths: nothing is counted: %s\n",
@@ -304,20 +311,18 @@ static int tell(const struct path *path, enum uthread_tls tls)
 				       "not on this processor");
 		return SKIPPED;
 	}
-	for (i = 0; i < s.rounds; i++) {
-		least = s.counted[i] < least ? s.counted[i] : least;
-		most = s.counted[i] > most ? s.counted[i] : most;
-	}
 	if (err || s.rounds < STEPS_ROUNDS) {
 		fprintf(stderr,
 			"swtch-paths: %s: %d of %d rounds were counted\n",
 			path->name, s.rounds, STEPS_ROUNDS);
 		return 1;
 	}
-	printf("{\"path\":\"%s\",\"tls\":\"%s\",\"instructions\":%.3f,\"most\":%.3f,\"ops\":%d,\"compiler\":\"%s\"}\n",
+	qsort(s.counted, (size_t)s.rounds, sizeof(s.counted[0]), by_size);
+	printf("{\"path\":\"%s\",\"tls\":\"%s\",\"instructions\":%.3f,\"middle\":%.3f,\"most\":%.3f,\"ops\":%d,\"compiler\":\"%s\"}\n",
 	       path->name, tls == UTHREAD_TLS_OWN ? "own" : "shared",
-	       (double)least / path->ops, (double)most / path->ops, path->ops,
-	       __VERSION__);
+	       (double)s.counted[0] / ops,
+	       (double)s.counted[s.rounds / 2] / ops,
+	       (double)s.counted[s.rounds - 1] / ops, path->ops, __VERSION__);
 	fflush(stdout);
 	return 0;
 }

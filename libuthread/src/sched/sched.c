@@ -490,8 +490,7 @@ void sched_give_base(void)
 	switch_leave(off, true);
 }
 
-/* False: nobody else was to run there. */
-static inline __attribute__((always_inline)) bool yield_here(void)
+int uthread_yield(void)
 {
 	struct uthread *me;
 	struct worker *w;
@@ -504,7 +503,8 @@ static inline __attribute__((always_inline)) bool yield_here(void)
 	w = h->worker;
 	if (unlikely(!me)) {
 		switch_leave(off, false);
-		return false;
+		sched_yield();
+		return 0;
 	}
 	STAT_INC(w->stats.yields);
 	me->why = UTHREAD_READY_YIELDED;
@@ -512,7 +512,7 @@ static inline __attribute__((always_inline)) bool yield_here(void)
 		look_around(w);
 		if (step_down(w, me)) {
 			switch_leave(off, true);
-			return true;
+			return 0;
 		}
 	}
 	switched = give_way(w, me);
@@ -520,19 +520,19 @@ static inline __attribute__((always_inline)) bool yield_here(void)
 	if (unlikely(!switched && is_asked(me)))
 		region_wait(here_now());
 	switch_leave(off, switched);
-	return switched;
-}
-
-int uthread_yield(void)
-{
-	if (unlikely(!yield_here()) && !uthread_current())
-		sched_yield();
 	return 0;
 }
 
+/* Not by what uthread_yield() found, which would cost each yield some registers: who
+ * comes or goes just now is none the worse. */
 int uthread_yield_cpu(void)
 {
-	if (!yield_here())
+	const struct worker *w = worker_current();
+	const bool alone = uthread_current() && !load_relaxed(&w->count) &&
+			   !around_waits(w);
+
+	uthread_yield();
+	if (alone)
 		sched_yield();
 	return 0;
 }
