@@ -79,11 +79,12 @@ def test_no_path_has_grown(counted: dict[tuple[str, str], dict[str, Any]]) -> No
 def test_a_tick_is_counted_without_the_way_back(
     counted: dict[tuple[str, str], dict[str, Any]],
 ) -> None:
-    # Which is as long as the way there. On a busy machine another may come while one is
-    # stepped through, and has something to do: not in each round.
+    # Which is as long as the way there; one that comes while another is stepped through and
+    # finds that it has nothing to do is half of that, and seldom.
     for tls in ("own", "shared"):
         line = counted["tick", tls]
-        assert line["middle"] < 1.9 * line["instructions"]
+        assert line["most"] < 1.9 * line["instructions"]
+        assert line["middle"] <= SLACK * line["instructions"]
 
 
 def test_a_count_repeats(counted: dict[tuple[str, str], dict[str, Any]]) -> None:
