@@ -299,7 +299,6 @@ EXPORT int pthread_timedjoin_np(pthread_t thread, void **value,
 EXPORT int pthread_detach(pthread_t thread)
 {
 	uthread_t ut = uthread_of_pthread(thread);
-
 	int err;
 
 	if (likely(ut))
