@@ -158,10 +158,12 @@ FAULTS = {
     ),
     # Who is in front of a child in its queue is out of date when others have taken from it.
     "children-taken": Fault("sched/share.c", "\tworker_taken_from(v);\n", ""),
-    # What the runtime had: two thieves take one uthread from each other, for ever.
+    # What the runtime had: two thieves take one uthread from each other, for ever. That
+    # one is spared for a while (is_spared()) would be enough against it, too.
     "stolen-again": Fault(
         "sched/share.c",
-        "\tif (likely(w->kind != WORKER_RESCUER))\n\t\tw->handoff = list_pop(&l);\n",
+        "\tif (likely(w->kind != WORKER_RESCUER))\n\t\tw->handoff = list_pop(&l);\n"
+        "\tstore_relaxed(&v->stolen_at, now_ns());\n",
         "",
     ),
 }

@@ -303,7 +303,8 @@ struct worker {
 	/* In the same line, as thieves look at no other: */
 	uint32_t taken; /* grows when others have taken from rq; even, not 0 */
 	uint32_t turns; /* its own: switches asked for; read relaxed, */
-	uint64_t late_until; /* as is this: sched_ready_late() */
+	uint64_t late_until; /* as is this: sched_ready_late(), */
+	uint64_t stolen_at; /* and this: when a thief last took some */
 
 	/* Guarded by inbox_lock: ready uthreads bound here, put by others. */
 	uint32_t inbox_lock __attribute__((aligned(CACHE_LINE)));
@@ -346,7 +347,7 @@ struct worker {
 _Static_assert(offsetof(struct worker, ticking) + sizeof(uint32_t) <=
 		       offsetof(struct worker, inbox_lock) + CACHE_LINE,
 	       "a line is enough for who wakes it");
-_Static_assert(offsetof(struct worker, late_until) + sizeof(uint64_t) <=
+_Static_assert(offsetof(struct worker, stolen_at) + sizeof(uint64_t) <=
 		       offsetof(struct worker, bias) + CACHE_LINE,
 	       "a line is enough for a thief");
 

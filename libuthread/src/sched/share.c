@@ -9,8 +9,9 @@
  * at the other workers' queues: stealing takes what waits while its worker
  * computes, or half of a backlog. But who was made ready late, for something that
  * others are likely to have taken again, is left to its worker for a moment: taken
- * over at once it would cost both an interrupt, only to park again. Whoever adds
- * work for workers that are all busy sees to it that they have ticks.
+ * over at once it would cost both an interrupt, only to park again. So are a few that
+ * were added since the last theft (is_spared()). Whoever adds work for workers that
+ * are all busy sees to it that they have ticks.
  */
 #include "sched/affinity.h"
 #include "sched/runq.h"
@@ -22,6 +23,8 @@
 #define EVERY UINT32_MAX /* of take_movable() */
 #define BRISK \
 	2 /* switches between two looks: no use in stealing the one waiting */
+#define FEW 16 /* waiting: not worth interrupting who made them again and again */
+#define INTERRUPT_NS 20000 /* from one such interruption to the next */
 
 void inbox_push(struct worker *w, struct uthread *ut)
 {
@@ -340,6 +343,7 @@ static bool steal_from(struct worker *w, struct worker *v)
 	store_relaxed(&w->stats.steals, w->stats.steals + got);
 	if (likely(w->kind != WORKER_RESCUER))
 		w->handoff = list_pop(&l);
+	store_relaxed(&v->stolen_at, now_ns());
 	if (l.head)
 		local_push_all(w, &l);
 	return true;
@@ -395,6 +399,16 @@ void sched_drain(struct worker *v)
 		global_push_all(&l);
 }
 
+/*
+ * Somebody has just taken from `v`. To take interrupts both (bias_remote_trylock()), for
+ * 5 to 10 us here. Where `v` runs one that makes others and never waits, quick thieves
+ * would take each by itself, and its maker would be interrupted for each.
+ */
+static bool is_spared(const struct worker *v)
+{
+	return now_ns() - load_relaxed(&v->stolen_at) < INTERRUPT_NS;
+}
+
 /* Look at one of the others; true: it had something, which is w's now. */
 static bool steal_look(struct worker *w, struct worker *v, bool *active,
 		       bool *late)
@@ -410,6 +424,8 @@ static bool steal_look(struct worker *w, struct worker *v, bool *active,
 	}
 	*active |= waiting || moved;
 	if (!waiting || (waiting == 1 && moved > BRISK))
+		return false;
+	if (!moved && waiting < FEW && is_spared(v))
 		return false;
 	return steal_from(w, v);
 }
