@@ -279,6 +279,15 @@ static inline void wake(uint32_t *word, int count)
 	uthread_futex_wake(word, count, UTHREAD_FUTEX_ANY);
 }
 
+/* sleep.c: so long from now on. */
+HIDDEN struct timespec time_after(clockid_t clock, const struct timespec *time);
+
+/* futex.c: of syscall(). False: it is the kernel's. */
+HIDDEN bool futex_call(long nr, const long args[6], long *result);
+/* The caller is about to wait there for words that are woken here; and has. */
+HIDDEN void futex_enters_kernel(void);
+HIDDEN void futex_left_kernel(void);
+
 static inline bool clock_is_known(clockid_t clock)
 {
 	return clock == CLOCK_REALTIME || clock == CLOCK_MONOTONIC;

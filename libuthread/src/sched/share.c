@@ -23,7 +23,8 @@
 #define EVERY UINT32_MAX /* of take_movable() */
 #define BRISK \
 	2 /* switches between two looks: no use in stealing the one waiting */
-#define FEW 16 /* waiting: not worth interrupting who made them again and again */
+#define FEW \
+	16 /* waiting: not worth interrupting who made them again and again */
 #define INTERRUPT_NS 20000 /* from one such interruption to the next */
 
 void inbox_push(struct worker *w, struct uthread *ut)
