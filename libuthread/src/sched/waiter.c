@@ -137,7 +137,7 @@ bool waiter_choose(struct waiter *w)
 
 bool waiter_wake(struct waiter *w)
 {
-	if (!waiter_choose(w))
+	if (!waiter_choose_queued(w))
 		return false;
 	waiter_wake_chosen(w);
 	return true;
@@ -151,14 +151,11 @@ struct uthread *waiter_wake_here(struct waiter *w, struct worker *here)
 		waiter_wake(w);
 		return NULL;
 	}
-	switch (waiter_claim(w, WAITER_CHOSEN)) {
-	case CLAIM_AWAY:
-		waiter_wake_chosen(w);
+	if (!waiter_choose_queued(w))
 		return NULL;
-	case CLAIM_FAILED:
+	if (unlikely(load_relaxed(&w->state) != WAITER_CHOSEN)) {
+		waiter_wake_chosen(w); /* it is away */
 		return NULL;
-	case CLAIM_PARKED:
-		break;
 	}
 	store_release(&w->state, WAITER_WOKEN); /* pairs: who waits */
 	ut->why = UTHREAD_READY_WOKEN;

@@ -147,7 +147,9 @@ void thread_end(struct uthread *me)
 					      __ATOMIC_RELAXED));
 	if (old == JOIN_DETACHED)
 		stack_put(w, me);
-	else if (old != JOIN_NONE && unlikely(me->place == PLACE_GIVEN))
+	/* Who joined goes on here at once where that is its turn, or nobody else waits. */
+	else if (old != JOIN_NONE &&
+		 (me->place == PLACE_GIVEN || !load_relaxed(&w->count)))
 		heir = waiter_wake_here((struct waiter *)old, w);
 	else if (old != JOIN_NONE)
 		waiter_wake((struct waiter *)old);

@@ -313,7 +313,8 @@ static int join_error(uintptr_t now)
 	return now == JOIN_GONE ? ESRCH : EINVAL;
 }
 
-int thread_await(struct uthread *ut, uint64_t deadline, bool cancellable)
+/* In line: to return over many calls, after another stack, costs more than they do. */
+static inline int await(struct uthread *ut, uint64_t deadline, bool cancellable)
 {
 	REGION;
 	uintptr_t old = JOIN_NONE;
@@ -327,6 +328,8 @@ int thread_await(struct uthread *ut, uint64_t deadline, bool cancellable)
 		return claim_done(ut);
 	waiter_init_on(&wt, WAITS_JOIN, ut);
 	wt.cancellable = cancellable;
+	if (deadline == NO_DEADLINE)
+		waiter_lone(&wt); /* one wakes: who ends */
 	me = wt.ut;
 	if (ut == me)
 		return load_relaxed(&me->join) == JOIN_DETACHED ? EINVAL :
@@ -363,6 +366,11 @@ int thread_await(struct uthread *ut, uint64_t deadline, bool cancellable)
 	return 0;
 }
 
+int thread_await(struct uthread *ut, uint64_t deadline, bool cancellable)
+{
+	return await(ut, deadline, cancellable);
+}
+
 bool thread_try_end(struct uthread *ut)
 {
 	return !claim_done(ut);
@@ -375,9 +383,10 @@ void thread_reap(struct uthread *ut, void **value)
 	reap(ut, value);
 }
 
-static int join_until(struct uthread *ut, void **value, uint64_t deadline)
+static inline int join_until(struct uthread *ut, void **value,
+			     uint64_t deadline)
 {
-	int err = thread_await(ut, deadline, true);
+	int err = await(ut, deadline, true);
 
 	if (!err)
 		thread_reap(ut, value);
