@@ -3,8 +3,10 @@
  * syscall.c - syscall() of who does without libc's functions: what waits parks as that
  * would (futex.c), and threads have the numbers that gettid() says.
  */
+#include <linux/futex.h>
 #include <poll.h>
 #include <stdarg.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -12,6 +14,8 @@
 #include "libc.h"
 
 HIDDEN long core_syscall(long nr, ...);
+
+#define NS_PER_S 1000000000l
 
 #define ARGUMENTS(nr)                    \
 	long a[6];                       \
@@ -71,7 +75,8 @@ EXPORT int tgkill(pid_t process, pid_t thread, int sig)
 /*
  * Calls that end with EINTR whenever a handler was there, a tick's too, and for which
  * libc has no function: the runtime finds them by the number in the instruction before
- * (x86-64), and begins them anew. 0 or more, or -error.
+ * (x86-64), and begins them anew where a spare worker stands in. Else they are begun
+ * anew here, unless it was for a handler of the program's. 0 or more, or -error.
  */
 #if defined(__x86_64__)
 #define PLAIN(number)                                                       \
@@ -108,31 +113,126 @@ PLAIN(io_uring_enter)
 PLAIN(futex_waitv)
 #endif
 
-/* False: it is none of these. */
-static bool plain(long nr, const long *a, long *got)
+static bool is_plain(long nr)
 {
-	const int saved = errno;
-
 	switch (nr) {
 	case SYS_futex:
-		*got = plain_futex(a);
-		break;
 	case SYS_io_getevents:
-		*got = plain_io_getevents(a);
-		break;
 	case SYS_io_pgetevents:
-		*got = plain_io_pgetevents(a);
-		break;
 	case SYS_io_uring_enter:
-		*got = plain_io_uring_enter(a);
-		break;
 #ifdef SYS_futex_waitv
 	case SYS_futex_waitv:
-		*got = plain_futex_waitv(a);
-		break;
 #endif
+		return true;
 	default:
 		return false;
+	}
+}
+
+static long plain_once(long nr, const long *a)
+{
+	switch (nr) {
+	case SYS_futex:
+		return plain_futex(a);
+	case SYS_io_getevents:
+		return plain_io_getevents(a);
+	case SYS_io_pgetevents:
+		return plain_io_pgetevents(a);
+	case SYS_io_uring_enter:
+		return plain_io_uring_enter(a);
+#ifdef SYS_futex_waitv
+	case SYS_futex_waitv:
+		return plain_futex_waitv(a);
+#endif
+	default:
+		return -ENOSYS;
+	}
+}
+
+#define ENTER_EXT_ARG 8l
+#define ENTER_ABS_TIMER 32l
+#define ENTER_EXT_ARG_REG 64l
+
+struct enter_arg { /* struct io_uring_getevents_arg */
+	uint64_t mask;
+	uint32_t mask_bytes, least_us;
+	const struct timespec *time;
+};
+
+/* What is left of a time-out, and what points to it. */
+struct rest {
+	struct timespec begun, left;
+	struct enter_arg arg;
+};
+
+static void be_left(struct rest *r, const struct timespec *time)
+{
+	struct timespec now;
+	long s, ns;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	s = time->tv_sec - (now.tv_sec - r->begun.tv_sec);
+	ns = time->tv_nsec - (now.tv_nsec - r->begun.tv_nsec);
+	for (; ns < 0; ns += NS_PER_S)
+		s--;
+	for (; ns >= NS_PER_S; ns -= NS_PER_S)
+		s++;
+	r->left.tv_sec = s < 0 ? 0 : s;
+	r->left.tv_nsec = s < 0 ? 0 : ns;
+}
+
+/* A call that was interrupted, by its arguments `from`, is begun anew by `a`. The kernel
+ * has read what they point to. */
+static void shorten(struct rest *r, long nr, const long *from, long *a)
+{
+	const struct enter_arg *arg;
+	int i = -1;
+
+	switch (nr) {
+	case SYS_io_getevents:
+	case SYS_io_pgetevents:
+		i = 4;
+		break;
+	case SYS_futex: /* the others wait until */
+		if ((from[1] & FUTEX_CMD_MASK) == FUTEX_WAIT)
+			i = 3;
+		break;
+	case SYS_io_uring_enter:
+		arg = (const struct enter_arg *)from[4];
+		if ((from[3] & (ENTER_EXT_ARG | ENTER_ABS_TIMER |
+				ENTER_EXT_ARG_REG)) != ENTER_EXT_ARG ||
+		    !arg || !arg->time)
+			return;
+		be_left(r, arg->time);
+		r->arg = *arg;
+		r->arg.time = &r->left;
+		a[4] = (long)&r->arg;
+		return;
+	default:
+		return;
+	}
+	if (i < 0 || !from[i])
+		return;
+	be_left(r, (const struct timespec *)from[i]);
+	a[i] = (long)&r->left;
+}
+
+/* False: it is none of these. */
+static bool plain(long nr, const long *from, long *got)
+{
+	const uint32_t handled = uthread_handlers_run();
+	const int saved = errno;
+	struct rest r;
+	long a[6];
+
+	if (!is_plain(nr))
+		return false;
+	clock_gettime(CLOCK_MONOTONIC, &r.begun);
+	memcpy(a, from, sizeof(a));
+	*got = plain_once(nr, a);
+	while (*got == -EINTR && uthread_handlers_run() == handled) {
+		shorten(&r, nr, from, a);
+		*got = plain_once(nr, a);
 	}
 	errno = saved;
 	if (*got < 0) {

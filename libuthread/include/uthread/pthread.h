@@ -34,6 +34,10 @@ uthread_t uthread_by_id(uint32_t id);
  * SA_RESTART; 2 all. Returns what it was. Nothing in a pthread. A handler that leaves
  * such a wait by siglongjmp() leaves 0 behind. */
 int uthread_interruptible(int how);
+/* How many handlers of signals the caller has run. A call that ends with EINTR and has left
+ * it as it was (read it before) was interrupted by a tick, and is to be begun anew. 0 in a
+ * pthread. */
+uint32_t uthread_handlers_run(void);
 /* 1: in a call that handlers end the caller should sleep in the kernel, for a signal to
  * the process may reach it nowhere else: it is main, which the kernel prefers, or it
  * lets in what main blocks. So should a pthread. 0: it may as well park. */

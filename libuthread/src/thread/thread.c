@@ -262,6 +262,13 @@ int uthread_interruptible(int how)
 	return old;
 }
 
+uint32_t uthread_handlers_run(void)
+{
+	const struct uthread *me = uthread_current();
+
+	return me ? me->handled : 0;
+}
+
 /* Idle workers let in what main does, or who started the runtime did: who runs as main
  * runs where the kernel looks first, and who lets in no more than that misses nothing. */
 int uthread_stays_for_signals(void)
