@@ -44,9 +44,11 @@ FRAMES = ("samples", "threads", "metrics", "findings", "verdicts")
 
 @dataclass(frozen=True, repr=False)
 class Run:
-    """One run. ``stored`` is as it is on the disk; the frames are polars."""
+    """One run. ``stored`` is as it is on the disk; the frames are polars. What is to be said of
+    it is a warning, unless the command line says it."""
 
     stored: store.Run
+    warns: bool = True
 
     def __repr__(self) -> str:
         named = ", ".join(self.manifest.experiments)
@@ -185,7 +187,8 @@ class Run:
         from swtch.report import story
 
         run_story = story.tell(self.stored.path)
-        _warn()
+        if self.warns:
+            _warn()
         return run_story
 
 

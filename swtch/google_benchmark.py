@@ -56,7 +56,7 @@ def _benchmark(trial_group: Group, family: int) -> list[dict[str, Any]]:
     if main is None:
         return []
     metric, unit = main.name, main.unit
-    threads = int(str(trial_group.trial.probe.get("threads", 1)))
+    threads = trial_group.trial.probe.get("threads", 1)
     rows = []
     for index, sample in enumerate(trial_group.good):
         value = findings.metrics(sample)[metric]
@@ -72,7 +72,7 @@ def _benchmark(trial_group: Group, family: int) -> list[dict[str, Any]]:
                 "run_type": "iteration",
                 "repetitions": len(trial_group.good),
                 "repetition_index": index,
-                "threads": threads,
+                "threads": threads if isinstance(threads, int) else 1,
                 "iterations": int(sample.values.get("counter", 1)) or 1,
                 "real_time": real,
                 "cpu_time": _cpu(sample, unit, real),

@@ -12,6 +12,8 @@ Invariants:
   the file holds every earlier sample whole; only an incomplete last line is
   lost, and the invocation it belonged to is simply not done yet.
 - A ``seq`` appears at most once and is one of the plan's.
+- What is read can be used (swtch.intact). A line that cannot be is left out and said,
+  and its invocation is not done yet: the other samples are as good as they were.
 - One writer at a time: a flock on the directory itself, which needs no lock
   file and vanishes with its process.
 
@@ -30,13 +32,16 @@ from typing import TypeVar
 
 import msgspec
 
-from swtch import own, upgrade
+from swtch import intact, own, upgrade
 from swtch.errors import CannotError, CorruptError, os_error_text
-from swtch.records import SCHEMA, Manifest, Sample
+from swtch.own import guard
+from swtch.records import SCHEMA, Invocation, Manifest, Sample, Trial
 
 MANIFEST = "manifest.json"
 SAMPLES = "samples.jsonl"
 LOGS = "logs"
+# Of damaged lines.
+NAMED_MOST = 6
 
 T = TypeVar("T")
 
@@ -71,7 +76,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def load(path: Path) -> Run:
-    """Reads and validates `path`; raises CorruptError naming file, line and remedy."""
+    """Reads and validates `path`; raises CorruptError naming file, key and remedy."""
     manifest = load_manifest(path)
     samples, cut = load_samples(path, manifest)
     return Run(path=path, manifest=manifest, samples=samples, cut_bytes=cut)
@@ -83,23 +88,23 @@ def load_manifest(path: Path) -> Manifest:
     if not path.is_dir():
         raise CorruptError(f"{path} is not a run directory: there is no such folder.")
     try:
-        text = file.read_bytes()
+        text = _read(file)
     except FileNotFoundError:
         raise CorruptError(
             f"{path} is not a run directory: it has no {MANIFEST};"
             " give the folder that 'swtch run' named at its end."
         ) from None
-    except OSError as error:
-        raise CorruptError(f"{file}: cannot be read: {os_error_text(error)}.") from None
     try:
         manifest = _decode(text, Manifest)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except _UNREADABLE as error:
         raise CorruptError(
             f"{file}: not a manifest ({_at(error, text)});"
             f" restore it from a copy: without the plan, {SAMPLES} cannot be understood."
         ) from None
     except _NewerSchemaError as error:
         raise CorruptError(f"{file}: {error}") from None
+    if wrong := intact.manifest(manifest, text):
+        raise CorruptError(f"{file}: {wrong}; mend that, or restore the file from a copy.")
     if manifest.sources:
         # Here, because whoever reads a run comes by, and nobody may forget it.
         own.attach(path, manifest)
@@ -107,42 +112,71 @@ def load_manifest(path: Path) -> Manifest:
 
 
 def load_samples(path: Path, manifest: Manifest) -> tuple[tuple[Sample, ...], int]:
-    """The complete samples and the number of bytes of an incomplete last line."""
+    """The complete samples and the number of bytes of an incomplete last line.
+
+    What is damaged is left out, with a notice; CorruptError where that is everything.
+    """
     file = path / SAMPLES
     try:
-        text = file.read_bytes()
+        text = _read(file)
     except FileNotFoundError:
         return (), 0
-    except OSError as error:
-        raise CorruptError(f"{file}: cannot be read: {os_error_text(error)}.") from None
     end = text.rfind(b"\n") + 1
-    planned = {invocation.seq: invocation.trial_id for invocation in manifest.plan}
+    trials = {trial.id: trial for trial in manifest.trials}
+    planned = {one.seq: (one, trials[one.trial_id]) for one in manifest.plan}
     first_line: dict[int, int] = {}
     samples = []
+    damaged: dict[int, str] = {}
     for number, line in enumerate(text[:end].split(b"\n")[:-1], start=1):
-        where = f"{file}, line {number}"
         try:
-            sample = _decode(line, Sample)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise CorruptError(
-                f"{where}: not a sample ({_at(error, line)}); delete that line,"
-                " and 'swtch run --resume' will measure it again."
-            ) from None
+            sample = _sample(line, planned)
+            if sample.seq in first_line:
+                first = first_line[sample.seq]
+                raise _DamagedError(f"invocation {sample.seq} was already given in line {first}")
+        except _DamagedError as error:
+            damaged[number] = str(error)
+            continue
         except _NewerSchemaError as error:
-            raise CorruptError(f"{where}: {error}") from None
-        if planned.get(sample.seq) != sample.trial_id:
-            raise CorruptError(
-                f"{where}: the plan has no invocation {sample.seq} of {sample.trial_id};"
-                " the line belongs to another run: delete it."
-            )
-        if sample.seq in first_line:
-            raise CorruptError(
-                f"{where}: invocation {sample.seq} was already given in line"
-                f" {first_line[sample.seq]}; delete one of the two."
-            )
+            raise CorruptError(f"{file}, line {number}: {error}") from None
         first_line[sample.seq] = number
         samples.append(sample)
+    if damaged:
+        number, wrong = next(iter(damaged.items()))
+        where = f"{file}, line {number}: {wrong}"
+        if not samples:
+            raise CorruptError(
+                f"{where}; no line of it is a sample of this run: restore it from a copy, or move"
+                " it away, and 'swtch run --resume' will measure everything again."
+            )
+        guard.notice(
+            f"{where}; {_left_out(list(damaged))} Delete what is damaged, and 'swtch run --resume"
+            f" {path}' will measure again what is missing."
+        )
     return tuple(samples), len(text) - end
+
+
+def _sample(line: bytes, planned: Mapping[int, tuple[Invocation, Trial]]) -> Sample:
+    try:
+        sample = _decode(line, Sample)
+    except _UNREADABLE as error:
+        raise _DamagedError(f"not a sample ({_at(error, line)})") from None
+    invocation, trial = planned.get(sample.seq, (None, None))
+    if invocation is None or trial is None or trial.id != sample.trial_id:
+        raise _DamagedError(
+            f"the plan has no invocation {sample.seq} of {sample.trial_id};"
+            " the line belongs to another run"
+        )
+    if wrong := intact.sample(sample, line, invocation, trial):
+        raise _DamagedError(f"not a sample of this run ({wrong})")
+    return sample
+
+
+def _left_out(lines: list[int]) -> str:
+    if len(lines) == 1:
+        return "it is left out."
+    named = ", ".join(map(str, lines[1:NAMED_MOST]))
+    more = f" and {len(lines) - NAMED_MOST} more" if len(lines) > NAMED_MOST else ""
+    return f"it is left out, and so is line {named}{more}."
 
 
 class Writer:
@@ -319,6 +353,27 @@ class _NewerSchemaError(Exception):
     pass
 
 
+class _DamagedError(Exception):
+    """Of a line; ``str()`` says what is wrong with it."""
+
+
+# What decoding raises; msgspec's own recursion has a limit, too.
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+def _read(file: Path) -> bytes:
+    """What is in `file`; FileNotFoundError is the caller's."""
+    try:
+        if file.exists() and not file.is_file():
+            # A pipe would be waited for, and a device may never end.
+            raise CorruptError(f"{file}: is no file; put the run's own there.")
+        return file.read_bytes()
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise CorruptError(f"{file}: cannot be read: {os_error_text(error)}.") from None
+
+
 def _decode(text: bytes, kind: type[T]) -> T:
     # The schema first: a newer one may differ in every other field.
     schema = msgspec.json.decode(text, type=_Schema).schema
@@ -336,4 +391,4 @@ def _at(error: Exception, text: bytes) -> str:
     reason = str(error)
     if not text.strip(b"\0 \n"):
         return "empty, or filled with zero bytes by a crash of the machine"
-    return reason[0].lower() + reason[1:]
+    return reason if reason.startswith("JSON") else reason[0].lower() + reason[1:]

@@ -339,6 +339,8 @@ def yielding(scheduler_switches: Mapping[str, int], n: int = 6) -> Scene:
         scheduler = "EEVDF" if "6.12" in one.id else "CFS"
         changed = msgspec.structs.replace(one, factors={**one.factors, "scheduler": scheduler})
         scene.trials[index] = changed
+    factors = {one.id: one.factors for one in scene.trials}
+    scene.samples = [msgspec.structs.replace(s, factors=factors[s.trial_id]) for s in scene.samples]
     return scene
 
 

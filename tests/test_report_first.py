@@ -20,7 +20,7 @@ from swtch import claims, experiments, report
 from swtch.analysis import effects, gates
 from swtch.analysis.findings import Place
 from swtch.claims import Claim, Evidence
-from swtch.records import Engine, Interval, Kind, Spending, Trial, Verdict, VerdictName
+from swtch.records import Engine, Interval, Kind, Phase, Spending, Trial, Verdict, VerdictName
 from swtch.report import shapes, standing, switchcost, verdicts
 from swtch.report.charts import WIDTH
 from swtch.report.story import Story, tell
@@ -367,7 +367,9 @@ def test_a_budget_is_told_with_its_level(tmp_path: Path) -> None:
     scene = Scene().scenario("A", "pthread", n=10).scenario("B2", "pthread", n=10)
     plain = story_of(scene, tmp_path)
     assert (plain.judged_at, plain.budget, plain.levels) == ("", "", {})
-    spending = Spending(budget_ns=360 * 10**9, looks={"native": (6, 10)}, phases=())
+    until = 360 * 10**9
+    every = Phase(engine="native", begin=0, end=10, of="all", until_ns=until)
+    spending = Spending(budget_ns=until, looks={"native": (6, 10)}, phases=(every,))
     path = scene.write(tmp_path / "spent", spending=spending)
     story = tell(path)
     assert story.judged_at.startswith("Claims are judged at 97.5 % (native)")

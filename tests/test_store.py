@@ -6,8 +6,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 
 from swtch import store
 from swtch.errors import CannotError, CorruptError
+from swtch.own import guard
 from swtch.records import Manifest, Sample
 from swtch.store import Writer
 
@@ -98,7 +100,7 @@ def test_cut_at_any_byte_and_resumed_loses_and_doubles_nothing(
 )
 @given(data=st.data())
 def test_a_damaged_byte_is_noticed_or_harmless(run_dir: Path, data: st.DataObject) -> None:
-    """Never another exception than CorruptError, and never a doubled invocation."""
+    """Never an exception, never a doubled invocation, and no other line is lost."""
     file = run_dir / store.SAMPLES
     whole = file.read_bytes()
     try:
@@ -108,9 +110,13 @@ def test_a_damaged_byte_is_noticed_or_harmless(run_dir: Path, data: st.DataObjec
         try:
             run = store.load(run_dir)
         except CorruptError as error:
-            assert str(file) in str(error)
+            assert f"{file}, line" in str(error)
+            assert "has schema" in str(error)
         else:
-            assert len({s.seq for s in run.samples}) == len(run.samples)
+            seqs = {s.seq for s in run.samples}
+            assert len(seqs) == len(run.samples)
+            # A line end that is no more takes two lines with it.
+            assert len(seqs) >= len(run.manifest.plan) - 2
     finally:
         file.write_bytes(whole)
 
@@ -121,41 +127,206 @@ def edit(file: Path, number: int, line: bytes) -> None:
     file.write_bytes(b"\n".join(lines))
 
 
+@pytest.fixture(autouse=True)
+def nothing_said() -> Iterator[None]:
+    guard.clear()
+    yield
+    guard.clear()
+
+
+def of(run_dir: Path, number: int) -> dict[str, Any]:
+    """A line of the samples, to be written otherwise."""
+    lines = (run_dir / store.SAMPLES).read_bytes().split(b"\n")
+    decoded: dict[str, Any] = msgspec.json.decode(lines[number - 1])
+    return decoded
+
+
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        (b"{]", "line 2: not a sample (json is malformed"),
-        (b"", "line 2: not a sample (empty"),
+        (b"{]", "not a sample (JSON is malformed"),
+        (b"", "not a sample (empty"),
         (b"\0" * 40, "filled with zero bytes by a crash"),
-        (b'{"schema":9}', "line 2: has schema 9, this swtch reads up to 2"),
-        (b'{"schema":1}', "line 2: not a sample (object missing required field"),
-        (b'\xff{"schema":1}', "line 2: not a sample"),
+        (b'{"schema":1}', "not a sample (object missing required field"),
+        (b'\xff{"schema":1}', "not a sample"),
+        (b'{"schema":2,"detail":' + b"[" * 100_000, "not a sample (maximum recursion depth"),
     ],
 )
-def test_a_bad_line_is_named(run_dir: Path, line: bytes, says: str) -> None:
+def test_a_bad_line_is_named_and_the_others_are_kept(run_dir: Path, line: bytes, says: str) -> None:
     file = run_dir / store.SAMPLES
     edit(file, 2, line)
-    with pytest.raises(CorruptError) as caught:
+    run = store.load(run_dir)
+    assert [s.seq for s in run.samples] == [0, *range(2, len(run.manifest.plan))]
+    assert not run.complete
+    (said,) = guard.notices()
+    assert says in said
+    assert said.startswith(f"{file}, line 2: ")
+    assert f"swtch run --resume {run_dir}" in said
+    with Writer.resume(run_dir) as writer:
+        assert writer.done() == {s.seq for s in run.samples}
+        writer.add(sample_for(run.manifest, 1))
+    again = store.load(run_dir)
+    assert again.complete
+    # What is damaged stays to be looked at, and is said as long as it is there.
+    assert guard.notices() == (said,)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "says"),
+    [
+        ("model", "uthread", "is not that of the plan's invocation 1 - at `$.model`"),
+        ("block", 7, "is not that of the plan's invocation 1 - at `$.block`"),
+        ("factors", {}, "is not that of the plan's invocation 1 - at `$.factors`"),
+        ("elapsed_ns", -1, "expected a time, got -1 - at `$.elapsed_ns`"),
+        ("values", {"wall_ns": -1}, "expected a time, got -1 - at `$.values.wall_ns`"),
+        ("values", {"wall_ns": 1e300}, "a number beyond 1e+30"),
+        ("steal_ns", 10**40, "or a whole one beyond 64 bits"),
+        ("started", "yesterday", "expected a time - at `$.started`"),
+        ("detail", {"x": [[[]]] * 2}, ""),
+        ("detail", {"x": "[{" * 99}, ""),
+        ("detail", {"round_times_ns": ["x"]}, "expected `float`, got `str`"),
+    ],
+)
+def test_a_line_that_cannot_be_used_is_named(
+    run_dir: Path, key: str, value: object, says: str
+) -> None:
+    edit(run_dir / store.SAMPLES, 2, msgspec.json.encode({**of(run_dir, 2), key: value}))
+    run = store.load(run_dir)
+    assert len(run.samples) == len(run.manifest.plan) - bool(says)
+    assert says in "".join(guard.notices())
+
+
+def test_what_is_nested_too_deeply_is_named(run_dir: Path) -> None:
+    deep: list[Any] = []
+    for _ in range(100):
+        deep = [deep, 1]
+    edit(run_dir / store.SAMPLES, 2, msgspec.json.encode({**of(run_dir, 2), "detail": {"x": deep}}))
+    store.load(run_dir)
+    assert "line 2: not a sample of this run (nested more than 64 deep)" in guard.notices()[0]
+
+
+def test_many_bad_lines_are_one_notice(run_dir: Path) -> None:
+    file = run_dir / store.SAMPLES
+    lines = file.read_bytes().split(b"\n")
+    file.write_bytes(b"\n".join([lines[0], *[b"{"] * (len(lines) - 2), b""]))
+    assert [s.seq for s in store.load(run_dir).samples] == [0]
+    (said,) = guard.notices()
+    assert "line 2: not a sample" in said
+    assert f"so is line 3, 4, 5, 6, 7 and {len(lines) - 2 - 6} more." in said
+
+
+def test_no_good_line_at_all_is_corrupt(run_dir: Path) -> None:
+    file = run_dir / store.SAMPLES
+    file.write_bytes(file.read_bytes().decode().encode("utf-16"))
+    with pytest.raises(CorruptError, match=r"line 1: not a sample .*; no line of it is a sample"):
         store.load(run_dir)
-    assert str(file) in str(caught.value)
-    assert says.lower() in str(caught.value).lower()
     with pytest.raises(CorruptError):
         Writer.resume(run_dir)
 
 
-def test_a_doubled_line_names_both(run_dir: Path) -> None:
-    file = run_dir / store.SAMPLES
-    lines = file.read_bytes().split(b"\n")
-    edit(file, 4, lines[1])
-    with pytest.raises(CorruptError, match=r"line 4: invocation 1 was already given in line 2"):
+def test_a_newer_schema_is_no_damage(run_dir: Path) -> None:
+    edit(run_dir / store.SAMPLES, 2, b'{"schema":9}')
+    with pytest.raises(CorruptError, match="line 2: has schema 9, this swtch reads up to 2"):
         store.load(run_dir)
 
 
-def test_a_line_of_another_run_is_refused(run_dir: Path) -> None:
-    stranger = msgspec.structs.replace(store.load(run_dir).samples[0], seq=999)
+def test_of_a_doubled_line_the_first_counts(run_dir: Path) -> None:
+    file = run_dir / store.SAMPLES
+    whole = store.load(run_dir)
+    lines = file.read_bytes().split(b"\n")
+    other = {**of(run_dir, 2), "values": {"wall_ns": 99}}
+    file.write_bytes(b"\n".join([*lines[:-1], msgspec.json.encode(other), b""]))
+    assert store.load(run_dir) == whole
+    (said,) = guard.notices()
+    assert f"line {len(lines)}: invocation 1 was already given in line 2; it is left out" in said
+
+
+def test_a_line_of_another_run_is_left_out(run_dir: Path, make_manifest: MakeManifest) -> None:
+    whole = store.load(run_dir)
+    other = msgspec.structs.replace(sample_for(make_manifest(repeats=1), 0), seq=999)
     with (run_dir / store.SAMPLES).open("ab") as file:
-        file.write(msgspec.json.encode(stranger) + b"\n")
-    with pytest.raises(CorruptError, match="the plan has no invocation 999"):
+        file.write(msgspec.json.encode(other) + b"\n")
+    assert store.load(run_dir) == whole
+    assert "no invocation 999" in guard.notices()[0]
+
+
+@pytest.mark.parametrize("name", [store.MANIFEST, store.SAMPLES])
+@pytest.mark.parametrize("kind", ["folder", "pipe", "device"])
+def test_what_is_no_file_is_named_and_not_waited_for(run_dir: Path, name: str, kind: str) -> None:
+    file = run_dir / name
+    file.unlink()
+    {
+        "folder": lambda: file.mkdir(),
+        "pipe": lambda: os.mkfifo(file),
+        "device": lambda: file.symlink_to("/dev/zero"),
+    }[kind]()
+    with pytest.raises(CorruptError, match=rf"{name}: is no file"):
+        store.load(run_dir)
+
+
+def changed(manifest: dict[str, Any], path: str, value: object) -> None:
+    *way, last = path.split(".")
+    inner: Any = manifest
+    for key in way:
+        inner = inner[int(key) if isinstance(inner, list) else key]
+    inner[int(last) if isinstance(inner, list) else last] = value
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "says"),
+    [
+        ("environment", {"cpu": None}, "expected `object`, got `null` - at `$.environment.cpu`"),
+        ("environment", {"cpu": {"allowed": 3.5}}, "at `$.environment.cpu.allowed`"),
+        ("environment", {"kernel": 1}, "at `$.environment.kernel`"),
+        ("environment", {"engine": {"engine": "x"}}, "at `$.environment.engine.engine`"),
+        ("environment", {"engine": {"guests": [1]}}, "at `$.environment.engine.guests[0]`"),
+        ("trials.1.probe.cpus", 3.5, "expected `array`, got `float` - at `$.trials[1].probe.cpus`"),
+        ("trials.3.probe.threads", None, "at `$.trials[3].probe.threads`"),
+        ("trials.3.probe.every", 0, "expected `int` >= 1 - at `$.trials[3].probe.every`"),
+        ("trials.1.factors.scenario", 1, "at `$.trials[1].factors.scenario`"),
+        ("trials.1.factors", {}, "missing required field `scenario` - at `$.trials[1].factors`"),
+        ("trials.1.factors.cpus_used", -1, "at `$.trials[1].factors.cpus_used`"),
+        ("trials.1.factors.x", 10**40, "a number beyond 1e+30"),
+        ("trials.1.timeout_s", -1, "expected more than 0, got -1 - at `$.trials[1].timeout_s`"),
+        ("trials", [], "there is no trial "),
+        ("plan.2.seq", 7, "expected `seq` 2, got 7 - at `$.plan[2]`"),
+        ("plan.2.trial_id", "x", "there is no trial x - at `$.plan[2]`"),
+        (
+            "spending",
+            {"budget_ns": 1, "looks": {}, "phases": []},
+            "not every block of the plan is in a phase",
+        ),
+        (
+            "spending",
+            {
+                "budget_ns": 1,
+                "looks": {"native": []},
+                "phases": [{"engine": "native", "begin": 0, "end": 1, "of": "all", "until_ns": 1}],
+            },
+            "expected at least one look - at `$.spending.looks.native`",
+        ),
+    ],
+)
+def test_a_manifest_that_cannot_be_used_is_named(
+    run_dir: Path, path: str, value: object, says: str
+) -> None:
+    file = run_dir / store.MANIFEST
+    manifest = msgspec.json.decode(file.read_bytes())
+    changed(manifest, path, value)
+    file.write_bytes(msgspec.json.encode(manifest))
+    with pytest.raises(CorruptError) as caught:
+        store.load(run_dir)
+    assert says.lower() in str(caught.value).lower()
+    assert str(file) in str(caught.value)
+    assert str(caught.value).endswith("; mend that, or restore the file from a copy.")
+
+
+def test_two_trials_of_one_id_are_refused(run_dir: Path) -> None:
+    file = run_dir / store.MANIFEST
+    manifest = msgspec.json.decode(file.read_bytes())
+    manifest["trials"].append(manifest["trials"][0])
+    file.write_bytes(msgspec.json.encode(manifest))
+    with pytest.raises(CorruptError, match="two of its trials have the same id"):
         store.load(run_dir)
 
 

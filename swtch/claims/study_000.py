@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from swtch.analysis import effects, stats
+from swtch.analysis import effects, gates, stats
 from swtch.analysis.effects import Effect
 from swtch.analysis.findings import Group, effect
 from swtch.analysis.neighbours import neighbours, percent
@@ -86,8 +86,9 @@ def _no_voluntary(evidence: Evidence) -> Ruling:
 def _hundred_voluntary(evidence: Evidence) -> Ruling:
     rulings: dict[str, Ruling] = {}
     for name, group in _each(evidence, "C1 C2").items():
-        threads = len(group.good[0].threads)
-        here = effects.level([value / threads for value in group.values("nvcsw")], "a thread")
+        counted = [(gates.total(s, "nvcsw"), len(s.threads)) for s in group.good]
+        each = [total / threads for total, threads in counted if total is not None]
+        here = effects.level(each, "a thread")
         if here is not None:
             rulings[name] = evidence.within(here, *PER_THREAD)
     if not rulings:
@@ -97,8 +98,9 @@ def _hundred_voluntary(evidence: Evidence) -> Ruling:
 
 def _counter_exact(evidence: Evidence) -> Ruling:
     samples = [sample for group in evidence.of("scenarios") for sample in group.good]
+    samples = [s for s in samples if "counter" in s.values and "expected" in s.values]
     if not samples:
-        return missing("no scenario samples in this run")
+        return missing("no scenario samples in this run that say what was counted")
     values = [sample.values["counter"] for sample in samples]
     wrong = [s for s in samples if s.values["counter"] != s.values["expected"]]
     here = stats.median_interval(values, "increments")
@@ -243,7 +245,8 @@ def _yields_involuntary(evidence: Evidence) -> Ruling:
 
 def _wakeups_preempt(evidence: Evidence) -> Ruling:
     """Whom a timer wakes while another computes depends on how long it sleeps."""
-    slept = {int(group.trial.probe["sleep_ns"]) for group in _each(evidence, "C1 C2").values()}
+    groups = _each(evidence, "C1 C2").values()
+    slept = {group.trial.probe.get("sleep_ns") or 0 for group in groups}
     if slept - {SLEEP_NS}:
         longest = max(slept)
         return missing(f"the threads slept {longest / 1000:g} us instead of 1 us", HOW_LONG)
@@ -301,7 +304,9 @@ def _round_robin(evidence: Evidence) -> Ruling:
     groups = _gantt(evidence)
     if not groups:
         return missing("no round-robin samples of coroutine-gantt in this run")
-    samples = [sample for group in groups for sample in group.good]
+    samples = [sample for group in groups for sample in group.good if "slots" in sample.detail]
+    if not samples:
+        return missing("the samples of coroutine-gantt have no slots")
     wrong = [s for s in samples if [slot["task"] for slot in s.detail["slots"]] != list(SLOTS)]
     here = stats.median_interval([len(s.detail["slots"]) for s in samples], "slots")
     if wrong:
@@ -314,7 +319,10 @@ def _first_and_last(evidence: Evidence) -> Ruling:
     groups = _gantt(evidence)
     if not groups:
         return missing("no round-robin samples of coroutine-gantt in this run")
-    orders = {tuple(s.detail["finished"]) for group in groups for s in group.good}
+    known = [s for group in groups for s in group.good if "finished" in s.detail]
+    if not known:
+        return missing("the samples of coroutine-gantt do not say who finished when")
+    orders = {tuple(sample.detail["finished"]) for sample in known}
     shown = "; ".join(", ".join(map(str, order)) for order in sorted(orders))
     if all(order and order[0] == 4 and order[-1] == 3 for order in orders):
         return Ruling("holds", f"they finished in the order {shown}")

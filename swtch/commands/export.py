@@ -15,9 +15,9 @@ def export(path: Path, form: str, out: Path | None) -> int:
     """Writes the run in `path` as `form` into `out`; Google Benchmark's also to a pipe."""
     stored = results.validated(path)
     if form == "google-benchmark":
-        return _google_benchmark(data.Run(stored), out)
+        return _google_benchmark(data.Run(stored, warns=False), out)
     folder = out or path / "export"
-    run = data.Run(stored)
+    run = data.Run(stored, warns=False)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name in data.FRAMES:

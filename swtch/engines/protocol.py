@@ -27,7 +27,9 @@ PROTOCOL = 1
 
 _KINDS = ("hello", "sample", "end", "error")
 # Of nanoseconds, a thousand times the age of the universe.
-_MOST = 1e30
+MOST = 1e30
+# What JSON of others, frames and charts can hold.
+MOST_WHOLE = 1 << 64
 
 
 class ProbeError(Exception):
@@ -81,6 +83,14 @@ def read_result(stdout: bytes, returncode: int, trial: Trial) -> Result:
     return _result(samples[0], trial)
 
 
+def beyond(value: Any) -> bool:
+    """Whether a number in there is so large that to compute with it would overflow."""
+    if isinstance(value, (int, float)):
+        return abs(value) >= (MOST if isinstance(value, float) else MOST_WHOLE)
+    within = value.values() if isinstance(value, dict) else value
+    return isinstance(value, (dict, list)) and any(map(beyond, within))
+
+
 def _lines(stdout: bytes) -> list[dict[str, Any]]:
     records = []
     lines = stdout.split(b"\n")
@@ -129,14 +139,6 @@ def _error_text(record: dict[str, Any]) -> str:
     return f"probe reports: {what}" + (f" (in {where})" if where else "")
 
 
-def _beyond(value: Any) -> bool:
-    """Whether a number in there is so large that to compute with it would overflow."""
-    if isinstance(value, (int, float)):
-        return abs(value) >= _MOST
-    within = value.values() if isinstance(value, dict) else value
-    return isinstance(value, (dict, list)) and any(map(_beyond, within))
-
-
 def _result(sample: dict[str, Any], trial: Trial) -> Result:
     if sample.get("model") != trial.model:
         raise ProbeError(f"probe measured {sample.get('model')!r} where {trial.model} was asked")
@@ -149,8 +151,8 @@ def _result(sample: dict[str, Any], trial: Trial) -> Result:
             values[key] = value
         else:
             detail[key] = value
-    if _beyond(sample):
-        raise ProbeError(f"probe sample has a number beyond {_MOST:.0e}, which measures nothing")
+    if beyond(sample):
+        raise ProbeError(f"probe sample has a number beyond {MOST:.0e}, which measures nothing")
     if not isinstance(values.get("wall_ns"), int) or values["wall_ns"] <= 0:
         raise ProbeError(f"probe sample has no valid wall_ns: {sample.get('wall_ns')!r}")
     try:

@@ -30,7 +30,9 @@ import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+import msgspec
 
 from swtch import own
 from swtch.engines import TRAITS, Clock
@@ -181,6 +183,32 @@ class Main:
     better: Literal["less", "more", "neither"] = "less"
 
 
+class Detail(msgspec.Struct):
+    """What is read of a good sample's detail, by the names that probes give it."""
+
+    gap_quantiles: list[tuple[float, float]] = []
+    period_quantiles: list[tuple[float, float]] = []
+    intended_late_quantiles: list[tuple[float, float]] = []
+    intended_response_quantiles: list[tuple[float, float]] = []
+    round_times_ns: list[float] = []
+    round_cpu_ns: list[float] = []
+    reference_times_ns: list[float] = []
+    reference_cpu_ns: list[float] = []
+    order: str | list[str] | None = None
+    unmeasured: str = ""
+
+
+def shape(**members: Any) -> type[msgspec.Struct]:
+    """What is read of a trial's factors, by name and type."""
+    return msgspec.defstruct("Factors", list(members.items()))
+
+
+# Of a factor that is counted or computed with.
+Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
+# Of one that there is at least one of, because it is divided by.
+Some = Annotated[int, msgspec.Meta(ge=1, le=1 << 53)]
+
+
 # By clock: an emulated processor's time is none, so there it is a count or nothing.
 Mains = Mapping[Clock, Main]
 
@@ -210,7 +238,9 @@ class Experiment:
     own, with arguments, in place of swtch-probe (swtch.own). Of ``pictured`` ones the
     report's first picture shows the trials, so a budget measures them until they have
     intervals, whether a claim reads them or not. One that is ``by_name`` runs only if it is
-    named: it needs what nobody else does.
+    named: it needs what nobody else does. ``factors`` and ``detail`` are what claims and the
+    chapter read of its trials and samples; a run in which that is of another kind is damaged
+    (swtch.intact).
     """
 
     name: str
@@ -231,6 +261,8 @@ class Experiment:
     program: tuple[str, ...] = ()
     pictured: bool = False
     by_name: bool = False
+    factors: type[msgspec.Struct] | None = None
+    detail: type[msgspec.Struct] = Detail
 
     def main_of(self, trial: Trial, clock: Clock) -> Main | None:
         """What the trial is compared by; None where that clock has no answer."""

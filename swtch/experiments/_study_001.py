@@ -41,7 +41,18 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from swtch.engines import TRAITS
-from swtch.experiments import SPEED, Main, Mains, Metric, PublishedKey, Setting, value
+from swtch.experiments import (
+    SPEED,
+    Count,
+    Main,
+    Mains,
+    Metric,
+    PublishedKey,
+    Setting,
+    Some,
+    shape,
+    value,
+)
 from swtch.records import Depth, Engine, Model, Published, Sample, Scalar, Trial
 
 WORK: Final = 1_000_000
@@ -231,6 +242,13 @@ def trial(experiment: str, arm: Arm, case: Case, setting: Setting) -> Trial:
         note=_cpu_note(arm, case, len(cpus)),
         timeout_s=_timeout(arm, case, work, setting),
     )
+
+
+FACTORS = shape(
+    **dict.fromkeys(("case", "arm", "mode", "operation"), str),
+    **dict.fromkeys(("threads", "work", "work_asked", "interval"), Count),
+    **dict.fromkeys(("cpus_asked", "cpus_used"), Some),
+)
 
 
 def _slug(name: str) -> str:

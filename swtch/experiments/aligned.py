@@ -89,4 +89,5 @@ EXPERIMENT = Experiment(
     repeats=shared.REPEATS,
     seconds_at=shared.guest_seconds(2),
     main=shared.main_on_one_cpu,
+    factors=shared.FACTORS,
 )

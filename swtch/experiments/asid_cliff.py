@@ -16,7 +16,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from swtch.experiments import BEYOND, EACH, Experiment, Metric, Setting, less, ping, timed, value
+from swtch.experiments import (
+    BEYOND,
+    EACH,
+    Count,
+    Experiment,
+    Metric,
+    Setting,
+    less,
+    ping,
+    shape,
+    timed,
+    value,
+)
 from swtch.records import Model, Scalar, Trial
 
 NAME: Final = "asid-cliff"
@@ -83,4 +95,5 @@ EXPERIMENT = Experiment(
     metrics=METRICS,
     main=EACH,
     shortened=less(QUICK, GUEST),
+    factors=shape(members=Count),
 )

@@ -101,4 +101,5 @@ EXPERIMENT = Experiment(
     repeats=shared.REPEATS,
     seconds_at=shared.guest_seconds(2.5),
     main=shared.main,
+    factors=shared.FACTORS,
 )

@@ -69,4 +69,5 @@ EXPERIMENT = Experiment(
     repeats=shared.REPEATS,
     seconds_at=shared.guest_seconds(1.0),
     main=shared.main_on_one_cpu,
+    factors=shared.FACTORS,
 )

@@ -15,8 +15,10 @@ from __future__ import annotations
 
 from typing import Final, get_args
 
+import msgspec
+
 from swtch.engines import Clock
-from swtch.experiments import Experiment, Main, PublishedKey, Setting
+from swtch.experiments import Count, Experiment, Main, PublishedKey, Setting, shape
 from swtch.records import Model, Published, Scalar, Trial
 
 WORK: Final = (3, 3, 3, 5, 2)
@@ -73,6 +75,21 @@ def trials(setting: Setting) -> tuple[Trial, ...]:
     return tuple(planned)
 
 
+class Slot(msgspec.Struct):
+    """One box of the chart."""
+
+    slot: Count
+    task: Count
+    iteration: Count
+
+
+class Chart(msgspec.Struct):
+    """A sample's detail."""
+
+    slots: list[Slot] = []
+    finished: list[Count] = []
+
+
 EXPERIMENT = Experiment(
     name="coroutine-gantt",
     title="Five coroutines and the chart of who ran when",
@@ -83,4 +100,6 @@ EXPERIMENT = Experiment(
     trials=trials,
     published=PUBLISHED,
     main=dict.fromkeys(get_args(Clock), Main("user_switches", "neither")),
+    factors=shape(order=str, pool=bool),
+    detail=Chart,
 )

@@ -28,7 +28,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from swtch.experiments import EACH, Experiment, Main, Metric, Policy, Setting, less
+from swtch.experiments import (
+    EACH,
+    Count,
+    Experiment,
+    Main,
+    Metric,
+    Policy,
+    Setting,
+    Some,
+    less,
+    shape,
+)
 from swtch.records import Model, Scalar, Trial
 
 NAME: Final = "coroutine-io"
@@ -158,4 +169,5 @@ EXPERIMENT = Experiment(
     metrics=METRICS,
     main={**EACH, "emulated": Main("kernel_switches", "neither")},
     shortened=less(QUICK, GUEST),
+    factors=shape(by=str, connections=Count, cpus_used=Some),
 )

@@ -14,9 +14,11 @@ places. The kernel is part of both where it may be counted.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Annotated, Final
 
-from swtch.experiments import Experiment, Main, Metric, Setting, value
+import msgspec
+
+from swtch.experiments import Experiment, Main, Metric, Setting, shape, value
 from swtch.experiments.direct_cost import Way, request
 from swtch.records import Depth, Model, Scalar, Trial
 
@@ -144,6 +146,27 @@ def trials(setting: Setting) -> tuple[Trial, ...]:
     )
 
 
+Cache = Annotated[list[int], msgspec.Meta(min_length=2)]
+
+
+class Geometry(msgspec.Struct):
+    """The caches that counted, where those are a model's."""
+
+    l1i: Cache
+    l1d: Cache
+    l2: Cache
+    tlb: Cache
+    flush: bool
+    note: str
+    tlb2m: Cache | msgspec.UnsetType = msgspec.UNSET
+
+
+class Counted(msgspec.Struct):
+    """A sample's detail."""
+
+    model: Geometry | msgspec.UnsetType = msgspec.UNSET
+
+
 EXPERIMENT = Experiment(
     name=NAME,
     title="What the caches and the TLB miss for a switch",
@@ -158,4 +181,6 @@ EXPERIMENT = Experiment(
     metrics=_metrics(),
     main=dict.fromkeys(("time", "instructions"), MAIN),
     shortened=shortened,
+    factors=shape(way=str),
+    detail=Counted,
 )

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from swtch.experiments import BEYOND, Experiment, Main, Metric, Setting
+from swtch.experiments import BEYOND, Count, Experiment, Main, Metric, Setting, shape
 from swtch.records import Depth, Model, Trial
 
 NAME: Final = "creation"
@@ -72,4 +72,5 @@ EXPERIMENT = Experiment(
     metrics=METRICS,
     shortened=_shortened,
     main={"time": Main("life_ns"), "instructions": Main("life_instructions")},
+    factors=shape(threads=Count),
 )

@@ -18,7 +18,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from swtch.experiments import Experiment, Main, Mains, Metric, PublishedKey, Setting, value
+from swtch.experiments import (
+    Count,
+    Experiment,
+    Main,
+    Mains,
+    Metric,
+    PublishedKey,
+    Setting,
+    shape,
+    value,
+)
 from swtch.records import Model, Published, Scalar, Trial
 
 NAME: Final = "direct-cost"
@@ -146,4 +156,5 @@ EXPERIMENT = Experiment(
     metrics=METRICS,
     main=MAIN,
     shortened=shortened,
+    factors=shape(way=str, passes=Count),
 )

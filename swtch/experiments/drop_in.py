@@ -28,7 +28,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from swtch.experiments import BEYOND, Experiment, Main, Mains, Metric, Policy, Setting, less
+import msgspec
+
+from swtch.experiments import BEYOND, Count, Experiment, Main, Mains, Metric, Policy, Setting, less
 from swtch.records import Depth, Model, Scalar, Trial
 
 NAME: Final = "drop-in"
@@ -252,6 +254,21 @@ def _main(trial: Trial) -> Mains:
     return {"time": Main(P99) if trial.factors["hogs"] else Main(THROUGHPUT, "more")}
 
 
+class Factors(msgspec.Struct):
+    """What is read of a trial: of the server who asks, of a program how many threads."""
+
+    way: str
+    connections: Count | None = None
+    workers: Count | None = None
+    hogs: Count | None = None
+    threads: Count | None = None
+
+    def __post_init__(self) -> None:
+        echo = (self.connections, self.workers, self.hogs)
+        if None in (echo if self.way == "echo" else (self.threads,)):
+            raise ValueError(f"a factor is missing of the way {self.way}")
+
+
 EXPERIMENT = Experiment(
     name=NAME,
     title="A program for pthreads on uthreads",
@@ -264,4 +281,5 @@ EXPERIMENT = Experiment(
     metrics=METRICS,
     main=_main,
     shortened=less(QUICK, "natively only"),
+    factors=Factors,
 )

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from typing import Final, get_args
 
 from swtch.engines import Clock
-from swtch.experiments import BEYOND, Experiment, Main, Metric, Policy, Setting
+from swtch.experiments import BEYOND, Experiment, Main, Metric, Policy, Setting, shape
 from swtch.records import Model, Sample, Scalar, Trial
 
 NAME: Final = "eevdf-yield"
@@ -122,4 +122,5 @@ EXPERIMENT = Experiment(
     metrics=METRICS,
     # Not nivcsw: it grows with the number of yields asked for, which a quick run has fewer of.
     main=dict.fromkeys(get_args(Clock), Main(SWITCHED, "neither")),
+    factors=shape(call=str, policy=str),
 )

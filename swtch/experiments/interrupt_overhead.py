@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from swtch.experiments import Experiment, Main, Metric, PublishedKey, Setting, value
+from swtch.experiments import Count, Experiment, Main, Metric, PublishedKey, Setting, shape, value
 from swtch.experiments.pair_overhead import (
     STEPS,
     difference,
@@ -167,4 +167,5 @@ EXPERIMENT = Experiment(
     metrics=METRICS,
     main={"time": Main("direct_us"), "instructions": Main("direct_instructions")},
     shortened=shortened,
+    factors=shape(task=str, n=Count),
 )

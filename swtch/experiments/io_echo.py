@@ -26,7 +26,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from swtch.experiments import BEYOND, Experiment, Main, Mains, Metric, Policy, Setting, less, value
+from swtch.experiments import (
+    BEYOND,
+    Count,
+    Experiment,
+    Main,
+    Mains,
+    Metric,
+    Policy,
+    Setting,
+    less,
+    shape,
+    value,
+)
 from swtch.records import Depth, Model, Scalar, Trial
 
 NAME: Final = "io-echo"
@@ -171,4 +183,5 @@ EXPERIMENT = Experiment(
     metrics=METRICS,
     main=_main,
     shortened=less(QUICK, "natively only"),
+    factors=shape(by=str, connections=Count, rate=Count, workers=Count, hogs=Count),
 )

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from swtch.experiments import Experiment, Main, Mains, Metric, Setting, value
+from swtch.experiments import Experiment, Main, Mains, Metric, Setting, shape, value
 from swtch.experiments._study_003 import policy_of
 from swtch.records import Model, Scalar, Trial
 
@@ -191,4 +191,5 @@ EXPERIMENT = Experiment(
     metrics=METRICS,
     main=_main_metric,
     shortened=shortened,
+    factors=shape(mode=str, place=str, lock=str),
 )

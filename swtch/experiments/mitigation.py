@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from swtch.experiments import BEYOND, EACH, Experiment, Metric, Setting, less, ping, value
+from swtch.experiments import BEYOND, EACH, Experiment, Metric, Setting, less, ping, shape, value
 from swtch.records import Model, Scalar, Trial
 
 NAME: Final = "mitigation"
@@ -82,4 +82,5 @@ EXPERIMENT = Experiment(
     metrics=METRICS,
     main=EACH,
     shortened=less(QUICK, GUEST),
+    factors=shape(barrier=str),
 )

@@ -29,7 +29,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from swtch.engines import TRAITS
-from swtch.experiments import Experiment, Main, Metric, PublishedKey, Setting, value
+from swtch.experiments import Count, Experiment, Main, Metric, PublishedKey, Setting, shape, value
 from swtch.records import Depth, Engine, Model, Published, Scalar, Trial
 
 NAME: Final = "pair-overhead"
@@ -443,4 +443,5 @@ EXPERIMENT = Experiment(
     metrics=METRICS,
     main={"time": Main("between_us"), "instructions": Main("between_instructions")},
     shortened=shortened,
+    factors=shape(pair=str, n=Count, space=str),
 )

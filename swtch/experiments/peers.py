@@ -15,7 +15,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from swtch.experiments import BEYOND, EACH, Experiment, Metric, Setting, less, ping, timed, value
+from swtch.experiments import (
+    BEYOND,
+    EACH,
+    Experiment,
+    Metric,
+    Setting,
+    less,
+    ping,
+    shape,
+    timed,
+    value,
+)
 from swtch.records import Model, Scalar, Trial
 
 NAME: Final = "peers"
@@ -78,4 +89,5 @@ EXPERIMENT = Experiment(
     metrics=METRICS,
     main=EACH,
     shortened=less(QUICK, GUEST),
+    factors=shape(way=str),
 )

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from swtch.experiments import BEYOND, EACH, Experiment, Metric, Setting, less, timed, value
+from swtch.experiments import BEYOND, EACH, Experiment, Metric, Setting, less, shape, timed, value
 from swtch.experiments.pair_overhead import STEPS
 from swtch.records import Model, Scalar, Trial
 
@@ -208,4 +208,5 @@ EXPERIMENT = Experiment(
     metrics=METRICS,
     main=EACH,
     shortened=less(QUICK, GUEST),
+    factors=shape(place=str, by=str),
 )

@@ -17,7 +17,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from swtch.experiments import Experiment, Main, Metric, Setting, less, value
+import msgspec
+
+from swtch.experiments import Count, Experiment, Main, Metric, Setting, less, value
 from swtch.experiments._study_003 import policy_of
 from swtch.records import Model, Scalar, Trial
 
@@ -158,6 +160,22 @@ def trials(setting: Setting) -> tuple[Trial, ...]:
     return tuple(trial for trial in planned if trial.model in setting.models)
 
 
+class Factors(msgspec.Struct):
+    """What is read of a trial; all of it only of ticks."""
+
+    kind: str
+    workers: Count
+    interval_us: Count | None = None
+    source: str | None = None
+    mechanism: str | None = None
+    work: str | None = None
+
+    def __post_init__(self) -> None:
+        ticks = (self.interval_us, self.source, self.mechanism, self.work)
+        if self.kind == "ticks" and None in ticks:
+            raise ValueError("a factor of ticks is missing")
+
+
 EXPERIMENT = Experiment(
     name=NAME,
     title="What a tick costs that stops a thread",
@@ -170,4 +188,5 @@ EXPERIMENT = Experiment(
     metrics=METRICS,
     main={"time": Main("gap_us"), "instructions": Main("gap_ki")},
     shortened=less(QUICK, GUEST),
+    factors=Factors,
 )

@@ -15,7 +15,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from swtch.experiments import EACH, Experiment, Metric, Setting, less, time_of_each, value
+from swtch.experiments import (
+    EACH,
+    Count,
+    Experiment,
+    Metric,
+    Setting,
+    Some,
+    less,
+    shape,
+    time_of_each,
+    value,
+)
 from swtch.records import Model, Scalar, Trial
 
 NAME: Final = "producer-consumer"
@@ -92,4 +103,5 @@ EXPERIMENT = Experiment(
     metrics=METRICS,
     main=EACH,
     shortened=less(QUICK, GUEST),
+    factors=shape(room=Count, cpus_used=Some),
 )

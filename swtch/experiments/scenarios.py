@@ -33,7 +33,17 @@ from dataclasses import dataclass
 from typing import Final
 
 from swtch.engines import TRAITS
-from swtch.experiments import SPEED, Experiment, Main, Mains, Metric, PublishedKey, Setting
+from swtch.experiments import (
+    SPEED,
+    Experiment,
+    Main,
+    Mains,
+    Metric,
+    PublishedKey,
+    Setting,
+    Some,
+    shape,
+)
 from swtch.records import Model, Published, Sample, Scalar, Trial
 
 THREADS: Final = 4
@@ -159,6 +169,8 @@ def _run_cv(sample: Sample) -> float | None:
     times = sample.detail.get("round_times_ns")
     if not isinstance(times, list) or len(times) < RUNS or TRAITS[sample.engine].counting:
         return None
+    if min(times) <= 0:
+        return None
     speeds = [1 / float(time) for time in times]
     series = (speeds[begin : begin + RUNS] for begin in range(0, len(speeds), RUNS))
     cvs = [statistics.stdev(own) / statistics.fmean(own) for own in series if len(own) == RUNS]
@@ -249,4 +261,7 @@ EXPERIMENT = Experiment(
     main=_main_metric,
     metrics={RUN_CV: Metric(unit="%", of_sample=_run_cv)},
     shortened=shortened,
+    factors=shape(
+        scenario=str, intervention=str, cpus_asked=Some, cpus_used=Some, control=str | None
+    ),
 )

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from swtch.experiments import Experiment, Main, Mains, Metric, Setting, less, value
+from swtch.experiments import Count, Experiment, Main, Mains, Metric, Setting, less, shape, value
 from swtch.records import Model, Scalar, Trial
 
 NAME: Final = "starvation"
@@ -222,4 +222,5 @@ EXPERIMENT = Experiment(
     metrics=METRICS,
     main=_main_metric,
     shortened=less(QUICK, GUEST),
+    factors=shape(part=str, case=str, loops=Count, hogs=Count, workers=Count),
 )

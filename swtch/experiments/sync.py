@@ -15,7 +15,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from swtch.experiments import EACH, Experiment, Metric, Setting, less, time_of_each, value
+from swtch.experiments import (
+    EACH,
+    Experiment,
+    Metric,
+    Setting,
+    Some,
+    less,
+    shape,
+    time_of_each,
+    value,
+)
 from swtch.records import Model, Scalar, Trial
 
 NAME: Final = "sync"
@@ -96,4 +106,5 @@ EXPERIMENT = Experiment(
     metrics=METRICS,
     main=EACH,
     shortened=less(QUICK, GUEST),
+    factors=shape(way=str, cpus_used=Some),
 )

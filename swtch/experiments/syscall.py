@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from swtch.experiments import BEYOND, EACH, Experiment, Metric, Setting, less, timed, value
+from swtch.experiments import BEYOND, EACH, Experiment, Metric, Setting, less, shape, timed, value
 from swtch.records import Model, Scalar, Trial
 
 NAME: Final = "syscall"
@@ -85,4 +85,5 @@ EXPERIMENT = Experiment(
     metrics=METRICS,
     main=EACH,
     shortened=less(QUICK, GUEST),
+    factors=shape(kind=str),
 )

@@ -78,4 +78,5 @@ EXPERIMENT = Experiment(
     repeats=shared.REPEATS,
     seconds_at={**shared.guest_seconds(2), ("native", "quick"): 0.2},
     main=shared.main_on_one_cpu,
+    factors=shared.FACTORS,
 )

@@ -28,7 +28,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from swtch.experiments import Experiment, Main, Metric, PublishedKey, Setting, less, value
+from swtch.experiments import (
+    Count,
+    Experiment,
+    Main,
+    Metric,
+    PublishedKey,
+    Setting,
+    less,
+    shape,
+    value,
+)
 from swtch.experiments._study_003 import policy_of
 from swtch.records import Model, Published, Sample, Scalar, Trial
 
@@ -179,4 +189,5 @@ EXPERIMENT = Experiment(
     metrics=METRICS,
     main={"time": Main("wall_ms"), "instructions": Main("wall_mi")},
     shortened=less(QUICK, GUEST),
+    factors=shape(kind=str, threads=Count, iterations=Count, workers=Count),
 )

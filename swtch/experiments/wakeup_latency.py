@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from swtch.experiments import Experiment, Main, Metric, Policy, Setting, less, timed, value
+from swtch.experiments import Experiment, Main, Metric, Policy, Setting, less, shape, timed, value
 from swtch.records import Model, Scalar, Trial
 
 NAME: Final = "wakeup-latency"
@@ -121,4 +121,5 @@ EXPERIMENT = Experiment(
     metrics=METRICS,
     main={"time": Main("late_ns"), "instructions": Main("late_instructions")},
     shortened=less(QUICK, GUEST),
+    factors=shape(way=str, busy=bool, policy=str),
 )

@@ -18,12 +18,14 @@ from typing import Final
 from swtch.experiments import (
     BEYOND,
     EACH,
+    Count,
     Experiment,
     Main,
     Mains,
     Metric,
     Setting,
     less,
+    shape,
     time_of_each,
     value,
 )
@@ -204,4 +206,5 @@ EXPERIMENT = Experiment(
     main=_main,
     shortened=less(QUICK, "natively only"),
     by_name=True,
+    factors=shape(work=str, threads=Count, size=Count, workers=Count, tls=str),
 )

@@ -95,4 +95,5 @@ EXPERIMENT = Experiment(
     repeats=shared.REPEATS,
     seconds_at={**shared.guest_seconds(15), ("native", "quick"): 0.2},
     main=shared.main_on_one_cpu,
+    factors=shared.FACTORS,
 )

@@ -30,7 +30,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from swtch.experiments import Experiment, Metric, PublishedKey, Setting, value
+from swtch.experiments import Count, Experiment, Metric, PublishedKey, Setting, shape, value
 from swtch.experiments.direct_cost import MAIN, Way, request, times
 from swtch.records import Depth, Model, Published, Scalar, Trial
 
@@ -190,4 +190,5 @@ EXPERIMENT = Experiment(
     metrics=METRICS,
     main=MAIN,
     shortened=shortened,
+    factors=shape(way=str, bytes=Count, stride=Count, passes=Count),
 )

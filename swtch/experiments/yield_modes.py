@@ -81,4 +81,5 @@ EXPERIMENT = Experiment(
     repeats=shared.REPEATS,
     seconds_at=shared.guest_seconds(2),
     main=shared.main,
+    factors=shared.FACTORS,
 )

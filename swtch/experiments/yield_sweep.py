@@ -86,4 +86,5 @@ EXPERIMENT = Experiment(
     repeats=shared.REPEATS,
     seconds_at=shared.guest_seconds(10),
     main=shared.main,
+    factors=shared.FACTORS,
 )

@@ -4,7 +4,7 @@
 Functions of an experiment's file are wrapped once, where the file is loaded, so that no
 caller has to think of it. Each fault is one line that names file, line, function and
 error; the command line prints it at its end and leaves with status 4. A notice is a line
-of the same kind that changes no status.
+of the same kind that changes no status; damaged samples are one, too (swtch.store).
 
 - ``trials`` raises RequestError: nothing is measured yet.
 - a metric is missing from that sample, a trial without its main metric is not compared.
@@ -46,7 +46,7 @@ def notices() -> tuple[str, ...]:
 
 
 def notice(line: str) -> None:
-    """Something to be said of foreign code that is no fault."""
+    """Something to be said of what was read that is no fault; once, however often it is read."""
     _notices[_legible(line)] = None
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from rich.console import RenderableType
 
-from swtch.records import Interval
+from swtch.records import Interval, Scalar
 from swtch.report.charts import APART, COLOURS, INK, WIDTH, data
 from swtch.report.tables import Table
 
@@ -85,7 +85,7 @@ def log_ticks(low: float, high: float) -> list[float]:
         step *= next(by for by in (5, 2, 1) if (high - low) / (by * step) >= 2 or by == 1)
         first = math.ceil(low / step)
         digits = max(0, -math.floor(math.log10(step)))
-        ticks = [round(n * step, digits) for n in range(first, math.floor(high / step) + 1)]
+        ticks = [float(round(n * step, digits)) for n in range(first, math.floor(high / step) + 1)]
     # Ten powers of ten or more: every second or third is enough.
     return ticks[:: -(-len(ticks) // MOST_TICKS)]
 
@@ -334,6 +334,11 @@ def distributions(rows: Rows, x_axis: str, *, known: Mapping[str, str] = COLOURS
             strokeDash=alt.StrokeDash("how:N", scale=dash, legend=alt.Legend(orient="bottom"))
         )
     return chart.properties(width=WIDTH, height=240)
+
+
+def spoken(words: Mapping[str, str], factor: Scalar) -> str:
+    """What people call a factor's value; one that another version has is called as it is."""
+    return words.get(str(factor), str(factor))
 
 
 def pooled(quantiles: Sequence[Sequence[Sequence[float]]], scale: float) -> Rows:

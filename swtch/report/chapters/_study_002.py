@@ -61,7 +61,7 @@ def _parts(groups: Sequence[Group], place: Place, environment: dict[str, Any]) -
 def _evicted(groups: Sequence[Group], last: int, place: Place) -> str:
     if place.emulated:
         return "an emulated processor has no caches to evict"
-    sizes = [int(g.trial.probe.get("evict_bytes", 0)) for g in groups if g.trial.probe.get("cold")]
+    sizes = [g.trial.probe.get("evict_bytes") or 0 for g in groups if g.trial.probe.get("cold")]
     if not sizes or not max(sizes):
         return "no cache evicted before them"
     least = min(sizes)

@@ -9,7 +9,7 @@ from rich.console import RenderableType
 
 from swtch.analysis.findings import Group, Place
 from swtch.report.charts import INK, WIDTH, Figure, data, figure, place_suffix
-from swtch.report.story import Story
+from swtch.report.story import Story, number
 from swtch.report.tables import Row, Table
 
 
@@ -32,7 +32,7 @@ def _gantt(story: Story, place: Place) -> Figure | None:
                     "task": f"coroutine {slot['task']}",
                     "iteration": slot["iteration"],
                 }
-                for slot in group.good[0].detail["slots"]
+                for slot in group.good[0].detail.get("slots", ())
             ]
     if not charts:
         return None
@@ -99,18 +99,21 @@ def _results(story: Story, place: Place) -> Table:
         if not group.good:
             continue
         sample = group.good[0]
-        orders = {tuple(s.detail["finished"]) for s in group.good}
+        orders = {tuple(s.detail.get("finished", ())) for s in group.good}
         rows.append(
             Row(
                 (
                     str(group.trial.factors["order"]),
                     group.trial.model,
                     "yes" if group.trial.factors["pool"] else "no",
-                    str(len(sample.detail["slots"])),
-                    " ".join(str(task) for task in sample.detail["finished"])
+                    str(len(sample.detail.get("slots", ()))),
+                    " ".join(str(task) for task in sample.detail.get("finished", ()))
                     if len(orders) == 1
                     else "differs between invocations",
-                    f"{sample.values['stacks_created']:g} / {sample.values['stacks_reused']:g}",
+                    " / ".join(
+                        number(sample.values.get(f"stacks_{what}"))
+                        for what in ("created", "reused")
+                    ),
                     "yes" if sample.detail.get("overflow_detected") else "no",
                     str(len(group.good)),
                 )
@@ -145,8 +148,8 @@ def terminal(story: Story) -> list[RenderableType]:
 
 
 def _drawing(order: str, group: Group) -> str:
-    slots = group.good[0].detail["slots"]
-    finished = " ".join(str(task) for task in group.good[0].detail["finished"])
+    slots = group.good[0].detail.get("slots", ())
+    finished = " ".join(str(task) for task in group.good[0].detail.get("finished", ()))
     lines = ["", f"{order}: {len(slots)} slots, finished {finished}"]
     for task in sorted({slot["task"] for slot in slots}):
         boxes = "".join("██" if slot["task"] == task else "· " for slot in slots)

@@ -43,7 +43,8 @@ _KNOWN = {
 
 
 def _series(trial: Trial) -> str:
-    return SERVERS[trial.model, str(trial.factors["by"])]
+    by = str(trial.factors["by"])
+    return SERVERS.get((trial.model, by), f"{trial.model}, {by}")
 
 
 def _case(trial: Trial) -> str:
@@ -124,7 +125,7 @@ def _hogs(groups: Sequence[Group], own: str) -> Iterator[str]:
 def _missing(place: Place, groups: Sequence[Group]) -> Iterator[str]:
     """Who was not measured, and why: of each reason once."""
     reasons = dict.fromkeys(
-        f"{SERVERS[group.trial.model, str(group.trial.factors['by'])]}: {why}"
+        f"{_series(group.trial)}: {why}"
         for group in groups
         for sample in group.good
         if (why := sample.detail.get("unmeasured"))

@@ -28,7 +28,7 @@ _LOCKS = {
 
 def name_of(trial: Trial) -> str:
     """Model and lock, in words."""
-    return f"{trial.model}: {_LOCKS[str(trial.factors['lock'])]}"
+    return f"{trial.model}: {shapes.spoken(_LOCKS, trial.factors['lock'])}"
 
 
 def _of(story: Story, place: Place, *modes: str) -> list[Finding]:
@@ -49,7 +49,11 @@ def _rows(findings: Iterable[Finding], metric: str, *, placed: bool = True) -> l
     for finding in findings:
         interval = finding.intervals.get(metric)
         if interval is not None:
-            series = _PLACES[str(finding.trial.factors["place"])] if placed else finding.trial.model
+            series = (
+                shapes.spoken(_PLACES, finding.trial.factors["place"])
+                if placed
+                else finding.trial.model
+            )
             rows.append(shapes.of_interval(interval, case=name_of(finding.trial), series=series))
     # By lock, so that the two places stand side by side.
     order = list(dict.fromkeys(row["case"] for row in rows))
@@ -90,10 +94,10 @@ def _inversion(story: Story, place: Place) -> Figure | None:
 def _contention(story: Story, place: Place) -> Figure | None:
     rows = _rows(_of(story, place, "contend"), "takes_m")
     for row in rows:
-        row["series"] = {
-            "owner's worker": "all on one worker",
-            "another worker": "two on each of two",
-        }[row["series"]]
+        row["series"] = shapes.spoken(
+            {"owner's worker": "all on one worker", "another worker": "two on each of two"},
+            row["series"],
+        )
     rows = [row for row in rows if row["low"] > 0]
     if not rows:
         return None
@@ -134,7 +138,7 @@ def _handover(story: Story, place: Place) -> Table:
     for finding in _of(story, place, "handover", "inversion"):
         factors = finding.trial.factors
         inverted = factors["mode"] == "inversion"
-        where = "inversion" if inverted else _PLACES[str(factors["place"])]
+        where = "inversion" if inverted else shapes.spoken(_PLACES, factors["place"])
         rows.append(
             Row(
                 (

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from swtch.analysis.findings import Group, Place
 from swtch.experiments.mitigation import NAME
 from swtch.records import Finding
+from swtch.report import shapes
 from swtch.report.casework import (
     Cases,
     first_group,
@@ -90,7 +91,7 @@ _CASES = Cases(
     " asked for it is switched to or from, so pthreads should not pay.",
     table="one hand-over on one CPU by a futex, medians with 95 % intervals; no time where the"
     " kernel refused what was to be measured",
-    case=lambda trial: _ASKED[str(trial.factors["barrier"])],
+    case=lambda trial: shapes.spoken(_ASKED, trial.factors["barrier"]),
     series=lambda trial: trial.model,
     labels=("model", "barrier"),
     columns={

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from swtch.analysis.findings import Group, Place
 from swtch.experiments.peers import NAME, OTHERS
+from swtch.report import shapes
 from swtch.report.casework import (
     Cases,
     count_cell,
@@ -58,7 +59,7 @@ _CASES = Cases(
     " variable instead.",
     table="one hand-over from one to another on one CPU, medians with 95 % intervals; p10 and p90"
     " of an invocation's batches",
-    case=lambda trial: _WAYS[str(trial.factors["way"])],
+    case=lambda trial: shapes.spoken(_WAYS, trial.factors["way"]),
     series=lambda trial: trial.model,
     labels=("runtime", "by"),
     columns={

@@ -35,7 +35,7 @@ def name_of(trial: Trial) -> str:
     factors = trial.factors
     if factors["kind"] != "ticks":
         return SELF if factors["kind"] == "self" else TIMER
-    words = [_SOURCES[str(factors["source"])]]
+    words = [shapes.spoken(_SOURCES, factors["source"])]
     if factors["mechanism"] == "frame":
         words.append("frame")
     if factors["work"] == "libc":

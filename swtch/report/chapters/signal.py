@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from swtch.analysis.findings import Group, Place
 from swtch.experiments.signal import NAME, SELF
 from swtch.records import Trial
+from swtch.report import shapes
 from swtch.report.casework import (
     Cases,
     count_cell,
@@ -63,7 +64,7 @@ _CASES = Cases(
     " the same CPU: one switch for each. Into one that computes: until its handler has run.",
     table="one signal, medians with 95 % intervals; p10 and p90 of an invocation's batches;"
     " switches the kernel counted for each signal between two",
-    case=lambda trial: _KINDS[str(trial.factors["kind"])],
+    case=lambda trial: shapes.spoken(_KINDS, trial.factors["kind"]),
     series=_series,
     labels=("signal", "which"),
     columns={

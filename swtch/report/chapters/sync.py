@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from swtch.analysis.findings import Group, Place
 from swtch.experiments.sync import NAME, THREADS
 from swtch.records import Trial
+from swtch.report import shapes
 from swtch.report.casework import (
     Cases,
     first_group,
@@ -60,7 +61,7 @@ _CASES = Cases(
     " with it.",
     table=f"one addition of {THREADS} threads together, medians with 95 % intervals; the sum was"
     " right in every sample that the gate “counter” does not mark",
-    case=lambda trial: f"{_WAYS[str(trial.factors['way'])]}, {_cpus(trial)}",
+    case=lambda trial: f"{shapes.spoken(_WAYS, trial.factors['way'])}, {_cpus(trial)}",
     series=lambda trial: trial.model,
     labels=("model", "sum"),
     columns={

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from swtch.analysis.findings import Group, Place
 from swtch.experiments.syscall import NAME
+from swtch.report import shapes
 from swtch.report.casework import (
     Cases,
     count_cell,
@@ -54,7 +55,7 @@ _CASES = Cases(
     " function is what the loop itself takes; it is in all others.",
     table="one call, or one pair of calls, medians with 95 % intervals; p10 and p90 of an"
     " invocation's batches; switches the kernel counted for each, of which there should be none",
-    case=lambda trial: _KINDS[str(trial.factors["kind"])],
+    case=lambda trial: shapes.spoken(_KINDS, trial.factors["kind"]),
     series=lambda trial: trial.model,
     labels=("model", "call"),
     columns={

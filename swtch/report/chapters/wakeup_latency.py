@@ -36,7 +36,7 @@ _WAYS = {
 def _case(trial: Trial) -> str:
     busy = "busy" if trial.factors["busy"] else "quiet"
     policy = "" if trial.factors["policy"] == "other" else f", {trial.factors['policy']}"
-    return f"{_WAYS[str(trial.factors['way'])]}, {busy}{policy}"
+    return f"{shapes.spoken(_WAYS, trial.factors['way'])}, {busy}{policy}"
 
 
 def figures(story: Story) -> list[Figure]:
