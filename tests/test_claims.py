@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 import synthetic
-from synthetic import Scene, scenario, scenario_sample, spread
+from synthetic import Scene, failed, scenario, scenario_sample, spread
 from verdicts import ALL_FOUR, Make, Row, Where, by_claim, checked, name_of
 
 from swtch import claims
@@ -392,6 +392,38 @@ def test_the_reason_names_what_was_compared() -> None:
     lost = losing({}).verdict("000.3").why
     assert "1 of 52 invocations" in lost and "scenarios/B1/uthread with 3.99999e+06" in lost
     assert "pthread A: 0 switches, holds" in pthreads({}).verdict("000.1").why
+
+
+def test_a_case_that_failed_is_named() -> None:
+    """What always failed is no case that held."""
+    scene = kthreads({}, {"B1": 1.8, "B2": 1.4})
+    assert "failed" not in scene.verdict("000.6").why
+    one = scenario("C1", "kthread")
+    scene.add(one, [failed(one)] * 10)
+    verdict = scene.verdict("000.6")
+    assert verdict.verdict == "holds"
+    assert verdict.why.endswith(". Every invocation failed of scenarios/C1/kthread")
+    # Nobody asks for it here.
+    assert "failed" not in scene.verdict("000.5").why
+    for case in ("A", "B1", "B2", "C2"):
+        other = scenario(case, "uthread")
+        scene.add(other, [failed(other)])
+    verdict = scene.verdict("000.3")
+    assert verdict.why.endswith("kthread, scenarios/A/uthread, scenarios/B1/uthread and 2 more")
+
+
+@pytest.mark.parametrize("blocks", [(3,), range(10)])
+def test_a_case_in_which_nothing_was_done_does_not_hold(blocks: Sequence[int]) -> None:
+    """Of a throughput of zero there is no ratio; the claim is about that case, too."""
+    scene = kthreads({}, {"B1": 1.8, "B2": 1.4, "C1": 1.3})
+    assert scene.verdict("000.6").verdict == "holds"
+    for index, made in enumerate(scene.samples):
+        if made.trial_id == "scenarios/B1/kthread" and made.block in blocks:
+            values = {**made.values, "counter": 0}
+            scene.samples[index] = msgspec.structs.replace(made, values=values)
+    verdict = scene.verdict("000.6")
+    assert verdict.verdict == "cannot tell"
+    assert f"{len(blocks)} of 10 invocations of scenarios/B1/kthread" in verdict.why
 
 
 def test_six_shows_the_scenario_that_is_worst() -> None:

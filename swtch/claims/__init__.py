@@ -25,7 +25,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from swtch import own
@@ -53,6 +53,8 @@ __all__ = [
 
 EMULATED = "an emulated processor's time decides nothing"
 HOW_TIME = "--engine exact counts instructions, and where KVM boots time counts"
+# Trials that a reason names.
+NAMED_MOST = 3
 IN_INSTRUCTIONS = "in instructions, which are not time"
 
 
@@ -65,18 +67,23 @@ class Evidence:
     level: float = effects.LEVEL
     # So many samples that a gate marked were left out.
     without: int = 0
+    # What was asked for, and tried, and has no good sample; and what has no ratio, with why.
+    lacking: dict[str, None] = field(default_factory=dict, compare=False)
+    idle: dict[str, str] = field(default_factory=dict, compare=False)
 
     def of(self, experiment: str, model: Model | None = None, **factors: object) -> list[Group]:
         """Groups with samples; the copy of an A/A pair is not evidence."""
-        return [
+        asked = [
             group
             for group in self.groups
             if group.trial.experiment == experiment
-            and group.good
             and (model is None or group.trial.model == model)
             and group.trial.factors.get("control") != "b"
             and all(group.trial.factors.get(name) == value for name, value in factors.items())
         ]
+        self.lacking.update((g.trial.id, None) for g in asked if g.failed and not g.good)
+        self.idle.update((g.trial.id, said) for g in asked if (said := _idle(g)))
+        return [group for group in asked if group.good]
 
     def group(self, experiment: str, model: Model, **factors: object) -> Group | None:
         groups = self.of(experiment, model, **factors)
@@ -112,7 +119,14 @@ class Evidence:
         """The same without the samples that a gate marked, or this one; not for `steady` ones."""
         groups = tuple(_unmarked(group, gate, steady) for group in self.groups)
         left_out = sum(len(a.good) - len(b.good) for a, b in zip(self.groups, groups, strict=True))
-        return replace(self, groups=groups, without=left_out)
+        return replace(self, groups=groups, without=left_out, lacking={}, idle={})
+
+
+def _idle(group: Group) -> str:
+    """How many invocations counted nothing: of a throughput of zero there is no ratio, and a
+    check has to leave out the case."""
+    idle = sum(sample.values.get("counter", 1) <= 0 for sample in group.good)
+    return f"{idle} of {len(group.good)} invocations of {group.trial.id}" if idle else ""
 
 
 def _unmarked(group: Group, gate: str, steady: frozenset[str]) -> Group:
@@ -213,7 +227,16 @@ def _verdict(claim: Claim, evidence: Evidence, unmarked: Evidence) -> Verdict:
 
 def ruling(claim: Claim, evidence: Evidence, unmarked: Evidence) -> Ruling:
     """The check's, where its evidence is of use, with what the gates make of it."""
+    evidence.lacking.clear()
+    evidence.idle.clear()
     judged = claim.check(evidence)
+    if evidence.lacking:
+        judged = judged.also(_without(list(evidence.lacking)))
+    if evidence.idle and claim.about == "time":
+        judged = judged.also(f"Nothing was counted in {_some(list(evidence.idle.values()))}")
+        if judged.verdict == "holds":
+            # Not of a case in which nobody got through anything.
+            judged = replace(judged, verdict="cannot tell")
     if judged.verdict == "not measurable here":
         return judged
     if claim.about == "time" and evidence.place.clock == "emulated":
@@ -225,6 +248,16 @@ def ruling(claim: Claim, evidence: Evidence, unmarked: Evidence) -> Ruling:
         unmarked = plain_evidence.unmarked(steady=claim.steady)
     judged = _gated(claim, unmarked, judged)
     return judged.also(IN_INSTRUCTIONS) if evidence.place.clock == "instructions" else judged
+
+
+def _without(trials: Sequence[str]) -> str:
+    """A case that nobody could measure decides nothing, but it is no case that held."""
+    return f"Every invocation failed of {_some(trials)}"
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMED_MOST} more" if len(names) > NAMED_MOST else ""
+    return ", ".join(names[:NAMED_MOST]) + more
 
 
 def _gated(claim: Claim, unmarked: Evidence, ruling: Ruling) -> Ruling:
