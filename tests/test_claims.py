@@ -426,6 +426,14 @@ def test_a_case_in_which_nothing_was_done_does_not_hold(blocks: Sequence[int]) -
     assert f"{len(blocks)} of 10 invocations of scenarios/B1/kthread" in verdict.why
 
 
+def test_one_cpu_is_not_compared_with_itself() -> None:
+    """B1 has one CPU where there is but one, and is B2 by another name."""
+    scene = pair({"cpus": 1}, ("B2", "pthread", 250), ("B1", "pthread", 250))
+    verdict = scene.verdict("000.12")
+    assert verdict.verdict == "not measurable here"
+    assert "B1 needs two CPUs" in verdict.why and "--engine vm" in verdict.why
+
+
 def test_six_shows_the_scenario_that_is_worst() -> None:
     verdict = kthreads({}, {"B1": 1.8, "B2": 1.2, "C1": 1.3}).verdict("000.6")
     assert verdict.here is not None and verdict.here.estimate == pytest.approx(1.2, rel=0.05)

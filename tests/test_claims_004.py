@@ -473,3 +473,24 @@ def test_a_cost_below_zero_is_a_number_like_another() -> None:
     verdict = scene.verdict("004.1")
     assert verdict.verdict == "differs" and verdict.here is not None
     assert "0.62 us there" in verdict.why
+
+
+def test_a_block_cut_short_is_no_block_of_a_median() -> None:
+    """Of the last block only the narrow strides were done: their median is not that of all."""
+    scene = walking(Scene(), "process", mountains(), n=7)
+    whole = scene.verdict("004.3")
+    last = [s for s in scene.samples if s.block == 6]
+    scene.samples = [s for s in scene.samples if s.block < 6]
+    scene.samples += [s for s in last if int(str(s.factors["stride"])) < 64]
+    cut = scene.verdict("004.3")
+    assert whole.verdict == cut.verdict == "holds"
+    assert cut.here is not None and cut.here.n == 6
+
+
+def test_four_takes_the_same_blocks_of_both() -> None:
+    """A block that processes lack is none of the uthreads'."""
+    scene = both_walk({}, 0.0, 15.0, n=10)
+    scene.samples = [s for s in scene.samples if s.block != 3 or s.model != "process"]
+    verdict = scene.verdict("004.4")
+    assert verdict.verdict == "holds"
+    assert verdict.here is not None and verdict.here.n == 9

@@ -259,6 +259,8 @@ def _one_cpu_yields_more(evidence: Evidence) -> Ruling:
     here = effect(crowded, apart, "nivcsw") if crowded and apart else None
     if crowded is None or apart is None or here is None:
         return missing("switches of pthreads in B1 and B2 are needed")
+    if apart.trial.factors["cpus_used"] == crowded.trial.factors["cpus_used"]:
+        return missing("B1 needs two CPUs, one is allowed", "allow more, or --engine vm")
     ruling = evidence.more(here, "involuntary switches of pthreads, B2 over B1")
     k_crowded, k_apart = (_scenario(evidence, "kthread", case) for case in ("B2", "B1"))
     beside = effect(k_crowded, k_apart, "nivcsw") if k_crowded and k_apart else None

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -93,8 +94,10 @@ def _costs(
     evidence: Evidence, model: Model, above: int = -1, common: bool = False
 ) -> dict[int, dict[int, float]]:
     """By size and block, the median over the strides above `above`, of `common` over those that
-    all sizes have; size 0 has no walk."""
+    all sizes have; size 0 has no walk. A block that lacks one of a size's strides has no median
+    of it: that of the others would be another thing."""
     by_size: dict[int, dict[int, list[float]]] = {}
+    strides: Counter[int] = Counter()
     groups = evidence.of(working_set.NAME, model)
     cells = {group.trial.id: _cell(group) for group in groups}
     sizes = {size for size, _ in cells.values() if size}
@@ -103,10 +106,16 @@ def _costs(
         everywhere = {known for known, its in cells.values() if its == stride} >= sizes
         if stride <= above or (common and size and not everywhere):
             continue
-        for block, cost in group.by_block("cost_us").items():
+        costs = group.by_block("cost_us")
+        strides[size] += bool(costs)
+        for block, cost in costs.items():
             by_size.setdefault(size, {}).setdefault(block, []).append(cost)
     return {
-        size: {block: float(stats.median(costs)) for block, costs in by_block.items()}
+        size: {
+            block: float(stats.median(costs))
+            for block, costs in by_block.items()
+            if len(costs) == strides[size]
+        }
         for size, by_block in sorted(by_size.items())
     }
 
@@ -147,7 +156,7 @@ class Sizes:
             max((kib for group in groups for kib in group.values(name)), default=0.0)
             for name in ("l1d_kib", "l2_kib")
         ]
-        if not all(caches):
+        if min(caches) <= 0:
             return "this machine does not tell the sizes of its L1d and L2"
         if not known:
             return "arrays of several sizes are needed"
@@ -281,11 +290,19 @@ def _flat(evidence: Evidence) -> Ruling:
     small = [{s: of for s, of in costs.items() if 0 < s < most} for costs in (user, kernel)]
     if not all(len(costs) > 1 for costs in small) or small[0].keys() != small[1].keys():
         return missing("uthreads and processes with the same sizes below twice L1d's are needed")
-    own, beside = map(_halves, small)
+    # The same blocks of both, or what is taken from one another would be of different ones.
+    blocks_of = [set(of) for costs in small for of in costs.values()]
+    common = set.intersection(*blocks_of)
+    if not common:
+        return missing("no comparable samples")
+    own, beside = (
+        _halves({s: {b: of[b] for b in of if b in common} for s, of in costs.items()})
+        for costs in small
+    )
     ranges = effects.paired(
         *([max(v) - min(v) for v in halves] for halves in zip(*own, strict=True))
     )
-    blocks = zip(_spread_by_size(beside), _spread_by_size(own), strict=False)
+    blocks = zip(_spread_by_size(beside), _spread_by_size(own), strict=True)
     less = effects.level([theirs - ours for theirs, ours in blocks], "us²")
     if ranges is None or less is None:
         return missing("no comparable samples")
