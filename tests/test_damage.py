@@ -16,10 +16,12 @@ from typing import Any
 
 import made_002
 import made_003
+import msgspec
 import pytest
 from synthetic import Scene
 
 from swtch import cli, own, store
+from swtch.analysis import findings
 from swtch.errors import EXIT_CORRUPT, EXIT_OK
 
 OLD = Path(__file__).parent / "data" / "run-schema-1" / store.MANIFEST
@@ -139,3 +141,23 @@ def test_damage_is_a_line_or_nothing(
 def test_what_is_whole_is_told_as_it_is(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["show", str(whole), "-v"]) == EXIT_OK
     assert capsys.readouterr().err == ""
+
+
+def test_values_that_are_missing_are_no_metric() -> None:
+    """Each value of a sample of study 002's may be absent; no metric asks for it then."""
+    scene = Scene()
+    made_002.switched(scene, "aes+crc", 99, (20.0, 20.0), count=1)
+    made_002.interrupted(scene, "aes", 49, 20.0, count=1)
+    for sample in scene.samples:
+        for name in sample.values:
+            values = {key: value for key, value in sample.values.items() if key != name}
+            findings.metrics(msgspec.structs.replace(sample, values=values))
+
+
+def test_a_task_that_the_study_has_not_is_no_evidence() -> None:
+    scene = Scene()
+    made_002.interrupted(scene, "aes", 49, 20.0, count=6)
+    scene.trials = [
+        msgspec.structs.replace(one, factors={**one.factors, "task": "x"}) for one in scene.trials
+    ]
+    assert scene.verdict("002.7").verdict == "not measurable here"

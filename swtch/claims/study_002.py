@@ -112,7 +112,12 @@ def _pairs(evidence: Evidence) -> tuple[list[Group], str]:
 
 def _interrupts(evidence: Evidence) -> tuple[list[Group], str]:
     for model, name in INTERRUPT_SUBJECTS:
-        groups = evidence.of(INTERRUPT, model)
+        groups = [
+            group
+            for group in evidence.of(INTERRUPT, model)
+            # Of another task, of another version, the study says nothing.
+            if group.trial.factors["task"] in INTERRUPT_INDIRECT_PERCENT
+        ]
         if groups:
             return groups, name
     return [], ""

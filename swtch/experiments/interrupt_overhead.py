@@ -64,7 +64,7 @@ PUBLISHED: Final[Mapping[PublishedKey, Published]] = {
 
 def _added_percent(values: Mapping[str, float | int]) -> float | None:
     for unit in ("ns", "instructions"):
-        if f"total_{unit}" in values:
+        if {f"total_{unit}", f"r_{unit}"} <= values.keys():
             return share(values[f"total_{unit}"], values[f"r_{unit}"])
     return None
 

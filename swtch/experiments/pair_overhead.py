@@ -141,7 +141,7 @@ def difference(a: str, b: str) -> dict[str, Metric]:
 
     def of(unit: str, scale: float) -> Metric:
         def computed(values: Mapping[str, float | int]) -> float | None:
-            if f"{a}_{unit}" not in values:
+            if not {f"{a}_{unit}", f"{b}_{unit}"} <= values.keys():
                 return None
             return (values[f"{a}_{unit}"] - values[f"{b}_{unit}"]) * scale
 
@@ -216,10 +216,10 @@ def share(part: float, whole: float) -> float | None:
 
 def _added_percent(values: Values) -> float | None:
     for unit in ("ns", "instructions"):
-        added = _added(unit)(values)
-        if added is not None:
+        added, whole = _added(unit)(values), values.get(f"rn_{unit}")
+        if added is not None and whole is not None:
             # R' less that is the tasks by themselves.
-            return share(added, values[f"rn_{unit}"] - added)
+            return share(added, whole - added)
     return None
 
 
