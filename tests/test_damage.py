@@ -161,3 +161,9 @@ def test_a_task_that_the_study_has_not_is_no_evidence() -> None:
         msgspec.structs.replace(one, factors={**one.factors, "task": "x"}) for one in scene.trials
     ]
     assert scene.verdict("002.7").verdict == "not measurable here"
+
+
+def test_a_scenario_in_which_nothing_was_done_has_no_course(tmp_path: Path) -> None:
+    scene = Scene().scenario("A", "pthread", n=2, values={"counter": 0})
+    run = scene.scenario("B2", "pthread", n=2).write(tmp_path / "run")
+    assert cli.main(["report", str(run), "--format", "html"]) == EXIT_OK

@@ -19,7 +19,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from swtch.experiments import Count, Experiment, Main, Metric, Setting, less, value
+from swtch.experiments import Count, Experiment, Main, Metric, Setting, Some, less, value
 from swtch.experiments._study_003 import policy_of
 from swtch.records import Model, Scalar, Trial
 
@@ -165,7 +165,7 @@ class Factors(msgspec.Struct):
 
     kind: str
     workers: Count
-    interval_us: Count | None = None
+    interval_us: Some | None = None
     source: str | None = None
     mechanism: str | None = None
     work: str | None = None

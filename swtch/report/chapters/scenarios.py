@@ -242,9 +242,9 @@ def _sequence(story: Story, place: Place) -> Figure | None:
     rows: list[dict[str, Any]] = []
     for group in story.groups_of("scenarios", place):
         values = group.speeds()
-        if not values:
+        centre = float(stats.median(values)) if values else 0.0
+        if centre <= 0:
             continue
-        centre = float(stats.median(values))
         rows += [
             {
                 "seq": sample.seq,
