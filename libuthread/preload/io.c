@@ -174,7 +174,7 @@ static ssize_t in(int fd, const struct iovec *to, int n)
 	uthread_testcancel();
 	for (;;) {
 		if (read_now(fd, to, n, &got, &changes))
-			return got;
+			return or_cancelled(got);
 		WAIT_IN(w, fd, changes);
 		got = result(&w, uthread_readv_timed(fd, to, n, w.deadline),
 			     EAGAIN);
@@ -230,10 +230,10 @@ EXPORT ssize_t write(int fd, const void *from, size_t bytes)
 	if (likely(got == (ssize_t)bytes))
 		return got;
 	if (got < 0 && !would_wait(errno) && !unknown_way(errno))
-		return got;
+		return or_cancelled(got);
 	if (got < 0 && (unknown_way(errno) || !may_wait(fd))) {
 		errno = saved;
-		return core_write(fd, from, bytes);
+		return or_cancelled(core_write(fd, from, bytes));
 	}
 	errno = saved;
 	if (got < 0)
@@ -330,10 +330,10 @@ EXPORT ssize_t writev(int fd, const struct iovec *from, int n)
 	    ((size_t)got == parts_bytes(from, (size_t)n) || !may_wait(fd)))
 		return got;
 	if (got < 0 && !would_wait(errno) && !unknown_way(errno))
-		return got;
+		return or_cancelled(got);
 	if (got < 0 && !may_wait(fd)) {
 		errno = saved;
-		return core_writev(fd, from, n);
+		return or_cancelled(core_writev(fd, from, n));
 	}
 	errno = saved;
 	if (got > 0)
@@ -365,12 +365,13 @@ EXPORT ssize_t recvfrom(int fd, void *to, size_t bytes, int flags,
 			got = core_recvfrom(fd, to, bytes, flags | MSG_DONTWAIT,
 					    from, room);
 			if (likely(got >= 0) || !would_wait(errno))
-				return got;
+				return or_cancelled(got);
 		}
 		if (!may_read_wait(fd, &changes))
-			return tries ? got :
-				       core_recvfrom(fd, to, bytes, flags, from,
-						     room);
+			return or_cancelled(tries ? got :
+						    core_recvfrom(fd, to, bytes,
+								  flags, from,
+								  room));
 		errno = saved;
 		WAIT_IN(w, fd, changes);
 		got = result(&w,
@@ -402,10 +403,11 @@ EXPORT ssize_t recvmsg(int fd, struct msghdr *m, int flags)
 		if (tries) {
 			got = core_recvmsg(fd, m, flags | MSG_DONTWAIT);
 			if (likely(got >= 0) || !would_wait(errno))
-				return got;
+				return or_cancelled(got);
 		}
 		if (!may_read_wait(fd, &changes))
-			return tries ? got : core_recvmsg(fd, m, flags);
+			return or_cancelled(tries ? got :
+						    core_recvmsg(fd, m, flags));
 		errno = saved;
 		WAIT_IN(w, fd, changes);
 		got = result(&w,
@@ -427,10 +429,9 @@ EXPORT ssize_t sendto(int fd, const void *from, size_t bytes, int flags,
 		return core_sendto(fd, from, bytes, flags, to, room);
 	uthread_testcancel();
 	got = core_sendto(fd, from, bytes, flags | MSG_DONTWAIT, to, room);
-	if (likely(got == (ssize_t)bytes) || (got < 0 && !would_wait(errno)))
-		return got;
-	if (!may_wait(fd))
-		return got;
+	if (likely(got == (ssize_t)bytes) || (got < 0 && !would_wait(errno)) ||
+	    !may_wait(fd))
+		return or_cancelled(got);
 	errno = saved;
 	WAIT_OUT(w, fd);
 	done = got > 0 ? (size_t)got : 0;
@@ -459,11 +460,11 @@ EXPORT ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
 	uthread_testcancel();
 	got = core_sendmsg(fd, m, flags | MSG_DONTWAIT);
 	if (got < 0 && !would_wait(errno))
-		return got;
+		return or_cancelled(got);
 	if (got >= 0 && (size_t)got == parts_bytes(m->msg_iov, m->msg_iovlen))
 		return got;
 	if (!may_wait(fd))
-		return got;
+		return or_cancelled(got);
 	errno = saved;
 	/* What goes beside the bytes is gone with the first. */
 	if (got > 0)
@@ -476,7 +477,7 @@ EXPORT ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
 EXPORT int accept4(int fd, struct sockaddr *from, socklen_t *room, int flags)
 {
 	if (!uthread_self() || !may_wait(fd))
-		return core_accept4(fd, from, room, flags);
+		return (int)or_cancelled(core_accept4(fd, from, room, flags));
 	WAIT_IN(w, fd, 1); /* of a listener nothing is kept */
 	return (int)result(
 		&w, uthread_accept4_timed(fd, from, room, flags, w.deadline),
@@ -493,7 +494,7 @@ EXPORT int connect(int fd, const struct sockaddr *to, socklen_t room)
 	int got;
 
 	if (!uthread_self() || !may_wait(fd))
-		return core_connect(fd, to, room);
+		return (int)or_cancelled(core_connect(fd, to, room));
 	WAIT_OUT(w, fd);
 	got = uthread_connect_timed(fd, to, room, w.deadline);
 	/* A local one, whose listener's queue is full, has begun nothing. */

@@ -215,6 +215,15 @@ HIDDEN int core_sem_wait(sem_t *sem);
 HIDDEN int core_sem_clockwait(sem_t *sem, clockid_t clock,
 			      const struct timespec *deadline);
 
+/* What a point of cancellation returns. Who was cancelled as it began, before what made it
+ * fail (another has closed the descriptor), ends here as in a wait. */
+static inline ssize_t or_cancelled(ssize_t got)
+{
+	if (unlikely(got < 0))
+		uthread_testcancel();
+	return got;
+}
+
 /* What libc has for the caller's id: a uthread's, or the kernel's. */
 static inline uint32_t self_tid(void)
 {

@@ -33,7 +33,7 @@ static unsigned at_most(unsigned n)
 static int result(unsigned done, int saved)
 {
 	if (!done)
-		return -1;
+		return (int)or_cancelled(-1);
 	errno = saved;
 	return (int)done;
 }

@@ -32,10 +32,15 @@
 HIDDEN int core_close(int fd);
 
 /* A thread of glibc's own has the same done by the call. */
-#define POINT(name, ...)                        \
-	do {                                    \
-		uthread_testcancel();           \
-		return LIBC(name)(__VA_ARGS__); \
+#define POINT(name, ...)                                           \
+	do {                                                       \
+		__typeof__(LIBC(name)(__VA_ARGS__)) got_;          \
+                                                                   \
+		uthread_testcancel();                              \
+		got_ = LIBC(name)(__VA_ARGS__);                    \
+		if (unlikely((intptr_t)got_ == -1)) /* an int's */ \
+			uthread_testcancel();                      \
+		return got_;                                       \
 	} while (0)
 
 /* ---- opening, closing ---- */

@@ -153,6 +153,14 @@ static int poll_until(struct pollfd *fds, nfds_t n, const struct timespec *at)
 	return got;
 }
 
+/* Without waiting. Nothing is lost, and who was cancelled before a descriptor was closed is
+ * not to go by POLLNVAL. */
+static int found(int got)
+{
+	uthread_testcancel();
+	return got;
+}
+
 EXPORT int poll(struct pollfd *fds, nfds_t n, int ms)
 {
 	struct timespec at;
@@ -163,7 +171,7 @@ EXPORT int poll(struct pollfd *fds, nfds_t n, int ms)
 	if (ms > 0)
 		at = ms_later(ms);
 	got = core_poll(fds, n, 0);
-	return got ? got : poll_until(fds, n, ms > 0 ? &at : NULL);
+	return got ? found(got) : poll_until(fds, n, ms > 0 ? &at : NULL);
 }
 
 SAME(__poll, poll);
@@ -180,7 +188,7 @@ EXPORT int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout,
 	if (timeout)
 		at = later(timeout->tv_sec, timeout->tv_nsec);
 	got = core_poll(fds, n, 0);
-	return got ? got : poll_until(fds, n, timeout ? &at : NULL);
+	return got ? found(got) : poll_until(fds, n, timeout ? &at : NULL);
 }
 
 /* ---- select ---- */
@@ -332,7 +340,7 @@ static int select_until(int n, fd_set *const sets[3], const struct timespec *at)
 	}
 	if (got >= 0)
 		write_back(n, sets, &found);
-	return got;
+	return (int)or_cancelled(got);
 }
 
 EXPORT int select(int n, fd_set *in, fd_set *out, fd_set *except,
@@ -387,7 +395,7 @@ static int epoll_until(int fd, struct epoll_event *events, int n,
 	int got = core_epoll_wait(fd, events, n, 0);
 
 	if (got)
-		return got;
+		return (int)or_cancelled(got);
 	ANY_HANDLER;
 	do {
 		if (uthread_io_wait(fd, POLLIN, at) < 0) {
@@ -400,7 +408,7 @@ static int epoll_until(int fd, struct epoll_event *events, int n,
 	} while (!got);
 	if (got > 0)
 		errno = saved;
-	return got;
+	return (int)or_cancelled(got);
 }
 
 EXPORT int epoll_pwait(int fd, struct epoll_event *events, int n, int ms,

@@ -49,6 +49,13 @@ __attribute__((noinline)) long io_result(long got)
 	return -1;
 }
 
+long io_point_result(long got)
+{
+	if (unlikely(got < 0))
+		cancel_point();
+	return io_result(got);
+}
+
 bool io_until(const struct timespec *deadline, uint64_t *ns)
 {
 	*ns = NO_DEADLINE;
@@ -340,7 +347,7 @@ ssize_t io_call(struct io_request *r, const struct timespec *deadline)
 	/* A part may be done, of which nobody is told. */
 	if (unlikely(r->how == ECANCELED) && cancel_is_jump())
 		cancel_act();
-	return io_result(got);
+	return io_point_result(got);
 }
 
 #define ALONE(b, n) { .iov_base = (void *)(uintptr_t)(b), .iov_len = (n) }
@@ -565,7 +572,7 @@ int uthread_connect_timed(int fd, const struct sockaddr *to, socklen_t room,
 	outer = io_call_begin();
 	got = do_connect(fd, to, room, ns, &how);
 	io_call_end(outer, how);
-	return (int)io_result(got);
+	return (int)io_point_result(got);
 }
 
 /* ---- whatever it is ---- */

@@ -330,7 +330,7 @@ long io_wait_child(pid_t pid, int *status, int options, uint64_t deadline)
 pid_t uthread_wait4(pid_t pid, int *status, int options, struct rusage *usage)
 {
 	cancel_point();
-	return (pid_t)io_result(
+	return (pid_t)io_point_result(
 		io_wait4(pid, status, options, usage, NO_DEADLINE));
 }
 
@@ -340,7 +340,7 @@ pid_t uthread_waitpid_timed(pid_t pid, int *status, int options,
 	uint64_t ns;
 
 	cancel_point();
-	return (pid_t)io_result(
+	return (pid_t)io_point_result(
 		io_until(deadline, &ns) ?
 			io_wait_child(pid, status, options, ns) :
 			-EINVAL);
@@ -381,5 +381,5 @@ int uthread_waitid(idtype_t type, id_t id, siginfo_t *info, int options)
 		got = look_waitid(&c, 1);
 	else
 		got = wait_call(&c, NO_DEADLINE);
-	return (int)io_result(got > 0 ? 0 : got);
+	return (int)io_point_result(got > 0 ? 0 : got);
 }

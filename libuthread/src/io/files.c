@@ -158,16 +158,17 @@ static long whole(int fd, bool in, char *buf, size_t bytes, off_t offset)
 ssize_t uthread_pread(int fd, void *buf, size_t bytes, off_t offset)
 {
 	cancel_point();
-	return io_result(offset < 0 ? -EINVAL :
-				      whole(fd, true, buf, bytes, offset));
+	return io_point_result(
+		offset < 0 ? -EINVAL : whole(fd, true, buf, bytes, offset));
 }
 
 ssize_t uthread_pwrite(int fd, const void *buf, size_t bytes, off_t offset)
 {
 	cancel_point();
-	return io_result(offset < 0 ? -EINVAL :
-				      whole(fd, false, (char *)(uintptr_t)buf,
-					    bytes, offset));
+	return io_point_result(offset < 0 ?
+				       -EINVAL :
+				       whole(fd, false, (char *)(uintptr_t)buf,
+					     bytes, offset));
 }
 
 static long call_fsync(const struct call_job *c)
@@ -186,7 +187,7 @@ int uthread_fsync(int fd)
 	struct call_job c = { .call = call_fsync, .fd = fd };
 
 	cancel_point();
-	return (int)io_result(counted(&c, &o));
+	return (int)io_point_result(counted(&c, &o));
 }
 
 int uthread_fdatasync(int fd)
@@ -195,7 +196,7 @@ int uthread_fdatasync(int fd)
 	struct call_job c = { .call = call_fdatasync, .fd = fd };
 
 	cancel_point();
-	return (int)io_result(counted(&c, &o));
+	return (int)io_point_result(counted(&c, &o));
 }
 
 /* ---- opening ---- */
@@ -284,13 +285,13 @@ int uthread_openat_timed(int dir, const char *path, int flags, unsigned mode,
 
 	cancel_point();
 	if (!io_until(deadline, &ns))
-		return (int)io_result(-EINVAL);
+		return (int)io_point_result(-EINVAL);
 	outer = io_call_begin();
 	got = do_open(dir, path, flags, (mode_t)mode, ns, &how);
 	io_call_end(outer, how);
 	if (got >= 0)
 		io_fd_fresh((int)got, IO_UNKNOWN);
-	return (int)io_result(got);
+	return (int)io_point_result(got);
 }
 
 int uthread_openat(int dir, const char *path, int flags, ...)
@@ -388,7 +389,7 @@ int uthread_getaddrinfo_timed(const char *node, const char *service,
 	if (err == EAGAIN) {
 		run_name(&n->job);
 	} else if (err) {
-		io_result(-err);
+		io_point_result(-err);
 		return EAI_SYSTEM;
 	}
 	err = n->got;

@@ -196,7 +196,7 @@ static ssize_t move_call(const struct move *m, size_t bytes, bool all)
 	const long got = move(m, bytes, all, &how);
 
 	io_call_end(outer, how);
-	return io_result(got);
+	return io_point_result(got);
 }
 
 ssize_t uthread_splice_timed(int in, off_t *in_at, int out, off_t *out_at,
@@ -210,12 +210,12 @@ ssize_t uthread_splice_timed(int in, off_t *in_at, int out, off_t *out_at,
 
 	cancel_point();
 	if (!io_until(deadline, &m.deadline))
-		return io_result(-EINVAL);
+		return io_point_result(-EINVAL);
 	if (flags & SPLICE_F_NONBLOCK) {
 		outer = io_call_begin();
 		got = io_kernel(some_splice(&m, bytes));
 		io_call_end(outer, 0);
-		return io_result(got);
+		return io_point_result(got);
 	}
 	return move_call(&m, bytes, false);
 }
@@ -235,7 +235,7 @@ ssize_t uthread_sendfile_timed(int out, int in, off_t *at, size_t bytes,
 
 	cancel_point();
 	if (!io_until(deadline, &m.deadline))
-		return io_result(-EINVAL);
+		return io_point_result(-EINVAL);
 	return move_call(&m, bytes, true);
 }
 

@@ -117,12 +117,13 @@ static int wait_many(struct io_watch *x, struct pollfd *fds, nfds_t n,
 		/* The back end takes no more, or none of these. */
 		if (err && err != ETIMEDOUT && err != ECANCELED && err != EINTR)
 			err = io_nap(&naps, deadline);
-		if (err == ECANCELED && cancel_is_jump())
+		/* Not what was closed after that, or whatever is there: nothing is lost. */
+		if (err == ECANCELED)
 			return -err;
 		got = look(x, fds, n);
 		if (got || is_over(deadline))
 			return got;
-		if (err == ECANCELED || err == EINTR)
+		if (err == EINTR)
 			return -err;
 		if (!err)
 			io_call_retries();
@@ -177,6 +178,14 @@ static int poll_call(struct pollfd *fds, nfds_t n, uint64_t deadline)
 	return got;
 }
 
+/* Whatever was found: what is ready stays so, and who was cancelled before a descriptor was
+ * closed is not to go by POLLNVAL. */
+static int poll_result(long got)
+{
+	cancel_point();
+	return (int)io_result(got);
+}
+
 int uthread_poll(struct pollfd *fds, nfds_t n, int timeout)
 {
 	uint64_t deadline = NO_DEADLINE;
@@ -188,11 +197,11 @@ int uthread_poll(struct pollfd *fds, nfds_t n, int timeout)
 		outer = io_call_begin();
 		got = (int)io_look(fds, n);
 		io_call_end(outer, 0);
-		return (int)io_result(got);
+		return poll_result(got);
 	}
 	if (timeout > 0)
 		deadline = now_ns() + (uint64_t)timeout * 1000000u;
-	return (int)io_result(poll_call(fds, n, deadline));
+	return poll_result(poll_call(fds, n, deadline));
 }
 
 int uthread_poll_timed(struct pollfd *fds, nfds_t n,
@@ -205,7 +214,7 @@ int uthread_poll_timed(struct pollfd *fds, nfds_t n,
 	if (deadline && deadline_ns(deadline, &ns))
 		return (int)io_result(-EINVAL);
 	got = poll_call(fds, n, ns);
-	return (int)io_result(got ? got : -ETIMEDOUT);
+	return poll_result(got ? got : -ETIMEDOUT);
 }
 
 int uthread_io_wait(int fd, short events, const struct timespec *deadline)

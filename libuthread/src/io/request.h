@@ -89,6 +89,9 @@ long io_run(struct io_request *r);
 ssize_t io_call(struct io_request *r, const struct timespec *deadline);
 /* What a public call returns; -ECANCELED: never. */
 long io_result(long got);
+/* The same of a call that is a point of cancellation. Who was cancelled as it began, before
+ * what made it fail (a close(), say), is to end, and not to hear of that. */
+long io_point_result(long got);
 /* False: malformed. NULL is none. */
 bool io_until(const struct timespec *deadline, uint64_t *ns);
 

@@ -157,7 +157,7 @@ int uthread_sigtimedwait(const sigset_t *set, siginfo_t *info,
 	io_call_end(outer, got == -EAGAIN    ? ETIMEDOUT :
 			   got == -ECANCELED ? ECANCELED :
 					       0);
-	return (int)io_result(got);
+	return (int)io_point_result(got);
 }
 
 #else
