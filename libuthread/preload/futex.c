@@ -145,13 +145,6 @@ static int operate(uint32_t *to, uint32_t what)
 	}
 }
 
-/* Nothing lies there, in any program. (The kernel finds what else is not mapped, too;
- * here it faults.) */
-static inline bool is_nowhere(const void *at)
-{
-	return (uintptr_t)at < 4096 || (intptr_t)at < 0;
-}
-
 /* Arguments as the kernel's. 0 or more, or -error. */
 static long futex(uint32_t *word, int op, uint32_t value,
 		  const struct timespec *time, uint32_t *to, uint32_t value3)

@@ -453,7 +453,9 @@ EXPORT ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
 	const int saved = errno;
 	ssize_t got;
 
-	if (unlikely(m && m->msg_controllen))
+	if (unlikely(is_nowhere(m)))
+		return core_sendmsg(fd, m, flags);
+	if (unlikely(m->msg_controllen && !is_nowhere(m->msg_control)))
 		gives_away(m);
 	if (!uthread_self() || flags & NOW_OUT)
 		return core_sendmsg(fd, m, flags);
@@ -499,7 +501,7 @@ EXPORT int connect(int fd, const struct sockaddr *to, socklen_t room)
 	got = uthread_connect_timed(fd, to, room, w.deadline);
 	/* A local one, whose listener's queue is full, has begun nothing. */
 	return (int)result(&w, got,
-			   got < 0 && errno == ETIMEDOUT &&
+			   got < 0 && errno == ETIMEDOUT && !is_nowhere(to) &&
 					   to->sa_family == AF_UNIX ?
 				   EAGAIN :
 				   EINPROGRESS);

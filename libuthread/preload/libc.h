@@ -256,6 +256,19 @@ static inline uint32_t add(uint32_t *word, uint32_t by)
 	return __atomic_fetch_add(word, by, __ATOMIC_SEQ_CST);
 }
 
+/* Nothing lies there, in any program. (The kernel finds what else is not mapped, too, and is
+ * left to say so; here it faults.) */
+static inline bool is_nowhere(const void *at)
+{
+	return (uintptr_t)at < 4096 || (intptr_t)at < 0;
+}
+
+/* The same, but for who says nothing by NULL. */
+static inline bool is_said_nowhere(const void *at)
+{
+	return at && is_nowhere(at);
+}
+
 static inline bool time_is_valid(const struct timespec *t)
 {
 	return t->tv_nsec >= 0 && t->tv_nsec < 1000000000;

@@ -82,8 +82,11 @@ EXPORT int sendmmsg(int fd, struct mmsghdr *m, unsigned n, int flags)
 	unsigned i;
 	bool stream;
 
+	if (unlikely(is_nowhere(m)))
+		return core_sendmmsg(fd, m, n, flags);
 	for (i = 0; i < n; i++)
-		if (unlikely(m[i].msg_hdr.msg_controllen))
+		if (unlikely(m[i].msg_hdr.msg_controllen &&
+			     !is_nowhere(m[i].msg_hdr.msg_control)))
 			gives_away(&m[i].msg_hdr);
 	if (!uthread_self() || !n || flags & MSG_DONTWAIT)
 		return core_sendmmsg(fd, m, n, flags);

@@ -95,6 +95,11 @@ EXPORT int prctl(int what, ...)
 	char name[UTHREAD_NAME_MAX];
 
 	ARGUMENTS(what);
+	if (ut && (what == PR_GET_NAME || what == PR_SET_NAME) &&
+	    is_nowhere((const void *)a[0])) {
+		errno = EFAULT;
+		return -1;
+	}
 	if (ut && what == PR_GET_NAME)
 		return uthread_getname(ut, (char *)a[0], sizeof(name));
 	if (ut && what == PR_SET_NAME) {

@@ -91,12 +91,12 @@ static struct timespec left_until(const struct timespec *at)
 
 static bool is_valid(const struct timespec *t)
 {
-	return t->tv_sec >= 0 && time_is_valid(t);
+	return !is_nowhere(t) && t->tv_sec >= 0 && time_is_valid(t);
 }
 
 static bool is_now(const struct timespec *t)
 {
-	return t && !t->tv_sec && !t->tv_nsec;
+	return !is_nowhere(t) && !t->tv_sec && !t->tv_nsec;
 }
 
 /* It is the caller's already, or none. */
@@ -107,6 +107,8 @@ static bool is_own_mask(const sigset_t *mask)
 
 	if (!mask)
 		return true;
+	if (is_nowhere(mask))
+		return false; /* the kernel says so */
 	if (pthread_sigmask(SIG_BLOCK, NULL, &own))
 		return false;
 	for (sig = 1; sig < _NSIG; sig++)
@@ -245,6 +247,12 @@ static bool is_an_answer(const struct pollfd *p)
 }
 
 /* What is ready now, of copies: a call that waits has its sets still. */
+static bool any_is_nowhere(fd_set *const sets[3])
+{
+	return is_said_nowhere(sets[0]) || is_said_nowhere(sets[1]) ||
+	       is_said_nowhere(sets[2]);
+}
+
 static int look(int n, fd_set *const sets[3], struct sets *found)
 {
 	struct timeval now = { 0 };
@@ -356,6 +364,7 @@ EXPORT int select(int n, fd_set *in, fd_set *out, fd_set *except,
 		return -1;
 	}
 	if (n < 0 || n > FD_SETSIZE || !may_park(NULL) ||
+	    any_is_nowhere(sets) ||
 	    (timeout && !timeout->tv_sec && !timeout->tv_usec))
 		return core_select(n, in, out, except, timeout);
 	if (timeout)
@@ -378,8 +387,9 @@ EXPORT int pselect(int n, fd_set *in, fd_set *out, fd_set *except,
 	fd_set *const sets[3] = { in, out, except };
 	struct timespec at;
 
-	if (n < 0 || n > FD_SETSIZE || is_now(timeout) ||
-	    (timeout && !is_valid(timeout)) || !may_park(mask))
+	if (n < 0 || n > FD_SETSIZE || any_is_nowhere(sets) ||
+	    is_now(timeout) || (timeout && !is_valid(timeout)) ||
+	    !may_park(mask))
 		return core_pselect(n, in, out, except, timeout, mask);
 	if (timeout)
 		at = later(timeout->tv_sec, timeout->tv_nsec);

@@ -155,13 +155,18 @@ EXPORT int pthread_getaffinity_np(pthread_t thread, size_t bytes,
 				  cpu_set_t *set)
 {
 	uthread_t ut = uthread_of_pthread(thread);
+	const int saved = errno;
+	int err;
 
 	if (!ut)
 		return LIBC(pthread_getaffinity_np)(thread, bytes, set);
 	if (is_gone(ut))
 		return ESRCH;
-	if (LIBC(sched_getaffinity)(getpid(), bytes, set))
-		return errno;
+	if (LIBC(sched_getaffinity)(getpid(), bytes, set)) {
+		err = errno;
+		errno = saved;
+		return err;
+	}
 	if (of(thread)->has_cpus) {
 		cpu_set_t have;
 
@@ -185,6 +190,8 @@ EXPORT int pthread_setaffinity_np(pthread_t thread, size_t bytes,
 		return LIBC(pthread_setaffinity_np)(thread, bytes, set);
 	if (is_gone(ut))
 		return ESRCH;
+	if (bytes && is_nowhere(set))
+		return EFAULT;
 	CPU_ZERO(&want);
 	memcpy(&want, set, bytes < sizeof(want) ? bytes : sizeof(want));
 	if (!any_is_there(&want))

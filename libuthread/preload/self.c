@@ -52,7 +52,7 @@ EXPORT int sched_getparam(pid_t pid, struct sched_param *param)
 {
 	int policy;
 
-	if (!is_me(pid) || !param)
+	if (!is_me(pid) || is_nowhere(param))
 		return LIBC(sched_getparam)(pid, param);
 	return result(pthread_getschedparam(pthread_self(), &policy, param));
 }
@@ -60,7 +60,7 @@ EXPORT int sched_getparam(pid_t pid, struct sched_param *param)
 EXPORT int sched_setscheduler(pid_t pid, int policy,
 			      const struct sched_param *param)
 {
-	if (!is_me(pid) || !param)
+	if (!is_me(pid) || is_nowhere(param))
 		return LIBC(sched_setscheduler)(pid, policy, param);
 	return result(pthread_setschedparam(pthread_self(), policy, param));
 }
@@ -70,7 +70,7 @@ EXPORT int sched_setparam(pid_t pid, const struct sched_param *param)
 	struct sched_param old;
 	int policy;
 
-	if (!is_me(pid) || !param)
+	if (!is_me(pid) || is_nowhere(param))
 		return LIBC(sched_setparam)(pid, param);
 	pthread_getschedparam(pthread_self(), &policy, &old);
 	return result(pthread_setschedparam(pthread_self(), policy, param));
@@ -130,7 +130,7 @@ bool attr_of_self(long nr, const long args[4], long *got)
 	struct sched_param param;
 	int policy;
 
-	if (!attr || !is_me((pid_t)args[0]))
+	if (is_nowhere(attr) || !is_me((pid_t)args[0]))
 		return false;
 	if (nr == SYS_sched_setattr) {
 		*got = result(args[2] ? EINVAL : set_attr(attr));

@@ -29,7 +29,8 @@ EXPORT int sigtimedwait(const sigset_t *set, siginfo_t *info,
 {
 	const int saved = errno;
 
-	if ((timeout && !timeout->tv_sec && !timeout->tv_nsec) ||
+	if (is_nowhere(set) || is_said_nowhere(timeout) ||
+	    (timeout && !timeout->tv_sec && !timeout->tv_nsec) ||
 	    uthread_stays_for_signals())
 		return told(core_sigtimedwait(set, info, timeout), info, saved);
 	return told(uthread_sigtimedwait(set, info, timeout), info, saved);
@@ -39,7 +40,7 @@ EXPORT int sigwaitinfo(const sigset_t *set, siginfo_t *info)
 {
 	const int saved = errno;
 
-	if (uthread_stays_for_signals())
+	if (is_nowhere(set) || uthread_stays_for_signals())
 		return told(core_sigwaitinfo(set, info), info, saved);
 	return told(uthread_sigtimedwait(set, info, NULL), info, saved);
 }
@@ -49,7 +50,7 @@ EXPORT int sigwait(const sigset_t *set, int *sig)
 	const int saved = errno;
 	int got, err;
 
-	if (uthread_stays_for_signals())
+	if (is_nowhere(set) || uthread_stays_for_signals())
 		return core_sigwait(set, sig);
 	do
 		got = uthread_sigtimedwait(set, NULL, NULL);

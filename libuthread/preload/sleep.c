@@ -51,8 +51,8 @@ EXPORT int clock_nanosleep(clockid_t clock, int flags,
 	int err;
 
 	/* Main sleeps where signals to the process come to: ready.c. */
-	if (uthread_stays_for_signals() || !clock_is_known(clock) || !time ||
-	    !time_is_valid(time) || time->tv_sec < 0)
+	if (uthread_stays_for_signals() || !clock_is_known(clock) ||
+	    is_nowhere(time) || !time_is_valid(time) || time->tv_sec < 0)
 		return core_clock_nanosleep(clock, flags, time, rest);
 	uthread_testcancel(); /* its time may have passed */
 	if (flags & TIMER_ABSTIME)

@@ -511,4 +511,32 @@ TEST(writing_nothing_is_as_write_does_it)
 	in_uthread(writes_nothing, NULL);
 }
 
+/* In what no compiler looks at. */
+static struct msghdr *volatile no_message;
+static const char *volatile no_path;
+
+static void *names_nothing(void *arg)
+{
+	int sv[2];
+
+	local_pair(sv);
+	CHECK_EQ(uthread_recvmsg(sv[0], no_message, 0), -1);
+	CHECK_EQ(test_errno(), EFAULT);
+	CHECK_EQ(uthread_sendmsg(sv[0], no_message, 0), -1);
+	CHECK_EQ(test_errno(), EFAULT);
+	CHECK_EQ(uthread_sendmsg(-1, no_message, 0), -1);
+	CHECK_EQ(test_errno(), EBADF);
+	CHECK_EQ(uthread_openat(AT_FDCWD, no_path, O_RDONLY), -1);
+	CHECK_EQ(test_errno(), EFAULT);
+	uthread_close(sv[0]);
+	uthread_close(sv[1]);
+	return arg;
+}
+
+TEST(what_is_nowhere_is_EFAULT)
+{
+	start_workers(1);
+	in_uthread(names_nothing, NULL);
+}
+
 TEST_MAIN()

@@ -21,6 +21,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/nowhere.h"
 #include "io/backend.h"
 #include "io/request.h"
 #include "sched/cancel.h"
@@ -399,6 +400,14 @@ static bool takes(size_t n)
 	return n <= IOV_MAX;
 }
 
+/* What the kernel says of a message that is nowhere, or of the descriptor. */
+static ssize_t no_message(long nr, int fd, const struct msghdr *msg, int flags)
+{
+	cancel_point();
+	return io_point_result(
+		io_kernel(syscall(nr, fd, msg, flags | MSG_DONTWAIT)));
+}
+
 ssize_t uthread_recvmsg_timed(int fd, struct msghdr *msg, int flags,
 			      const struct timespec *deadline)
 {
@@ -408,6 +417,8 @@ ssize_t uthread_recvmsg_timed(int fd, struct msghdr *msg, int flags,
 				.attempt = io_try_recvmsg,
 				.msg = msg };
 
+	if (unlikely(is_nowhere(msg)))
+		return no_message(SYS_recvmsg, fd, msg, flags);
 	if (takes(msg->msg_iovlen)) {
 		r.iov = msg->msg_iov;
 		r.n = (int)msg->msg_iovlen;
@@ -426,6 +437,8 @@ ssize_t uthread_sendmsg_timed(int fd, const struct msghdr *msg, int flags,
 				.attempt = io_try_sendmsg,
 				.msg = (struct msghdr *)(uintptr_t)msg };
 
+	if (unlikely(is_nowhere(msg)))
+		return no_message(SYS_sendmsg, fd, msg, flags);
 	if (takes(msg->msg_iovlen)) {
 		r.iov = msg->msg_iov;
 		r.n = (int)msg->msg_iovlen;

@@ -20,6 +20,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/nowhere.h"
 #include "io/backend.h"
 #include "io/pool.h"
 #include "io/request.h"
@@ -284,6 +285,8 @@ int uthread_openat_timed(int dir, const char *path, int flags, unsigned mode,
 	long got;
 
 	cancel_point();
+	if (is_nowhere(path))
+		return (int)io_point_result(-EFAULT);
 	if (!io_until(deadline, &ns))
 		return (int)io_point_result(-EINVAL);
 	outer = io_call_begin();

@@ -22,6 +22,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "base/nowhere.h"
 #include "io/request.h"
 #include "sched/cancel.h"
 #include "signals/signals.h"
@@ -142,7 +143,8 @@ int uthread_sigtimedwait(const sigset_t *set, siginfo_t *info,
 	uint8_t outer;
 	int got;
 
-	if (!me || !finds_all(me, set) ||
+	if (!me || is_nowhere(set) || is_said_nowhere(timeout) ||
+	    !finds_all(me, set) ||
 	    (timeout && (timeout->tv_sec < 0 || timeout->tv_nsec < 0 ||
 			 timeout->tv_nsec >= 1000000000)))
 		return sigtimedwait(set, info, timeout);

@@ -20,6 +20,7 @@
 #if !UTHREAD_SAN
 
 #include "base/ksignal.h"
+#include "base/nowhere.h"
 
 static int ms_left(uint64_t until)
 {
@@ -49,7 +50,7 @@ bool (*preempt_raised)(const sigset_t *mask);
  */
 static bool masked_begin(const struct call *c, const sigset_t *mask)
 {
-	if (likely(!mask) || !preempt_raised)
+	if (likely(!mask) || is_nowhere(mask) || !preempt_raised)
 		return false;
 	if (c->me)
 		c->me->sigwaits = true;
@@ -71,7 +72,8 @@ static int masked_end(const struct call *c, const sigset_t *mask, int got)
 /* The mask as the kernel shall have it. */
 static const sigset_t *usable(const sigset_t *mask, sigset_t *copy)
 {
-	if (likely(!mask) || !rt.tick_ns || !uthread_current())
+	if (likely(!mask) || is_nowhere(mask) || !rt.tick_ns ||
+	    !uthread_current())
 		return mask;
 	ksig_set(copy, ksig_word(mask) & ~KSIG_BIT(rt.tick_signal));
 	return copy;
@@ -139,7 +141,7 @@ WEAK int select(int n, fd_set *in, fd_set *out, fd_set *except,
 	uint64_t until = 0, us;
 	int got;
 
-	if (c.me && timeout)
+	if (c.me && !is_nowhere(timeout))
 		until = later(now_ns(),
 			      timespec_ns(&(struct timespec){
 				      .tv_sec = timeout->tv_sec,
@@ -244,11 +246,15 @@ WEAK int epoll_pwait2(int fd, struct epoll_event *events, int n,
  * is relative does not care. */
 static uint64_t clock_ns(clockid_t clock)
 {
+	const int saved = errno;
 	struct timespec t;
 
 	if (clock == CLOCK_REALTIME || clock == CLOCK_TAI)
 		return now_ns();
-	return clock_gettime(clock, &t) ? 0 : timespec_ns(&t);
+	if (!clock_gettime(clock, &t))
+		return timespec_ns(&t);
+	errno = saved;
+	return 0;
 }
 
 /* Worth a stand-in: less than a tick, but more than it takes to have one. */
@@ -256,7 +262,7 @@ static uint64_t clock_ns(clockid_t clock)
 
 static inline bool is_long(const struct timespec *t)
 {
-	return t && (t->tv_sec > 0 || t->tv_nsec >= LONG_NS);
+	return !is_nowhere(t) && (t->tv_sec > 0 || t->tv_nsec >= LONG_NS);
 }
 
 WEAK int clock_nanosleep(clockid_t clock, int flags,

@@ -38,6 +38,7 @@
  * waits for that mask is one of these steps, so it is the last one.
  */
 #include "base/interpose.h"
+#include "base/nowhere.h"
 #include "base/san.h"
 #include "preempt/mechanism.h"
 #include "preempt/preempt.h"
@@ -531,7 +532,7 @@ WEAK int sigaltstack(const stack_t *ss, stack_t *old)
 	stack_t was;
 	bool on;
 
-	if (!me)
+	if (!me || is_said_nowhere(ss) || is_said_nowhere(old))
 		return (int)syscall(SYS_sigaltstack, ss, old);
 	was = me->alt;
 	on = within(&was, was.ss_sp, was.ss_size);

@@ -38,6 +38,7 @@
  * it in or waits for it.
  */
 #include "base/interpose.h"
+#include "base/nowhere.h"
 #include "base/san.h"
 #include "preempt/mechanism.h"
 #include "preempt/preempt.h"
@@ -360,6 +361,8 @@ WEAK int pthread_sigmask(int how, const sigset_t *set, sigset_t *old)
 
 	/* In a region only the handler of a fault can be that asks. The child of
 	 * a vfork() changes its own, of which its parent's words say nothing. */
+	if (is_said_nowhere(set) || is_said_nowhere(old))
+		return EFAULT;
 	if (me && !here_now()->off && !(set && actions_of_guest()))
 		return change(me, how, set, old);
 	if (set)
@@ -430,7 +433,8 @@ WEAK int sigpending(sigset_t *set)
 	struct uthread *me = uthread_current();
 	uint64_t pending;
 
-	if (syscall(SYS_rt_sigpending, &pending, sizeof(pending)))
+	if (syscall(SYS_rt_sigpending, is_nowhere(set) ? (void *)set : &pending,
+		    sizeof(pending)))
 		return -1;
 	if (me) {
 		region_enter();

@@ -6,6 +6,7 @@
  */
 #include "base/clock.h"
 #include "base/interpose.h"
+#include "base/nowhere.h"
 #include "base/san.h"
 #include "sched/cancel.h"
 #include "signals/signals.h"
@@ -89,7 +90,7 @@ WEAK int sigwaitinfo(const sigset_t *set, siginfo_t *si)
 {
 	struct uthread *me = uthread_current();
 
-	if (me)
+	if (me && !is_nowhere(set))
 		return wait_for(me, set, si, NO_DEADLINE);
 	return as_sent(next_sigwaitinfo(set, si), si);
 }
@@ -103,6 +104,8 @@ WEAK int sigtimedwait(const sigset_t *set, siginfo_t *si,
 	struct uthread *me = uthread_current();
 	uint64_t ns;
 
+	if (is_nowhere(set) || is_said_nowhere(timeout))
+		return next_sigtimedwait(set, si, timeout);
 	if (me && !timeout)
 		return wait_for(me, set, si, NO_DEADLINE);
 	if (me && timeout->tv_sec >= 0 && timeout->tv_nsec >= 0 &&
@@ -122,7 +125,7 @@ WEAK int sigwait(const sigset_t *set, int *sig)
 {
 	struct uthread *me = uthread_current();
 
-	if (me) {
+	if (me && !is_nowhere(set)) {
 		do
 			*sig = wait_for(me, set, NULL, NO_DEADLINE);
 		while (*sig < 0 && errno == EINTR);
@@ -139,7 +142,7 @@ WEAK int sigsuspend(const sigset_t *set)
 	uint64_t mask;
 	uint32_t handled;
 
-	if (!me)
+	if (!me || is_nowhere(set))
 		return next_sigsuspend(set);
 	mask = mask_usable(ksig_word(set));
 	handled = me->handled;
