@@ -143,6 +143,11 @@ unsigned stack_class(size_t usable, size_t bytes)
 	return STACK_CLASS_MIN;
 }
 
+uint32_t stack_kept_id(uint32_t id)
+{
+	return id;
+}
+
 uint32_t stack_next_id(uint32_t id)
 {
 	return id; /* of its slot, for whoever looks */

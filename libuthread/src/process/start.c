@@ -369,6 +369,9 @@ void runtime_forked(struct uthread *me)
 		cpuclock_forked(me);
 	locks_forked();
 	stack_forked();
+	stack_ids_are_of(getpid());
+	if (me)
+		tls_forked(me);
 	if (threads_gone)
 		threads_gone();
 	signals_forked(me);

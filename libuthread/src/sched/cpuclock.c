@@ -4,6 +4,7 @@
 
 #include "base/region.h"
 #include "sched/ask.h"
+#include "stack/stack.h"
 
 /* How the kernel names another thread's clock: what pthread_getcpuclockid() makes. */
 static clockid_t clock_of(pid_t tid)
@@ -98,7 +99,7 @@ int uthread_getcpuclock(uthread_t thread, uthread_clock_t *clock)
 	if (!thread || load_acquire(&thread->join) == JOIN_GONE)
 		return ESRCH;
 	clock->_thread = thread;
-	clock->_id = thread->id;
+	clock->_id = stack_kept_id(thread->id);
 	if (load_relaxed(&thread->flags) & UT_CLOCK)
 		return 0;
 	ask(thread, UT_CLOCK);
@@ -114,7 +115,8 @@ int uthread_clock_gettime(uthread_clock_t clock, struct timespec *time)
 	unsigned n = 0;
 	uint64_t ns;
 
-	if (!ut || ut->id != clock._id || load_acquire(&ut->join) == JOIN_GONE)
+	if (!ut || stack_kept_id(ut->id) != clock._id ||
+	    load_acquire(&ut->join) == JOIN_GONE)
 		return ESRCH;
 	while (!look(ut, &ns))
 		spin_pause(&n);

@@ -106,6 +106,7 @@ int stack_setup(void)
 {
 	const char *s = secure_getenv("UTHREAD_GUARD");
 
+	stack_ids_are_of(getpid());
 	page = (size_t)sysconf(_SC_PAGESIZE);
 	/* Half of the mappings, two a slot, are left to the program. */
 	mprotect_slots_max = read_max_map_count() / 4;
@@ -223,13 +224,51 @@ static bool guard_slot(char *slot)
  * that collects the ids of threads that have ended takes no two for one. Rejected: a
  * counter, which all who make uthreads would write, and which finds an id in use when
  * it begins again. Slots that are more than ID_SLOTS keep one id each, above all others.
+ *
+ * A lock of libc's that processes share has in it who holds it, by this number, and one
+ * process's thread must not be taken for another's. So slots are counted from (by an
+ * exclusive or) a place that the process's own number gives, whose lowest bits, in which
+ * processes of one program differ, are the highest there: none of two have an id in common
+ * until one has very many. The child of a fork is another process.
  */
 #define ID_SLOTS UTHREAD_FIRST_ID
 #define ID_LONE (1u << 29) /* libc's locks have 30 bits */
 
+static uint32_t id_place;
+
+static uint32_t place_of(pid_t process)
+{
+	uint32_t bit, place = 0;
+
+	for (bit = 1; bit < ID_SLOTS; bit <<= 1, process >>= 1)
+		if (process & 1)
+			place |= ID_SLOTS / 2 / bit;
+	return place;
+}
+
+static void move_id(struct uthread *ut, void *arg)
+{
+	if (ut->id < ID_LONE)
+		store_relaxed(&ut->id, ut->id ^ *(const uint32_t *)arg);
+}
+
+void stack_ids_are_of(pid_t process)
+{
+	uint32_t change = id_place ^ place_of(process);
+
+	id_place ^= change;
+	if (change)
+		stack_each(move_id, &change);
+}
+
+uint32_t stack_kept_id(uint32_t id)
+{
+	return id >= UTHREAD_FIRST_ID && id < ID_LONE ? id ^ id_place : id;
+}
+
 static uint32_t id_first(uint32_t slot)
 {
-	return slot < ID_SLOTS ? UTHREAD_FIRST_ID + slot :
+	return slot < ID_SLOTS ? UTHREAD_FIRST_ID + (slot ^ id_place) :
 				 ID_LONE + (slot - ID_SLOTS);
 }
 

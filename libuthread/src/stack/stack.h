@@ -47,6 +47,11 @@ void stack_other_remove(struct stack_other *s);
 /* Of the next uthread in a slot whose last one had `id`: none other has it, and it
  * comes again after 63 of them. */
 uint32_t stack_next_id(uint32_t id);
+/* All ids are now that process's: before there are uthreads, or in the child of a fork. What
+ * libc has of who goes on there is tls_forked()'s. */
+void stack_ids_are_of(pid_t process);
+/* An id as it stays across forks, for who keeps it. */
+uint32_t stack_kept_id(uint32_t id);
 
 /* ---- pool.c ---- */
 /* A slot that somebody has used, from the worker's pool (w may be NULL) or the global pool; in a region. `own`: with

@@ -353,6 +353,22 @@ void tls_renumber(struct uthread *ut)
 	*(pid_t *)(pd_of(ut->tcb) + tls_layout.tid_off) = (pid_t)ut->id;
 }
 
+/* Nor has it the robust mutexes that it had: they are the parent's thread's. */
+void tls_forked(struct uthread *me)
+{
+	const size_t robust = tls_layout.robust_off;
+	uintptr_t *head;
+
+	if (!(load_relaxed(&me->flags) & UT_TLS_BLOCK) ||
+	    load_relaxed(&me->flags) & UT_MAIN)
+		return;
+	tls_renumber(me);
+	if (!robust)
+		return;
+	head = (uintptr_t *)(void *)(pd_of(me->tcb) + robust);
+	head[0] = head[-1] = (uintptr_t)head;
+}
+
 void tls_reset(struct uthread *ut)
 {
 	const struct tls_layout *l = &tls_layout;

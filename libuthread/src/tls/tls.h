@@ -62,6 +62,8 @@ void tls_last_round(void);
 void tls_reset(struct uthread *ut);
 /* Its uthread's id is another from now on; nobody runs on it. */
 void tls_renumber(struct uthread *ut);
+/* The same in the child of a fork, of who goes on there. */
+void tls_forked(struct uthread *me);
 uint64_t tls_count(void);
 
 /* In the child of a fork, on a block that we built: glibc has put it on its list
