@@ -18,8 +18,8 @@
  *   SO_RCVTIMEO and SO_SNDTIMEO do not count; deadlines do:
  * - `_timed`: ETIMEDOUT at `deadline`, absolute CLOCK_MONOTONIC; NULL: none;
  *   EINVAL: malformed (by CLOCK_REALTIME: uthread_deadline_realtime()). What can be
- *   done without waiting is done even then, but for names and opening, which helpers
- *   do.
+ *   done without waiting is done even then, but for names, opening, fsync() and
+ *   commands, which others do.
  * - Each is a point of cancellation, but for uthread_popen() and those that give
  *   back what one has: uthread_close(), uthread_pclose().
  * - uthread_close(), close(), dup2(), dup3(), close_range() and closefrom() of a
@@ -121,11 +121,21 @@ int uthread_io_wait(int fd, short events, const struct timespec *deadline);
 
 /* All that is asked for, as far as the file goes. What is in memory comes at once;
  * for a disk there are helper threads. A cancellation waits for the end of what
- * has begun there. */
+ * has begun there.
+ * A read ends at its deadline: what it has by then, or ETIMEDOUT, and nothing behind
+ * that is written to `buf`. Nobody can take back what writes: ETIMEDOUT says that it has
+ * not begun, and will not. What has begun is waited for beyond the deadline, and says
+ * how it ended; so does what was given to an io_uring. */
 ssize_t uthread_pread(int fd, void *buf, size_t bytes, off_t offset);
+ssize_t uthread_pread_timed(int fd, void *buf, size_t bytes, off_t offset,
+			    const struct timespec *deadline);
 ssize_t uthread_pwrite(int fd, const void *buf, size_t bytes, off_t offset);
+ssize_t uthread_pwrite_timed(int fd, const void *buf, size_t bytes,
+			     off_t offset, const struct timespec *deadline);
 int uthread_fsync(int fd);
+int uthread_fsync_timed(int fd, const struct timespec *deadline);
 int uthread_fdatasync(int fd);
+int uthread_fdatasync_timed(int fd, const struct timespec *deadline);
 /* With a mode behind the flags, if they need one. */
 int uthread_openat(int dir, const char *path, int flags, ...);
 /* `mode`: as there, else it is not looked at. After ETIMEDOUT it may be opened, or made,
@@ -156,13 +166,20 @@ int uthread_getaddrinfo_timed(const char *node, const char *service,
 pid_t uthread_waitpid(pid_t pid, int *status, int options);
 pid_t uthread_waitpid_timed(pid_t pid, int *status, int options,
 			    const struct timespec *deadline);
-/* A cancellation kills the shell. */
+/* A cancellation, or the deadline, kills the shell, though not what that has started.
+ * ETIMEDOUT then; whether there is a shell (NULL) has no deadline. */
 int uthread_system(const char *command);
+int uthread_system_timed(const char *command, const struct timespec *deadline);
 /* The FILE of <stdio.h>. stdio knows nothing of uthreads: who reads from it holds
  * its worker meanwhile, and a spare stands in; uthread_read() of its fileno() does
  * not. */
 struct _IO_FILE *uthread_popen(const char *command, const char *mode);
 int uthread_pclose(struct _IO_FILE *file);
+/* At the deadline the shell is killed, as above, and what is in the buffer still is
+ * forgotten: ETIMEDOUT, and `file` is closed. After EINVAL (a malformed deadline, or it
+ * is none of uthread_popen()'s) it is not. */
+int uthread_pclose_timed(struct _IO_FILE *file,
+			 const struct timespec *deadline);
 
 /* ---- descriptors ---- */
 

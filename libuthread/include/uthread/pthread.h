@@ -65,11 +65,17 @@ void uthread_io_changed(int fd);
 void uthread_io_given(int fd);
 
 /* wait4() and waitid(), as uthread_waitpid(). Of P_PIDFD, and with options that are
- * Linux's alone (__WALL), they are the calls themselves, in the kernel. */
+ * Linux's alone (__WALL), they are the calls themselves, in the kernel; up to a deadline
+ * such look every 20 ms. */
 pid_t uthread_wait4(pid_t pid, int *status, int options, struct rusage *usage);
+pid_t uthread_wait4_timed(pid_t pid, int *status, int options,
+			  struct rusage *usage,
+			  const struct timespec *deadline);
 /* Not in strict ISO C, where libc leaves the types out. */
 #if defined(_POSIX_C_SOURCE) && _POSIX_C_SOURCE >= 200809L
 int uthread_waitid(idtype_t type, id_t id, siginfo_t *info, int options);
+int uthread_waitid_timed(idtype_t type, id_t id, siginfo_t *info, int options,
+			 const struct timespec *deadline);
 /* sigtimedwait(), without a worker where the caller blocks all of the set; `info` and
  * `timeout` may be NULL. */
 int uthread_sigtimedwait(const sigset_t *set, siginfo_t *info,

@@ -288,6 +288,23 @@ static long wait_call(const struct child_call *c, uint64_t deadline)
 	return got ? got : -err;
 }
 
+/* What none of these tells of: it looks now and then, where it is not to hang. */
+static long look_until(const struct child_call *c, uint64_t deadline)
+{
+	uint8_t outer;
+	unsigned naps = 0;
+	int err = 0;
+	long got;
+
+	if (deadline == NO_DEADLINE || c->options & WNOHANG)
+		return c->look(c, 1);
+	outer = io_call_begin();
+	while (!(got = c->look(c, 0)) && !err)
+		err = io_nap(&naps, deadline);
+	io_call_end(outer, got ? 0 : err);
+	return got ? got : -err;
+}
+
 /* libc's are cancellation points: only who hangs there has nothing to give back. */
 static long look_wait4(const struct child_call *c, int hang)
 {
@@ -318,7 +335,7 @@ static long io_wait4(pid_t pid, int *status, int options, struct rusage *usage,
 	};
 
 	if (options & ~WATCHED & ~WUNTRACED)
-		return look_wait4(&c, 1);
+		return look_until(&c, deadline);
 	return wait_call(&c, deadline);
 }
 
@@ -327,23 +344,27 @@ long io_wait_child(pid_t pid, int *status, int options, uint64_t deadline)
 	return io_wait4(pid, status, options, NULL, deadline);
 }
 
-pid_t uthread_wait4(pid_t pid, int *status, int options, struct rusage *usage)
-{
-	cancel_point();
-	return (pid_t)io_point_result(
-		io_wait4(pid, status, options, usage, NO_DEADLINE));
-}
-
-pid_t uthread_waitpid_timed(pid_t pid, int *status, int options,
-			    const struct timespec *deadline)
+pid_t uthread_wait4_timed(pid_t pid, int *status, int options,
+			  struct rusage *usage, const struct timespec *deadline)
 {
 	uint64_t ns;
 
 	cancel_point();
 	return (pid_t)io_point_result(
 		io_until(deadline, &ns) ?
-			io_wait_child(pid, status, options, ns) :
+			io_wait4(pid, status, options, usage, ns) :
 			-EINVAL);
+}
+
+pid_t uthread_wait4(pid_t pid, int *status, int options, struct rusage *usage)
+{
+	return uthread_wait4_timed(pid, status, options, usage, NULL);
+}
+
+pid_t uthread_waitpid_timed(pid_t pid, int *status, int options,
+			    const struct timespec *deadline)
+{
+	return uthread_wait4_timed(pid, status, options, NULL, deadline);
 }
 
 pid_t uthread_waitpid(pid_t pid, int *status, int options)
@@ -362,7 +383,8 @@ static long look_waitid(const struct child_call *c, int hang)
 	return got ? got : hang || c->info->si_pid;
 }
 
-int uthread_waitid(idtype_t type, id_t id, siginfo_t *info, int options)
+int uthread_waitid_timed(idtype_t type, id_t id, siginfo_t *info, int options,
+			 const struct timespec *deadline)
 {
 	siginfo_t unused;
 	const struct child_call c = {
@@ -373,13 +395,21 @@ int uthread_waitid(idtype_t type, id_t id, siginfo_t *info, int options)
 		.look = look_waitid,
 		.info = info ? info : &unused,
 	};
+	uint64_t ns;
 	long got;
 
 	cancel_point();
+	if (!io_until(deadline, &ns))
+		return (int)io_result(-EINVAL);
 	/* A descriptor of a process may have O_NONBLOCK. */
 	if (options & ~WATCHED || type > P_PGID)
-		got = look_waitid(&c, 1);
+		got = look_until(&c, ns);
 	else
-		got = wait_call(&c, NO_DEADLINE);
+		got = wait_call(&c, ns);
 	return (int)io_point_result(got > 0 ? 0 : got);
+}
+
+int uthread_waitid(idtype_t type, id_t id, siginfo_t *info, int options)
+{
+	return uthread_waitid_timed(type, id, info, options, NULL);
 }

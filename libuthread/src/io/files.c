@@ -10,6 +10,12 @@
  *
  * A read that finds a part in memory goes on for the rest, as a blocking one
  * does: only the end of the file makes it short.
+ *
+ * Deadlines: what has begun cannot be taken back. A read with one goes to a buffer of its
+ * helper's, and whoever waited may leave it. What writes is waited for once it has
+ * begun: it could come behind a later write, go to the file that has the number by then,
+ * or have an error, which the kernel says once. Rejected: a descriptor of the helper's own
+ * for it (closing that drops the process's locks of the file).
  */
 #include <fcntl.h>
 #include <limits.h>
@@ -65,15 +71,19 @@ static long by_order(const struct io_order *o)
 }
 
 /* By a helper, or else here. */
-static long by_helper(struct call_job *c, const struct io_order *o)
+static long by_helper(struct call_job *c, const struct io_order *o,
+		      uint64_t deadline)
 {
-	long got = by_order(o);
+	long got;
 	int err;
 
+	if (!deadline_left(deadline))
+		return -ETIMEDOUT;
+	got = by_order(o);
 	if (got != -ENOSYS)
 		return got;
 	c->job.fn = run_call;
-	err = io_pool_do(POOL_FILES, &c->job, NO_DEADLINE);
+	err = io_pool_do(POOL_FILES, &c->job, deadline);
 	if (err == EAGAIN)
 		run_call(&c->job);
 	else if (err)
@@ -81,19 +91,28 @@ static long by_helper(struct call_job *c, const struct io_order *o)
 	return c->got;
 }
 
-/* A public call with this result: for io_call_end(). */
-static int how_ended(long got)
+/* A public call with this result: for io_call_end(). The kernel says ETIMEDOUT, too. */
+static int how_ended(long got, uint64_t deadline)
 {
-	return got == -ECANCELED ? ECANCELED : 0;
+	return got == -ECANCELED			     ? ECANCELED :
+	       got == -ETIMEDOUT && !deadline_left(deadline) ? ETIMEDOUT :
+							       0;
 }
 
 /* by_helper() as a public call. */
-static long counted(struct call_job *c, const struct io_order *o)
+static long counted(struct call_job *c, const struct io_order *o,
+		    const struct timespec *deadline)
 {
-	const uint8_t outer = io_call_begin();
-	const long got = by_helper(c, o);
+	uint8_t outer;
+	uint64_t ns;
+	long got;
 
-	io_call_end(outer, how_ended(got));
+	cancel_point();
+	if (!io_until(deadline, &ns))
+		return -EINVAL;
+	outer = io_call_begin();
+	got = by_helper(c, o, ns);
+	io_call_end(outer, how_ended(got, ns));
 	return got;
 }
 
@@ -113,8 +132,87 @@ static long call_writev(const struct call_job *c)
 				 pwritev(c->fd, c->iov, c->n, c->offset));
 }
 
-/* offset < 0: that of the file. */
-long io_file(int fd, bool in, const struct iovec *iov, int n, off_t offset)
+/* ---- reading, up to a deadline ---- */
+
+#define PART_BYTES (1u << 20) /* at a time: it takes as much memory more */
+#define DIRECT_ALIGN 4096u /* of O_DIRECT, at the most */
+
+struct read_job {
+	struct io_job job;
+	int fd;
+	struct iovec v; /* its own */
+	off_t offset;
+	long got;
+};
+
+static void run_read(struct io_job *job)
+{
+	struct read_job *r = (struct read_job *)(void *)job;
+
+	do
+		r->got = io_kernel(preadv(r->fd, &r->v, 1, r->offset));
+	while (r->got == -EINTR);
+}
+
+static void free_read(struct io_job *job)
+{
+	struct read_job *r = (struct read_job *)(void *)job;
+
+	free(r->v.iov_base);
+	free(r);
+}
+
+static struct read_job *new_read(int fd, size_t bytes, off_t offset)
+{
+	REGION; /* a handler may not jump out of malloc() */
+	struct read_job *r = calloc(1, sizeof(*r));
+
+	if (!r)
+		return NULL;
+	if (posix_memalign(&r->v.iov_base, DIRECT_ALIGN, bytes)) {
+		free(r);
+		return NULL;
+	}
+	r->job.fn = run_read;
+	r->job.abandoned = free_read;
+	r->fd = fd;
+	r->v.iov_len = bytes;
+	r->offset = offset;
+	return r;
+}
+
+/* By a helper, which is left alone with it at the deadline. */
+static long read_until(int fd, const struct iovec *v, off_t offset,
+		       uint64_t deadline)
+{
+	const size_t bytes = v->iov_len < PART_BYTES ? v->iov_len : PART_BYTES;
+	struct read_job *r;
+	long got;
+	int err;
+
+	if (!deadline_left(deadline))
+		return -ETIMEDOUT;
+	r = new_read(fd, bytes, offset);
+	if (!r)
+		return -ENOMEM;
+	err = io_pool_do(POOL_FILES, &r->job, deadline);
+	if (err == EAGAIN)
+		run_read(&r->job);
+	else if (err)
+		return -err; /* it is freed elsewhere */
+	got = r->got;
+	if (got > 0)
+		memcpy(v->iov_base, r->v.iov_base, (size_t)got);
+	region_enter();
+	free_read(&r->job);
+	region_leave();
+	return got;
+}
+
+/* ---- at once, or else so ---- */
+
+static long file_until(int fd, bool in, const struct iovec *iov, int n,
+		       off_t offset, uint64_t deadline)
 {
 	struct call_job c = { .call = in ? call_readv : call_writev,
 			      .fd = fd,
@@ -133,43 +231,64 @@ long io_file(int fd, bool in, const struct iovec *iov, int n, off_t offset)
 					iov, n, offset < 0 ? -1L : (long)offset,
 					offset < 0 ? -1L : 0L, RWF_NOWAIT));
 	while (got == -EINTR);
-	if (got == -EAGAIN || io_knows_no_nowait(got))
-		return by_helper(&c, &o);
-	return got;
+	if (got != -EAGAIN && !io_knows_no_nowait(got))
+		return got;
+	if (in && deadline != NO_DEADLINE)
+		return read_until(fd, iov, offset, deadline);
+	return by_helper(&c, &o, deadline);
 }
 
-/* All of one buffer, as far as there is. */
-static long whole(int fd, bool in, char *buf, size_t bytes, off_t offset)
+/* offset < 0: that of the file. */
+long io_file(int fd, bool in, const struct iovec *iov, int n, off_t offset)
 {
-	const uint8_t outer = io_call_begin();
+	return file_until(fd, in, iov, n, offset, NO_DEADLINE);
+}
+
+/* All of one buffer, as far as there is, and there is time. */
+static ssize_t whole(int fd, bool in, char *buf, size_t bytes, off_t offset,
+		     const struct timespec *deadline)
+{
 	size_t done = 0;
+	uint8_t outer;
+	uint64_t ns;
 	long got;
 
+	cancel_point();
+	if (offset < 0 || !io_until(deadline, &ns))
+		return io_result(-EINVAL);
+	outer = io_call_begin();
 	do {
 		const struct iovec v = { buf + done, bytes - done };
 
-		got = io_file(fd, in, &v, 1, offset + (off_t)done);
+		got = file_until(fd, in, &v, 1, offset + (off_t)done, ns);
 		if (got > 0)
 			done += (size_t)got;
 	} while (got > 0 && done < bytes);
-	io_call_end(outer, how_ended(got));
-	return done ? (long)done : got;
+	io_call_end(outer, how_ended(got, ns));
+	return io_point_result(done ? (long)done : got);
+}
+
+ssize_t uthread_pread_timed(int fd, void *buf, size_t bytes, off_t offset,
+			    const struct timespec *deadline)
+{
+	return whole(fd, true, buf, bytes, offset, deadline);
 }
 
 ssize_t uthread_pread(int fd, void *buf, size_t bytes, off_t offset)
 {
-	cancel_point();
-	return io_point_result(
-		offset < 0 ? -EINVAL : whole(fd, true, buf, bytes, offset));
+	return uthread_pread_timed(fd, buf, bytes, offset, NULL);
+}
+
+ssize_t uthread_pwrite_timed(int fd, const void *buf, size_t bytes,
+			     off_t offset, const struct timespec *deadline)
+{
+	return whole(fd, false, (char *)(uintptr_t)buf, bytes, offset,
+		     deadline);
 }
 
 ssize_t uthread_pwrite(int fd, const void *buf, size_t bytes, off_t offset)
 {
-	cancel_point();
-	return io_point_result(offset < 0 ?
-				       -EINVAL :
-				       whole(fd, false, (char *)(uintptr_t)buf,
-					     bytes, offset));
+	return uthread_pwrite_timed(fd, buf, bytes, offset, NULL);
 }
 
 static long call_fsync(const struct call_job *c)
@@ -182,22 +301,30 @@ static long call_fdatasync(const struct call_job *c)
 	return io_kernel(fdatasync(c->fd));
 }
 
-int uthread_fsync(int fd)
+int uthread_fsync_timed(int fd, const struct timespec *deadline)
 {
 	const struct io_order o = { .what = ORDER_FSYNC, .fd = fd };
 	struct call_job c = { .call = call_fsync, .fd = fd };
 
-	cancel_point();
-	return (int)io_point_result(counted(&c, &o));
+	return (int)io_point_result(counted(&c, &o, deadline));
 }
 
-int uthread_fdatasync(int fd)
+int uthread_fsync(int fd)
+{
+	return uthread_fsync_timed(fd, NULL);
+}
+
+int uthread_fdatasync_timed(int fd, const struct timespec *deadline)
 {
 	const struct io_order o = { .what = ORDER_FDATASYNC, .fd = fd };
 	struct call_job c = { .call = call_fdatasync, .fd = fd };
 
-	cancel_point();
-	return (int)io_point_result(counted(&c, &o));
+	return (int)io_point_result(counted(&c, &o, deadline));
+}
+
+int uthread_fdatasync(int fd)
+{
+	return uthread_fdatasync_timed(fd, NULL);
 }
 
 /* ---- opening ---- */

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
+#include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -76,7 +77,16 @@ static void restore_signals(void)
 	uthread_mutex_unlock(&systems.lock);
 }
 
-static long run_command(const char *command)
+/* Its shell: what that has started may go on. */
+static void kill_command(pid_t pid, int *status)
+{
+	kill(pid, SIGKILL);
+	/* Not libc's, which is a cancellation point. */
+	while (syscall(SYS_wait4, pid, status, 0, NULL) < 0 && errno == EINTR)
+		;
+}
+
+static long run_command(const char *command, uint64_t deadline)
 {
 	sigset_t defaults;
 	int status = 0, err;
@@ -91,24 +101,28 @@ static long run_command(const char *command)
 		return err == EAGAIN || err == ENOMEM ? -err :
 							W_EXITCODE(127, 0);
 	}
-	got = io_wait_child(pid, &status, 0, NO_DEADLINE);
-	if (got == -ECANCELED) {
-		kill(pid, SIGKILL);
-		/* Not libc's, which is a cancellation point. */
-		while (syscall(SYS_wait4, pid, &status, 0, NULL) < 0 &&
-		       errno == EINTR)
-			;
-	}
+	got = io_wait_child(pid, &status, 0, deadline);
+	if (got == -ECANCELED || got == -ETIMEDOUT)
+		kill_command(pid, &status);
 	restore_signals();
 	return got < 0 ? got : status;
 }
 
+int uthread_system_timed(const char *command, const struct timespec *deadline)
+{
+	uint64_t ns;
+
+	cancel_point();
+	if (!io_until(deadline, &ns))
+		return (int)io_result(-EINVAL);
+	if (!command)
+		return run_command("exit 0", NO_DEADLINE) == 0;
+	return (int)io_result(run_command(command, ns));
+}
+
 int uthread_system(const char *command)
 {
-	cancel_point();
-	if (!command)
-		return run_command("exit 0") == 0;
-	return (int)io_result(run_command(command));
+	return uthread_system_timed(command, NULL);
 }
 
 /* ---- popen ---- */
@@ -231,18 +245,62 @@ static void set_cancel_off(bool off, int *old)
 					   (off ? CANCEL_OFF : (uint32_t)*old));
 }
 
-/* No point of cancellation, as libc's is none: nobody else can wait for the child. */
-int uthread_pclose(FILE *file)
+/*
+ * What is in its buffer has room in the pipe: fclose() writes it, and would wait there
+ * for as long as the command likes. Or that does not read any more, or the deadline has
+ * come: then it is forgotten.
+ */
+static int make_room(FILE *file, uint64_t deadline)
 {
-	pid_t pid = take_stream(file);
-	int status = 0, old;
+	uint8_t outer;
+	int err;
+
+	if (deadline == NO_DEADLINE || !__fpending(file))
+		return 0;
+	outer = io_call_begin();
+	do
+		err = io_poll_one(fileno(file), POLLOUT, deadline);
+	while (err == EINTR);
+	io_call_end(outer, err);
+	if (err == ETIMEDOUT)
+		__fpurge(file);
+	return err;
+}
+
+static long close_stream(FILE *file, pid_t pid, uint64_t deadline)
+{
+	const bool late = make_room(file, deadline) == ETIMEDOUT;
+	int status = 0;
+	long got = -ETIMEDOUT;
+
+	fclose(file);
+	if (!late)
+		got = io_wait_child(pid, &status, 0, deadline);
+	if (got == -ETIMEDOUT)
+		kill_command(pid, &status);
+	return got < 0 ? got : status;
+}
+
+/* No point of cancellation, as libc's is none: nobody else can wait for the child. */
+int uthread_pclose_timed(FILE *file, const struct timespec *deadline)
+{
+	uint64_t ns;
+	pid_t pid;
+	int old;
 	long got;
 
+	if (!io_until(deadline, &ns))
+		return (int)io_result(-EINVAL);
+	pid = take_stream(file);
 	if (pid < 0)
 		return (int)io_result(-EINVAL);
 	set_cancel_off(true, &old);
-	fclose(file);
-	got = io_wait_child(pid, &status, 0, NO_DEADLINE);
+	got = close_stream(file, pid, ns);
 	set_cancel_off(false, &old);
-	return (int)io_result(got < 0 ? got : status);
+	return (int)io_result(got);
+}
+
+int uthread_pclose(FILE *file)
+{
+	return uthread_pclose_timed(file, NULL);
 }

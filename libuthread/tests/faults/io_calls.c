@@ -41,6 +41,7 @@ bool io_fault_older;
 void (*io_before_close)(int fd);
 void (*io_before_close_range)(void);
 void (*io_before_recvmsg)(int fd);
+void (*io_before_file)(void);
 uint32_t io_calls[IO_CALLS];
 
 const char *const io_call_names[IO_CALLS] = {
@@ -120,6 +121,12 @@ int io_fault_now(enum io_call call)
 
 /* ---- bytes ---- */
 
+static void before_file(void)
+{
+	if (io_before_file)
+		io_before_file();
+}
+
 /* One byte of the first buffer that has one. */
 static bool first_byte(const struct iovec *v, int n, struct iovec *one)
 {
@@ -161,11 +168,13 @@ static ssize_t fault_writev(int fd, const struct iovec *v, int n)
 
 ssize_t fault_preadv64(int fd, const struct iovec *v, int n, off_t at)
 {
+	before_file();
 	return VECTOR(CALL_PREAD, v, n, preadv(fd, v, n, at));
 }
 
 ssize_t fault_pwritev64(int fd, const struct iovec *v, int n, off_t at)
 {
+	before_file();
 	return VECTOR(CALL_PWRITE, v, n, pwritev(fd, v, n, at));
 }
 
@@ -290,6 +299,7 @@ int fault_fstat64(int fd, struct stat *st)
 
 int fault_fsync(int fd)
 {
+	before_file();
 	FAIL(CALL_FSYNC);
 	return fsync(fd);
 }

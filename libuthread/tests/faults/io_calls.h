@@ -81,6 +81,9 @@ extern void (*io_before_close)(int fd);
 extern void (*io_before_close_range)(void);
 /* Called before it tries to receive a message. */
 extern void (*io_before_recvmsg)(int fd);
+/* Called before a helper reads from a file, or writes to it, at an offset, and before
+ * fsync(). */
+extern void (*io_before_file)(void);
 
 /* epoll_pwait() counts as epoll_pwait2(). */
 extern bool io_fault_older;
