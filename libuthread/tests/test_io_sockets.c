@@ -539,4 +539,57 @@ TEST(what_is_nowhere_is_EFAULT)
 	in_uthread(names_nothing, NULL);
 }
 
+/* ---- a side that hears no more ---- */
+
+static void *writes_to_the_deaf(void *arg)
+{
+	const int fd = *(int *)arg;
+	char buf[4096] = { 0 };
+	struct iovec v[2] = { { buf, sizeof(buf) }, { buf, sizeof(buf) } };
+
+	while (uthread_writev(fd, v, 2) > 0)
+		;
+	CHECK_EQ(test_errno(), EPIPE);
+	while (uthread_send(fd, buf, sizeof(buf), MSG_NOSIGNAL) > 0)
+		;
+	CHECK_EQ(test_errno(), EPIPE);
+	return NULL;
+}
+
+/* Nobody tells who waits, but it is told when it writes; so are several. */
+static void *becomes_deaf(void *type)
+{
+	struct timespec soon = test_in(50 * MS);
+	int sv[2], i;
+	uthread_t t[4];
+	pthread_t p;
+	char buf[4096] = { 0 };
+
+	CHECK(!socketpair(AF_UNIX, (int)(intptr_t)type, 0, sv));
+	while (send(sv[0], buf, sizeof(buf), MSG_DONTWAIT) > 0)
+		;
+	/* A deadline is another matter. */
+	CHECK_EQ(uthread_write_timed(sv[0], buf, sizeof(buf), &soon), -1);
+	CHECK_EQ(test_errno(), ETIMEDOUT);
+	for (i = 0; i < 4; i++)
+		t[i] = spawn(writes_to_the_deaf, &sv[0]);
+	CHECK(!pthread_create(&p, NULL, writes_to_the_deaf, &sv[0]));
+	uthread_sleep(5 * MS);
+	CHECK(!shutdown(sv[1], SHUT_RD));
+	for (i = 0; i < 4; i++)
+		joined(t[i]);
+	CHECK(!pthread_join(p, NULL));
+	CHECK_EQ(uthread_close(sv[0]), 0);
+	CHECK_EQ(uthread_close(sv[1]), 0);
+	return NULL;
+}
+
+TEST(who_writes_to_a_side_that_hears_no_more_is_told)
+{
+	signal(SIGPIPE, SIG_IGN);
+	start_workers(1);
+	in_uthread(becomes_deaf, (void *)(intptr_t)SOCK_STREAM);
+	in_uthread(becomes_deaf, (void *)(intptr_t)SOCK_SEQPACKET);
+}
+
 TEST_MAIN()

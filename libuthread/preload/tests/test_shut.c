@@ -164,7 +164,8 @@ static void test_many(enum kind kind)
 	leave(fds);
 }
 
-static void test_writer(enum kind kind, int how)
+/* By itself, or by the other side. */
+static void test_writer(enum kind kind, int side, int how)
 {
 	struct call c = { .what = WRITE };
 	pthread_t t;
@@ -173,7 +174,7 @@ static void test_writer(enum kind kind, int how)
 	pair(kind, fds);
 	c.fd = fds[0];
 	t = begin(&c);
-	shut(fds[0], how);
+	shut(fds[side], how);
 	ends(t);
 	IS(c.got, -1);
 	IS(c.error, EPIPE);
@@ -237,10 +238,11 @@ static void *all(void *arg)
 		test_readers(kind, SHUT_RDWR);
 		test_many(kind);
 	}
-	test_writer(TCP, SHUT_WR);
-	test_writer(TCP, SHUT_RDWR);
-	test_writer(LOCAL, SHUT_WR);
-	test_writer(LOCAL, SHUT_RDWR);
+	test_writer(TCP, 0, SHUT_WR);
+	test_writer(TCP, 0, SHUT_RDWR);
+	test_writer(LOCAL, 0, SHUT_WR);
+	test_writer(LOCAL, 0, SHUT_RDWR);
+	test_writer(LOCAL, 1, SHUT_RD);
 	test_whole();
 	return arg;
 }

@@ -107,18 +107,47 @@ static long no_entry(int fd)
 	return fd < 0 || fcntl(fd, F_GETFD) < 0 ? -EBADF : -ENOMEM;
 }
 
+#define LOOK_NS 20000000u
+#define LOOK_MAX_NS 1000000000u
+
+/*
+ * A try to write to a local socket whose other side hears no more (SHUT_RD) is told
+ * EPIPE, and who waits in the kernel wakes for it, but poll() knows nothing of it, nor do
+ * the back ends. So who waits for room there tries now and then, by itself.
+ */
+static uint64_t next_look(struct io_request *r)
+{
+	uint64_t ns = LOOK_MAX_NS, at;
+
+	if (likely(r->way == IO_IN || io_kind_of(r->e, r->fd) != IO_SOCKET))
+		return r->deadline;
+	if (LOOK_NS << r->looks < LOOK_MAX_NS)
+		ns = LOOK_NS << r->looks++;
+	at = now_ns() + ns;
+	return at < r->deadline ? at : r->deadline;
+}
+
 /* 0: try again. */
 static int wait_for(struct io_request *r, uint32_t edges)
 {
 	const short events = r->way == IO_IN ? POLLIN : POLLOUT;
+	uint64_t until = r->deadline;
 	int err;
 
-	if (!uthread_current())
-		return io_block(r->fd, events, r->deadline);
+	if (!uthread_current()) {
+		until = next_look(r);
+		err = io_block(r->fd, events, until);
+		return err == ETIMEDOUT && until != r->deadline ? 0 : err;
+	}
 	/* Data that nobody reads here would be an answer each time. */
 	if (unlikely(r->flags & MSG_OOB && io_levels()))
 		return io_poll_one(r->fd, POLLPRI, r->deadline);
-	err = io_wait_edge(r->e, r->fd, r->way, edges, r->gen, r->deadline);
+	until = next_look(r);
+	err = io_wait_edge(r->e, r->fd, r->way, edges, r->gen, until);
+	r->looked = err == ETIMEDOUT && until != r->deadline;
+	r->untold = r->looked;
+	if (unlikely(r->looked))
+		err = 0;
 	switch (err) {
 	case ELOOP:
 	case EMFILE:
@@ -128,9 +157,6 @@ static int wait_for(struct io_request *r, uint32_t edges)
 		/* It takes no more now, so no edge is counted: a try will say. */
 		r->untold = true;
 		err = io_nap(&r->naps, r->deadline);
-		break;
-	default:
-		r->untold = false;
 		break;
 	}
 	/* It was closed after an edge had woken us: what has the number now is
@@ -301,9 +327,9 @@ long io_run(struct io_request *r)
 		got = err ? -err : -EAGAIN;
 		if (err || r->flags & MSG_DONTWAIT)
 			break;
-		if (wasted)
+		if (wasted && !r->looked)
 			io_call_retries();
-		err = pause_if_wasted(r, wasted++);
+		err = r->looked ? 0 : pause_if_wasted(r, wasted++);
 		err = err ? err : wait_for(r, edges);
 		if (unlikely(err == EPERM)) {
 			/* It is not of a kind that waits. */

@@ -31,6 +31,8 @@ struct io_request {
 	bool untold; /* it is tried, whatever is known of it: it may be that it does not
 		      * wait, or the back end takes no more: now and then */
 	unsigned naps; /* then; io_nap()'s */
+	unsigned looks; /* so often it has, to see whether the other side hears it, */
+	bool looked; /* and just now */
 	long peeked; /* so much of what is to be seen whole is there */
 	bool no_more; /* and no more comes */
 	bool unpolled; /* epoll has said that it is not of a kind that waits */
