@@ -274,7 +274,8 @@ struct uthread_config {
  * field makes no sense, or the signal cannot be handled. ENOTSUP: see
  * `preempt`. EAGAIN: no memory, or no thread or timer for the first worker. A
  * later call may succeed. If only some of the workers can be had, they must
- * do, and one line says so. */
+ * do, and one line says so; and where the first uthread_create() starts them, it
+ * does without ticks, and says so, if the kernel gives no timers. */
 int uthread_init(const struct uthread_config *config);
 /* How many workers run (starts them when none does), or -1: cannot start. */
 int uthread_workers(void);

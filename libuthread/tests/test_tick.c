@@ -355,6 +355,92 @@ TEST(ticks_take_the_third_signal_where_two_are_handled)
 	moves_to(SIGSTKFLT);
 }
 
+/* ---- a kernel without timers ---- */
+
+/* What is said until others() is done, in `said`. */
+static char said[512];
+
+static void while_said(void (*others)(void))
+{
+	int saved = dup(2), p[2];
+
+	CHECK(!pipe(p));
+	dup2(p[1], 2);
+	others();
+	dup2(saved, 2);
+	CHECK(read(p[0], said, sizeof(said) - 1) > 0);
+}
+
+static void start_by_itself(void)
+{
+	in_uthread(runs, NULL);
+}
+
+/* Or all programs would end in a sandbox that has none. */
+static void without(long call)
+{
+	if (TEST_ASAN)
+		SKIP("no preemption under AddressSanitizer");
+	if (!refuse_call(call))
+		SKIP("no seccomp");
+	while_said(start_by_itself);
+	CHECK(strstr(said, "no timer can be had: Operation not permitted") &&
+	      strstr(said, "UTHREAD_TICK=off"));
+	CHECK_EQ(strchr(said, '\n') - said, (long)strlen(said) - 1);
+	CHECK(!stats().tick_ns);
+}
+
+TEST(no_timer_is_said_and_there_are_no_ticks)
+{
+	without(SYS_timer_create);
+}
+
+TEST(a_timer_that_cannot_be_set_is_none)
+{
+	without(SYS_timer_settime);
+}
+
+static void is_refused(void)
+{
+	struct uthread_config c = config(1);
+
+	CHECK_EQ(uthread_init(&c), EAGAIN);
+	c.tick_ns = UTHREAD_TICK_OFF;
+	CHECK_EQ(uthread_init(&c), 0);
+	in_uthread(runs, NULL);
+}
+
+TEST(no_timer_is_said_to_who_configures)
+{
+	if (TEST_ASAN)
+		SKIP("no preemption under AddressSanitizer");
+	if (!refuse_call(SYS_timer_create))
+		SKIP("no seccomp");
+	while_said(is_refused);
+	CHECK(strstr(said, "no timer can be had"));
+}
+
+static void refuse_setting(void)
+{
+	uthread_t a, b;
+
+	if (!refuse_call(SYS_timer_settime))
+		SKIP("no seccomp");
+	a = spawn(computes_100_ms, NULL);
+	b = spawn(computes_100_ms, NULL);
+	joined(a);
+	joined(b);
+}
+
+/* Once: who computes keeps the other waiting. */
+TEST(a_timer_that_cannot_be_set_any_more_is_said)
+{
+	start(1);
+	while_said(refuse_setting);
+	CHECK(strstr(said, "timer_settime() is refused since the start"));
+	CHECK_EQ(strchr(said, '\n') - said, (long)strlen(said) - 1);
+}
+
 /* ---- settings ---- */
 
 TEST(settings_out_of_range_are_refused)

@@ -13,6 +13,8 @@
 
 /* Before the workers start. 0, or EBUSY: the signal is the program's. */
 int tick_setup(const struct config *c);
+/* Does the kernel give timers? 0, or what it says. */
+int tick_try(void);
 /* On the worker, before it runs anything. */
 int tick_worker_setup(struct worker *w);
 void tick_worker_end(struct worker *w);

@@ -171,6 +171,17 @@ static void publish(void)
 	futex_wake(&rt.started, rt.existing);
 }
 
+static bool timers_are_given(void)
+{
+	const int err = tick_try();
+
+	if (err)
+		ut_warn("no timer can be had: %s%s: uthreads cannot be preempted; UTHREAD_TICK=off needs none",
+			strerror(err),
+			err == EAGAIN ? " (RLIMIT_SIGPENDING)" : "");
+	return !err;
+}
+
 /* Under start_lock. Workers that did start stay parked when a later one
  * cannot: the runtime then has fewer of them, at least one. */
 static int start_locked(const struct uthread_config *user)
@@ -228,6 +239,13 @@ static int start_locked(const struct uthread_config *user)
 			rt.tick_signal,
 			err == EBUSY ? "is handled by the program" :
 				       "cannot be handled");
+		rt.tick_ns = 0;
+	}
+	if (rt.tick_ns && !timers_are_given()) {
+		if (user) {
+			err = EAGAIN;
+			goto out;
+		}
 		rt.tick_ns = 0;
 	}
 	signals_setup();
