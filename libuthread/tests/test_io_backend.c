@@ -79,6 +79,76 @@ TEST(a_kernel_that_refuses_rings_is_said_and_epoll_used)
 	CHECK_EQ(stats().io, UTHREAD_IO_EPOLL);
 }
 
+/* ---- a filter that comes later ---- */
+
+static void *writes_a_little(void *fd)
+{
+	uthread_sleep(2 * MS);
+	CHECK_EQ(write(*(int *)fd, "x", 1), 1);
+	return NULL;
+}
+
+static void *waits_without_epoll_ctl(void *arg)
+{
+	struct timespec soon = test_in(2 * MS), later = test_in(100000 * MS);
+	struct uthread_case fd_ready;
+	int sv[2], p[2], status = 0;
+	uthread_t t;
+	pid_t pid;
+	char c;
+
+	local_pair(sv);
+	CHECK(!pipe(p));
+	/* One is known, the others are not. */
+	CHECK_EQ(uthread_io_wait(p[0], POLLIN, &soon), -1);
+	if (stats().io != UTHREAD_IO_EPOLL)
+		SKIP("of epoll");
+	if (!refuse_call(SYS_epoll_ctl))
+		SKIP("no seccomp");
+	t = spawn(writes_a_little, &sv[1]);
+	CHECK_EQ(uthread_recv(sv[0], &c, 1, 0), 1);
+	joined(t);
+	t = spawn(writes_a_little, &p[1]);
+	CHECK_EQ(uthread_read_timed(p[0], &c, 1, &later), 1);
+	joined(t);
+	soon = test_in(2 * MS);
+	CHECK_EQ(uthread_recv_timed(sv[0], &c, 1, 0, &soon), -1);
+	CHECK_EQ(test_errno(), ETIMEDOUT);
+	t = spawn(writes_a_little, &sv[1]);
+	CHECK_EQ(uthread_io_wait(sv[0], POLLIN, &later), POLLIN);
+	CHECK_EQ(read(sv[0], &c, 1), 1);
+	joined(t);
+	fd_ready = (struct uthread_case)UTHREAD_FD_READY(sv[0], POLLIN);
+	CHECK_EQ(uthread_select(&fd_ready, 1, &later, NULL), ENOSPC);
+	/* A file is none the less a file. */
+	CHECK_EQ(uthread_io_wait(open("/dev/null", O_RDONLY), POLLIN, &later),
+		 POLLIN);
+	pid = fork();
+	if (!pid)
+		_exit(3);
+	CHECK_EQ(uthread_waitpid(pid, &status, 0), pid);
+	CHECK_EQ(WEXITSTATUS(status), 3);
+	return arg;
+}
+
+/* As a file that cannot wait says EPERM, too: who received span and never looked. */
+TEST(epoll_that_takes_no_more_by_a_filter_is_said)
+{
+	char said[512] = { 0 };
+	int out[2], saved;
+
+	start_workers(1);
+	CHECK(!pipe(out));
+	saved = dup(2);
+	dup2(out[1], 2);
+	in_uthread(waits_without_epoll_ctl, NULL);
+	dup2(saved, 2);
+	close(out[1]);
+	CHECK(read(out[0], said, sizeof(said) - 1) > 0);
+	CHECK(strstr(said, "epoll_ctl() is refused since the start"));
+	CHECK_EQ(strchr(said, '\n') - said, (long)strlen(said) - 1);
+}
+
 #define MANY_WAKES 300
 
 /* What is there is for who asks for errors; who reads data waits beside it. */

@@ -227,6 +227,26 @@ static struct epoll_event known_by(int fd, unsigned known)
 				     .data.u64 = (unsigned)fd };
 }
 
+/*
+ * EPERM says that a file is of no kind that waits; or that a seccomp filter which came
+ * later refuses the call, and what is of such a kind (our eventfd) is refused, too. Then
+ * it takes no more: who waits looks by itself.
+ */
+static int what_is_refused(int err)
+{
+	static uint32_t said;
+	struct epoll_event wakes = { .events = EPOLLIN, .data.u64 = WAKES };
+
+	if (err != EPERM ||
+	    !epoll_ctl(epoll_fd, EPOLL_CTL_MOD, wake_fd, &wakes) ||
+	    errno != EPERM)
+		return err;
+	if (!__atomic_exchange_n(&said, 1, __ATOMIC_RELAXED))
+		ut_warn("epoll_ctl() is refused since the start (error %d): who waits for a descriptor looks now and then; let the seccomp filter allow it",
+			err);
+	return ENOSPC;
+}
+
 static void forget(struct io_fd *e)
 {
 	store_relaxed(&e->registered, 0);
@@ -240,7 +260,7 @@ static int modify(struct io_fd *e, int fd, unsigned known)
 	int saved = errno, err = 0;
 
 	if (epoll_ctl(epoll_fd, EPOLL_CTL_MOD, fd, &event)) {
-		err = errno;
+		err = what_is_refused(errno);
 		forget(e);
 	}
 	errno = saved;
@@ -256,7 +276,7 @@ static int add(int fd, unsigned known)
 		/* Somebody closed the number that we knew, and another file has
 		 * it that was known by it, too, before a dup2(). */
 		if (errno != EEXIST)
-			err = errno;
+			err = what_is_refused(errno);
 		else if (!epoll_ctl(epoll_fd, EPOLL_CTL_MOD, fd, &event))
 			break;
 		else if (errno != ENOENT) /* it is closed by now: again */
