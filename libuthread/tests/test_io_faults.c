@@ -341,6 +341,7 @@ static void *without_any(void *arg)
 	int l = tcp_listener(&at), c = socket(AF_INET, SOCK_STREAM, 0), sv[2];
 	struct rlimit r = { .rlim_cur = FEW }, was;
 	struct timespec soon;
+	struct uthread_case ready;
 	int more[FEW], n = 0;
 	char x;
 
@@ -355,6 +356,10 @@ static void *without_any(void *arg)
 	CHECK_EQ(uthread_read_timed(sv[0], &x, 1, &soon), -1);
 	CHECK_EQ(test_errno(), ETIMEDOUT);
 	CHECK_EQ(uthread_io_wait(sv[0], POLLIN, &soon), -1);
+	ready = (struct uthread_case)UTHREAD_FD_READY(sv[0], POLLIN);
+	/* A ring is made at the start. */
+	CHECK_EQ(uthread_select(&ready, 1, &soon, NULL),
+		 stats().io ? ETIMEDOUT : EMFILE);
 	CHECK(!uthread_connect(c, (struct sockaddr *)&at, sizeof(at)));
 	CHECK_EQ(uthread_accept4(l, NULL, NULL, 0), -1);
 	CHECK_EQ(test_errno(), EMFILE);

@@ -101,9 +101,10 @@ struct uthread_case {
  * (NULL: not wanted) is its index, and the result is that case's own: 0, or
  * EPIPE if its channel is closed, or EBADF if there is no such descriptor.
  * Otherwise nothing was done, and *chosen is n: ETIMEDOUT: the deadline passed
- * first. EINVAL: a case or the deadline makes no sense. EAGAIN, ENOMEM, ENOSPC:
- * what descriptors need cannot be had. A channel may stand in several cases, for both directions too; a select
- * never meets itself. With n == 0 it waits for the deadline alone.
+ * first. EINVAL: a case or the deadline makes no sense. EAGAIN, EMFILE, ENFILE,
+ * ENOMEM, ENOSPC: what descriptors need cannot be had. A channel may stand in
+ * several cases, for both directions too; a select never meets itself. With n == 0
+ * it waits for the deadline alone.
  */
 int uthread_select(struct uthread_case *cases, size_t n,
 		   const struct timespec *deadline, size_t *chosen);

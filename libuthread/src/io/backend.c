@@ -129,8 +129,8 @@ int io_start(void)
 		err = make_wanted();
 	unlock_setup();
 	errno = saved;
-	/* Whatever it is that cannot be had, who waits does so in the kernel. */
-	return err ? ENOMEM : 0;
+	/* Whatever else it is that cannot be had, who waits looks by itself. */
+	return !err || is_short(err) ? err : ENOMEM;
 }
 
 const struct io_backend *io_takes_orders(void)
