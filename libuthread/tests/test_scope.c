@@ -532,6 +532,7 @@ TEST(scope_misuse)
 
 	start_workers(1);
 	CHECK_EQ(uthread_scope_init(&s, NULL, 4), EINVAL);
+	CHECK_EQ(uthread_scope_init(&s, &s, 0), EINVAL);
 	begin(&s, NULL);
 	CHECK_EQ(uthread_scope_create(&s, NULL, NULL, NULL), EINVAL);
 	CHECK_EQ(uthread_attr_init(&attr), 0);

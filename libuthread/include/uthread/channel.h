@@ -182,7 +182,7 @@ enum {
 };
 
 /* `parent` (or NULL): the scope it is cancelled with; that one is left later.
- * EINVAL: unknown flags. */
+ * EINVAL: unknown flags, or it is its own parent. */
 int uthread_scope_init(uthread_scope_t *scope, uthread_scope_t *parent,
 		       unsigned flags);
 /* Start fn(arg) as a child. What it returns is 0 or its error. The rest as

@@ -216,7 +216,7 @@ static void link_to_parent(uthread_scope_t *s)
 int uthread_scope_init(uthread_scope_t *scope, uthread_scope_t *parent,
 		       unsigned flags)
 {
-	if (flags & ~SCOPE_FLAGS)
+	if (flags & ~SCOPE_FLAGS || parent == scope)
 		return EINVAL;
 	memset(scope, 0, sizeof(*scope));
 	scope->_lock = rt.generation;
