@@ -237,9 +237,9 @@ static int what_is_refused(int err)
 	static uint32_t said;
 	struct epoll_event wakes = { .events = EPOLLIN, .data.u64 = WAKES };
 
-	if (err != EPERM ||
+	if ((err != EPERM && err != EACCES && err != ENOSYS) ||
 	    !epoll_ctl(epoll_fd, EPOLL_CTL_MOD, wake_fd, &wakes) ||
-	    errno != EPERM)
+	    errno != err)
 		return err;
 	if (!__atomic_exchange_n(&said, 1, __ATOMIC_RELAXED))
 		ut_warn("epoll_ctl() is refused since the start (error %d): who waits for a descriptor looks now and then; let the seccomp filter allow it",
