@@ -184,6 +184,10 @@ int main(int argc, char **argv)
 	error = uthread_scope_leave(&jobs);
 	if (walked || error)
 		errx(1, "%s: not all was compressed", argv[1]);
+	free(from);
+	free(to);
 	printf("%llu files, %llu bytes to %llu\n", files, bytes_in, bytes_out);
+	if (fflush(stdout))
+		err(1, "standard output");
 	return 0;
 }

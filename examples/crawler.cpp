@@ -17,6 +17,7 @@
 #include <exception>
 #include <mutex>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <uthread.hpp>
 
@@ -139,7 +140,9 @@ int main(int argc, char **argv)
 			std::fprintf(stderr,
 				     "crawler: stopped after %zu pages\n",
 				     pages_max);
-		return broken || std::fflush(stdout) ? 1 : 0;
+		if (std::fflush(stdout) || std::ferror(stdout))
+			throw std::runtime_error("standard output: no room");
+		return broken ? 1 : 0;
 	} catch (const std::exception &e) {
 		std::fprintf(stderr, "crawler: %s\n", e.what());
 		return 1;

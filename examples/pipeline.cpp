@@ -20,6 +20,7 @@
 #include <deque>
 #include <exception>
 #include <memory>
+#include <stdexcept>
 #include <uthread.hpp>
 
 using numbers = uthreads::channel<std::uint64_t>;
@@ -113,6 +114,8 @@ int main(int argc, char **argv)
 		std::printf("%llu primes, squares' sum %llu\n",
 			    static_cast<unsigned long long>(n),
 			    static_cast<unsigned long long>(sum));
+		if (std::fflush(stdout))
+			throw std::runtime_error("standard output: no room");
 	} catch (const std::exception &e) {
 		std::fprintf(stderr, "pipeline: %s\n", e.what());
 		return 1;

@@ -118,5 +118,7 @@ int main(int argc, char **argv)
 	for (size_t r = 0; r < sizeof(rooms) / sizeof(rooms[0]); r++)
 		for (size_t m = 0; m < sizeof(models) / sizeof(models[0]); m++)
 			row(&models[m], rooms[r], items);
+	if (fflush(stdout) || ferror(stdout))
+		err(1, "standard output");
 	return 0;
 }

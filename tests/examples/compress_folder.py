@@ -11,7 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from server import LIMIT_S, check, refused
+from server import LIMIT_S, check, refused, unprinted
 
 PROGRAM = sys.argv[1]
 
@@ -68,6 +68,7 @@ with tempfile.TemporaryDirectory() as name:
         check(path, gzip.decompress((to / path).read_bytes()), contents[path[:-3]])
     check("full", (to / "noise.gz").exists(), False)
 
+    unprinted([PROGRAM, str(source), str(top / "unsaid")])
     refused([PROGRAM], "usage")
     refused([PROGRAM, str(source), str(top / "new"), "x"], "level from 1 to 9")
     refused([PROGRAM, str(top / "missing"), str(top / "new")], "missing", "No such file")

@@ -13,7 +13,7 @@ import threading
 import time
 from pathlib import Path
 
-from server import LIMIT_S, check, refused, serving
+from server import LIMIT_S, check, refused, serving, unprinted
 
 PROGRAM, SERVER = sys.argv[1:]
 CHAIN, CROWD = 50, 300
@@ -171,6 +171,7 @@ bad_replies()
 with socket.create_server(("127.0.0.1", 0)) as closed:
     port = closed.getsockname()[1]
 check("nobody there", crawl(port)[1], ["  0         0 /: connect: Connection refused"])
+unprinted([PROGRAM, f"http://127.0.0.1:{port}/"])
 refused([PROGRAM], "usage")
 for bad in ("0", "x", "10001"):
     refused([PROGRAM, "http://127.0.0.1/", bad], "usage", "1 to 10000")

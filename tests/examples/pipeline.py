@@ -6,7 +6,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from server import LIMIT_S, check, refused
+from server import LIMIT_S, check, refused, unprinted
 
 PROGRAM = sys.argv[1]
 
@@ -21,6 +21,7 @@ for last, squarers in ((1, 1), (2, 1), (3, 7), (1000, 1), (3000, 40)):
         check=False,
     )
     check(f"{last} {squarers}", (done.returncode, done.stderr, done.stdout), (0, "", want))
+unprinted([PROGRAM, "10"])
 refused([PROGRAM], "usage")
 refused([PROGRAM, "10", "2", "3"], "usage")
 for bad in ("", "x", "-1", "0", "3x", "99999999999999999999"):

@@ -7,7 +7,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from server import LIMIT_S, check, refused
+from server import LIMIT_S, check, refused, unprinted
 
 PROGRAM = sys.argv[1]
 
@@ -26,6 +26,7 @@ switches = {(model, int(room)): float(count) for model, room, _, count in rows}
 for model in ("pthread", "uthread"):
     check(f"{model}: {switches}", switches[model, 1] > 1.9, True)
     check(f"{model}: {switches}", switches[model, 256] < switches[model, 1], True)
+unprinted([PROGRAM, "10"])
 refused([PROGRAM, "1", "2"], "usage")
 for bad in ("", "x", "-1", "0", "3x", "1000000001"):
     refused([PROGRAM, bad], "number of items")

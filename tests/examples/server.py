@@ -52,6 +52,11 @@ def refused(command: list[str], *words: str) -> None:
         raise SystemExit(f"{command}: status {done.returncode}, {lines}, without {missing}")
 
 
+def unprinted(command: list[str]) -> None:
+    """What it prints goes nowhere, and it says so."""
+    refused(["sh", "-c", 'exec "$@" >/dev/full', "sh", *command], "standard output")
+
+
 @contextlib.contextmanager
 def serving(command: list[str], descriptors: int = 0, said: str = ADVICE) -> Iterator[Served]:
     """It must end by SIGTERM with status 0 and without a word, but for lines with `said`."""
