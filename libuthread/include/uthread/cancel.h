@@ -59,8 +59,9 @@ void uthread_testcancel(void);
 /* A signal for this uthread alone, as pthread_kill(): its handler runs in it, while
  * it waits too; what it blocks waits for it. 0 tests whether it is there, and is
  * said of one that has ended but is not joined. ESRCH: no such handle. EINVAL: no
- * such signal. EAGAIN: too many with a real-time number wait. In a wait the handler
- * comes back to the wait: it must not leave by a jump or an exception. */
+ * such signal, or libc's own. EAGAIN: too many with a real-time number wait. In a
+ * wait the handler comes back to the wait: it must not leave by a jump or an
+ * exception. */
 int uthread_kill(uthread_t thread, int sig);
 /* The same with a value, as pthread_sigqueue(). */
 int uthread_sigqueue(uthread_t thread, int sig, union sigval value);

@@ -34,7 +34,10 @@ static int check(const struct uthread *ut, int sig, bool *ended)
 	*ended = join == JOIN_DONE;
 	if (join == JOIN_GONE)
 		return ESRCH;
-	return sig < 0 || sig >= _NSIG ? EINVAL : 0;
+	if (sig < 0 || sig >= _NSIG)
+		return EINVAL;
+	/* libc's own, which would end the process. */
+	return sig && KSIG_BIT(sig) & KSIG_LIBC ? EINVAL : 0;
 }
 
 int uthread_sigmask(int how, const sigset_t *set, sigset_t *old)
