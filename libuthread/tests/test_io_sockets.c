@@ -283,6 +283,41 @@ TEST(connecting_waits_for_room_in_a_local_queue)
 	in_uthread(full_queue, NULL);
 }
 
+/* ---- connecting once more ---- */
+
+/* As programs do that wait for a server to come, with one socket. */
+static void *tries_again(void *arg)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET,
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct sockaddr *to = (struct sockaddr *)&at;
+	socklen_t room = sizeof(at);
+	int l = socket(AF_INET, SOCK_STREAM, 0),
+	    c = socket(AF_INET, SOCK_STREAM, 0), i;
+
+	CHECK(!bind(l, to, sizeof(at)));
+	CHECK(!getsockname(l, to, &room));
+	for (i = 0; i < 3; i++) {
+		CHECK_EQ(uthread_connect(c, to, room), -1);
+		CHECK_EQ(test_errno(), ECONNREFUSED);
+	}
+	CHECK(!listen(l, 1));
+	CHECK_EQ(uthread_connect(c, to, room), 0);
+	for (i = 0; i < 2; i++) {
+		CHECK_EQ(uthread_connect(c, to, room), -1);
+		CHECK_EQ(test_errno(), EISCONN);
+	}
+	CHECK_EQ(uthread_close(c), 0);
+	CHECK_EQ(uthread_close(l), 0);
+	return arg;
+}
+
+TEST(connecting_once_more_is_as_the_call)
+{
+	start_workers(1);
+	crowd(5, 1, tries_again, NULL);
+}
+
 /* ---- readiness ---- */
 
 #define FDS 40

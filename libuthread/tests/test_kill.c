@@ -398,7 +398,8 @@ TEST(nobody)
 	CHECK_EQ(uthread_kill(t, SIGUSR1), 0); /* ended: nothing happens */
 	CHECK_EQ(uthread_kill(t, 65), EINVAL);
 	CHECK_EQ(uthread_kill(t, -1), EINVAL);
-	CHECK_EQ(uthread_kill(t, 32), EINVAL); /* libc's own, as pthread_kill() */
+	CHECK_EQ(uthread_kill(t, 32),
+		 EINVAL); /* libc's own, as pthread_kill() */
 	CHECK_EQ(uthread_kill(t, SIGRTMIN - 1), EINVAL);
 	joined(t);
 	CHECK_EQ(uthread_kill(t, 0), ESRCH);

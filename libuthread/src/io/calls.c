@@ -528,6 +528,31 @@ static long connected(int fd)
 	return -err;
 }
 
+/*
+ * There is a result. Of TCP who waits in the kernel has it from what connect() does when
+ * it wakes, which leaves the socket as others find it then: connected, or as it was
+ * before, for another try. So it is asked once more; getsockopt() tells as much, but a
+ * next connect() would say 0, or ECONNABORTED. -EINPROGRESS: not yet.
+ */
+static long connect_ended(const struct io_request *r, const struct sockaddr *to,
+			  socklen_t room)
+{
+	long got = -EALREADY;
+
+	if (io_kind_of(r->e, r->fd) == IO_TCP)
+		got = connect_once(r->fd, to, room);
+	switch (got) {
+	case -EISCONN:
+		return 0;
+	case -EALREADY:
+	case -EINTR:
+	case -EAGAIN:
+		return connected(r->fd);
+	default:
+		return got;
+	}
+}
+
 /* A full queue of a local socket, or no port of the others' is free: nothing tells
  * when there is room. */
 static long connect_again(int fd, const struct sockaddr *to, socklen_t room,
@@ -577,10 +602,11 @@ static long do_connect(int fd, const struct sockaddr *to, socklen_t room,
 		struct pollfd p = { .fd = fd, .events = POLLOUT };
 
 		if (io_look(&p, 1) > 0) {
-			got = connected(fd);
+			got = connect_ended(&r, to, room);
 			if (got < 0 && told)
 				got = or_closed(&r, got);
-			break;
+			if (got != -EINPROGRESS)
+				break;
 		}
 		if (told)
 			io_call_retries();
