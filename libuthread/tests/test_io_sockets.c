@@ -469,6 +469,8 @@ static void *asks_for_other_things(void *arg)
 	}
 	CHECK_EQ(uthread_recv(tcp[0], &c, 1, MSG_OOB), -1);
 	CHECK_EQ(test_errno(), EINVAL);
+	CHECK_EQ(uthread_recv(tcp[0], &c, 1, MSG_ERRQUEUE), -1);
+	CHECK_EQ(test_errno(), EAGAIN);
 	CHECK_EQ(uthread_accept4(tcp[0], NULL, NULL, 0), -1);
 	CHECK_EQ(test_errno(), EINVAL);
 	CHECK_EQ(uthread_accept4(udp[0], NULL, NULL, 0), -1);

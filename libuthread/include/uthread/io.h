@@ -8,8 +8,9 @@
  * pthread it is that call, or where it has a deadline, poll() and that call.
  *
  * - It waits, whether or not O_NONBLOCK is set: who does not want to wait calls
- *   read() and the like on such a descriptor, or passes MSG_DONTWAIT. The flags
- *   of a descriptor are not changed but by uthread_connect() (see there).
+ *   read() and the like on such a descriptor, or passes MSG_DONTWAIT (or
+ *   MSG_ERRQUEUE, which never waits). The flags of a descriptor are not changed but
+ *   by uthread_connect() (see there).
  * - Writing (write, writev, send, sendto, sendmsg without MSG_DONTWAIT) to what
  *   is no datagram socket goes on until all is written, as in blocking calls. An
  *   error, a deadline or a cancellation after a part of it: the result is that

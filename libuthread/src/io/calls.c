@@ -325,7 +325,7 @@ long io_run(struct io_request *r)
 		}
 		emptied = true;
 		got = err ? -err : -EAGAIN;
-		if (err || r->flags & MSG_DONTWAIT)
+		if (err || r->flags & (MSG_DONTWAIT | MSG_ERRQUEUE))
 			break;
 		if (wasted && !r->looked)
 			io_call_retries();
