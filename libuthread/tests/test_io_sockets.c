@@ -2,6 +2,7 @@
 /* test_io_sockets.c - messages are whole, connections are made once, and of
  * many sockets the ready one is told. */
 #include <netinet/tcp.h>
+#include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/un.h>
@@ -455,6 +456,7 @@ static void *asks_for_other_things(void *arg)
 	int tcp[2], udp[2], pipes[2], i;
 	struct sockaddr_in at;
 	struct iovec v = { NULL, 0 };
+	uint64_t one = 1;
 	char c = 0;
 
 	tcp_pair(tcp);
@@ -482,6 +484,12 @@ static void *asks_for_other_things(void *arg)
 		CHECK_EQ(uthread_recv(tcp[0], &c, 1, MSG_OOB), 1);
 		CHECK_EQ(c, '!');
 	}
+	i = eventfd(0, 0);
+	CHECK_EQ(uthread_write(i, &one, sizeof(one)), sizeof(one));
+	CHECK_EQ(uthread_read(i, &one, sizeof(one)), sizeof(one));
+	CHECK_EQ(uthread_read(i, &one, sizeof(one) - 1), -1);
+	CHECK_EQ(test_errno(), EINVAL);
+	uthread_close(i);
 	i = tcp_listener(&at);
 	{
 		struct timespec soon = test_in(MS);

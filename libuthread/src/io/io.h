@@ -67,7 +67,8 @@ struct io_fd {
 	uint32_t gen; /* atomic: closes so far */
 	uint8_t kind; /* atomic hint: enum io_kind */
 	uint8_t ended; /* atomic hint: look each time (ready.c) */
-	uint8_t plain; /* atomic hint: it has no RWF_NOWAIT */
+	uint8_t plain; /* atomic hint: bits of ways that have no RWF_NOWAIT: an
+			* eventfd's writing */
 	uint8_t registered; /* epoll.c: known, for what; or it was, and the file
 			     * is gone */
 	uint8_t waited; /* atomic: for this file; may try again at any time */

@@ -277,17 +277,18 @@ static bool is_opened_for(const struct io_request *r)
 static long stream(struct io_request *r)
 {
 	const bool in = r->way == IO_IN;
+	const uint8_t plain = load_relaxed(&r->e->plain), bit = 1u << r->way;
 	const struct iovec *v;
 	long got;
 	int n;
 
-	if (likely(!load_relaxed(&r->e->plain))) {
+	if (likely(!(plain & bit))) {
 		v = array(r, &n);
 		got = io_kernel(syscall(in ? SYS_preadv2 : SYS_pwritev2, r->fd,
 					v, n, -1L, -1L, RWF_NOWAIT));
 		if (likely(!io_knows_no_nowait(got)))
 			return got;
-		store_relaxed(&r->e->plain, 1);
+		store_relaxed(&r->e->plain, plain | bit);
 	}
 	got = in ? in_turn(r, POLLIN, call_readv) :
 		   in_turn(r, POLLOUT, call_write);
