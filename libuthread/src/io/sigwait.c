@@ -24,6 +24,7 @@
 
 #include "base/nowhere.h"
 #include "io/request.h"
+#include "sched/ask.h"
 #include "sched/cancel.h"
 #include "signals/signals.h"
 #include "uthread/pthread.h"
@@ -40,6 +41,9 @@ static int look_for(struct uthread *me, uint64_t set, siginfo_t *info)
 	sent_take(me);
 	region_leave();
 	sig = raised_take(me, set, info);
+	/* What it lets in comes when it waits, or has done. */
+	if (unlikely(me->raised))
+		ask(me, UT_ASK_SIGNAL);
 	if (sig)
 		return sig;
 	sig = (int)io_kernel(syscall(SYS_rt_sigtimedwait, &set, info, &at_once,

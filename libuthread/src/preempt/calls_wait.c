@@ -21,6 +21,7 @@
 
 #include "base/ksignal.h"
 #include "base/nowhere.h"
+#include "sched/ask.h"
 
 static int ms_left(uint64_t until)
 {
@@ -64,8 +65,12 @@ static bool masked_begin(const struct call *c, const sigset_t *mask)
 static int masked_end(const struct call *c, const sigset_t *mask, int got)
 {
 	barrier();
-	if (mask && c->me)
-		c->me->sigwaits = false;
+	if (likely(!mask || !c->me))
+		return got;
+	c->me->sigwaits = false;
+	/* What it has taken, and only its own mask lets in, comes now. */
+	if (unlikely(c->me->raised))
+		ask(c->me, UT_ASK_SIGNAL);
 	return got;
 }
 

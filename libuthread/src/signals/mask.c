@@ -42,6 +42,7 @@
 #include "base/san.h"
 #include "preempt/mechanism.h"
 #include "preempt/preempt.h"
+#include "sched/ask.h"
 #include "sched/sched.h"
 #include "signals/signals.h"
 
@@ -441,6 +442,8 @@ WEAK int sigpending(sigset_t *set)
 		sent_take(me);
 		region_leave();
 		pending = (pending & me->mask) | me->raised;
+		if (unlikely(me->raised))
+			ask(me, UT_ASK_SIGNAL); /* what it lets in comes now */
 	}
 	ksig_set(set, pending);
 	return 0;

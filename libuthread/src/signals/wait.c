@@ -8,6 +8,7 @@
 #include "base/interpose.h"
 #include "base/nowhere.h"
 #include "base/san.h"
+#include "sched/ask.h"
 #include "sched/cancel.h"
 #include "signals/signals.h"
 
@@ -28,10 +29,13 @@ static void begin_wait(struct uthread *me)
 		cancel_point();
 }
 
+/* What it has taken and lets in, but not for this wait, comes now. */
 static void end_wait(struct uthread *me)
 {
 	barrier();
 	me->sigwaits = false;
+	if (unlikely(me->raised))
+		ask(me, UT_ASK_SIGNAL);
 }
 
 /* The signal, or -1 and errno. */
