@@ -170,7 +170,8 @@ void *spare_maker(void *unused)
 	uint32_t work;
 
 	(void)unused;
-	region_enter();
+	/* In no region: the program's malloc() may have a lock that others wait for, and
+	 * at whose end they would be woken. No signal comes here. */
 	for (;;) {
 		work = load_acquire(&spares.work);
 		make_spares();
