@@ -72,21 +72,41 @@ static int prove_tls(void)
  */
 static uthread_mutex_t modules_lock = UTHREAD_RECURSIVE_MUTEX_INITIALIZER;
 
+/*
+ * Of blocks: who makes one, and calls malloc() for it, has this alone, and the list of
+ * modules is changed with both. Before the other. A fork does without: the program's
+ * malloc() may be locked by then, by a handler of pthread_atfork(), so that who makes a
+ * block waits for the fork. In the child nobody has heard of that block.
+ */
+static uthread_mutex_t blocks_lock = UTHREAD_RECURSIVE_MUTEX_INITIALIZER;
+
+static void blocks_lock_take(void)
+{
+	uthread_mutex_lock(&blocks_lock);
+}
+
+static void blocks_lock_give(void)
+{
+	uthread_mutex_unlock(&blocks_lock);
+}
+
 static void modules_lock_take(void)
 {
+	blocks_lock_take();
 	uthread_mutex_lock(&modules_lock);
 }
 
 static void modules_lock_give(void)
 {
 	uthread_mutex_unlock(&modules_lock);
+	blocks_lock_give();
 }
 
 /* ---- across a fork ---- */
 
 void runtime_fork_lock(void)
 {
-	modules_lock_take();
+	uthread_mutex_lock(&modules_lock);
 }
 
 bool runtime_fork_trylock(void)
@@ -96,7 +116,7 @@ bool runtime_fork_trylock(void)
 
 void runtime_fork_unlock(void)
 {
-	modules_lock_give();
+	uthread_mutex_unlock(&modules_lock);
 }
 
 bool runtime_start_trylock(void)
@@ -112,8 +132,8 @@ void runtime_start_unlock(void)
 /* A fork has that lock for as long as the gate is shut. */
 static void wait_for_fork(void)
 {
-	modules_lock_take();
-	modules_lock_give();
+	runtime_fork_lock();
+	runtime_fork_unlock();
 }
 
 static void locks_forked(void)
@@ -122,6 +142,11 @@ static void locks_forked(void)
 		UTHREAD_RECURSIVE_MUTEX_INITIALIZER;
 
 	modules_lock = fresh;
+	/* Somebody's who is not here, or the caller's, which a handler has interrupted. */
+	if (uthread_mutex_trylock(&blocks_lock))
+		blocks_lock = fresh;
+	else
+		blocks_lock_give();
 	pthread_mutex_unlock(&start_lock); /* who forks has it: we */
 }
 
@@ -219,6 +244,8 @@ static int start_locked(const struct uthread_config *user)
 	tls_hooks = (struct tls_hooks){
 		.lock = modules_lock_take,
 		.unlock = modules_lock_give,
+		.lock_blocks = blocks_lock_take,
+		.unlock_blocks = blocks_lock_give,
 		.libraries_changed = preempt_find_libc,
 	};
 	err = stack_setup();

@@ -175,11 +175,11 @@ static char *make_block(struct uthread *ut, char *limit)
 	char *low;
 
 	/* A module that comes now is in the block, or sees the flag. */
-	tls_modules_lock();
+	tls_hooks.lock_blocks();
 	ut->tcb = tls_build(limit, ut->id, true, &low);
 	if (ut->tcb)
 		ut_flags_set(ut, UT_TLS_BLOCK);
-	tls_modules_unlock();
+	tls_hooks.unlock_blocks();
 	if (!ut->tcb)
 		return NULL;
 	own_here(ut);

@@ -119,7 +119,7 @@ const char *tls_modules_setup(const char *no_memory);
 void tls_modules_reset(struct uthread *ut);
 /* Before that, on the uthread's own TLS. */
 void tls_modules_end(void);
-/* Held while a block is made, and across a fork. Not in a region. */
+/* Held across a fork, too. Not in a region. */
 void tls_modules_lock(void);
 void tls_modules_unlock(void);
 
@@ -130,6 +130,9 @@ void tls_modules_unlock(void);
 struct tls_hooks {
 	void (*lock)(void);
 	void (*unlock)(void);
+	/* Of who makes a block, which the other keeps out, and a fork does not. */
+	void (*lock_blocks)(void);
+	void (*unlock_blocks)(void);
 	/* Libraries came or went; with the lock, so one at a time. */
 	void (*libraries_changed)(void);
 };
