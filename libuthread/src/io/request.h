@@ -89,6 +89,14 @@ static inline size_t io_iov_bytes(const struct iovec *iov, int n)
 long io_run(struct io_request *r);
 /* The same as a public call, with errno and cancellation. */
 ssize_t io_call(struct io_request *r, const struct timespec *deadline);
+/* Until there is an edge that is not of `edges` (io_edges()): 0, and it is to be tried, or an
+ * error. */
+int io_wait_to_try(struct io_request *r, uint32_t edges);
+/* The table of descriptors has none for it: is there such a one? -error. */
+long io_no_entry(int fd);
+/* What the kernel says no to, of a number that was closed while it was waited for: it
+ * may be another file that says so. */
+long io_or_closed(const struct io_request *r, long err);
 /* What a public call returns; -ECANCELED: never. */
 long io_result(long got);
 /* The same of a call that is a point of cancellation. Who was cancelled as it began, before
