@@ -17,18 +17,18 @@
 
 EXPORT int fsync(int fd)
 {
-	return uthread_self() ? uthread_fsync(fd) : LIBC(fsync)(fd);
+	return uthread_may_park() ? uthread_fsync(fd) : LIBC(fsync)(fd);
 }
 
 EXPORT int fdatasync(int fd)
 {
-	return uthread_self() ? uthread_fdatasync(fd) : LIBC(fdatasync)(fd);
+	return uthread_may_park() ? uthread_fdatasync(fd) : LIBC(fdatasync)(fd);
 }
 
 EXPORT int getaddrinfo(const char *node, const char *service,
 		       const struct addrinfo *hints, struct addrinfo **found)
 {
-	if (!uthread_self() || !node ||
+	if (!uthread_may_park() || !node ||
 	    (hints && hints->ai_flags & AI_NUMERICHOST))
 		return LIBC(getaddrinfo)(node, service, hints, found);
 	return uthread_getaddrinfo(node, service, hints, found);

@@ -137,7 +137,24 @@ static inline bool would_wait(int error)
 static inline bool unknown_way(int error)
 {
 	return error == EOPNOTSUPP || error == ENOSYS || error == EINVAL ||
-	       error == ESPIPE;
+	       error == ESPIPE || error == EPERM; /* a filter's, maybe */
+}
+
+/* readv() and writev() that do not wait. */
+static inline ssize_t readv_now(int fd, const struct iovec *to, int n)
+{
+	if (likely(!uthread_io_is_trapped()))
+		return LIBC(preadv2)(fd, to, n, -1, RWF_NOWAIT);
+	errno = ENOSYS;
+	return -1;
+}
+
+static inline ssize_t writev_now(int fd, const struct iovec *from, int n)
+{
+	if (likely(!uthread_io_is_trapped()))
+		return LIBC(pwritev2)(fd, from, n, -1, RWF_NOWAIT);
+	errno = ENOSYS;
+	return -1;
 }
 
 /* ---- read, write ---- */
@@ -152,7 +169,7 @@ static bool read_now(int fd, const struct iovec *to, int n, ssize_t *got,
 		if (may_read_wait(fd, changes))
 			return false;
 	} else {
-		*got = LIBC(preadv2)(fd, to, n, -1, RWF_NOWAIT);
+		*got = readv_now(fd, to, n);
 		if (likely(*got >= 0) ||
 		    (!would_wait(errno) && !unknown_way(errno)))
 			return true;
@@ -187,8 +204,8 @@ EXPORT ssize_t read(int fd, void *to, size_t bytes)
 {
 	const struct iovec part = { to, bytes };
 
-	return uthread_self() && bytes ? in(fd, &part, 1) :
-					 core_read(fd, to, bytes);
+	return uthread_may_park() && bytes ? in(fd, &part, 1) :
+					     core_read(fd, to, bytes);
 }
 
 /* libc's call its own read() and write(), which would not park. */
@@ -204,7 +221,8 @@ EXPORT int eventfd_write(int fd, eventfd_t value)
 
 EXPORT ssize_t readv(int fd, const struct iovec *to, int n)
 {
-	return uthread_self() && n > 0 ? in(fd, to, n) : core_readv(fd, to, n);
+	return uthread_may_park() && n > 0 ? in(fd, to, n) :
+					     core_readv(fd, to, n);
 }
 
 /* All of it, where a blocking call would; what is done counts more than an error. */
@@ -223,10 +241,10 @@ EXPORT ssize_t write(int fd, const void *from, size_t bytes)
 	const int saved = errno;
 	ssize_t got, more;
 
-	if (!uthread_self() || !bytes)
+	if (!uthread_may_park() || !bytes)
 		return core_write(fd, from, bytes);
 	uthread_testcancel();
-	got = LIBC(pwritev2)(fd, &part, 1, -1, RWF_NOWAIT);
+	got = writev_now(fd, &part, 1);
 	if (likely(got == (ssize_t)bytes))
 		return got;
 	if (got < 0 && !would_wait(errno) && !unknown_way(errno))
@@ -322,10 +340,10 @@ EXPORT ssize_t writev(int fd, const struct iovec *from, int n)
 	const int saved = errno;
 	ssize_t got;
 
-	if (!uthread_self() || n <= 0)
+	if (!uthread_may_park() || n <= 0)
 		return core_writev(fd, from, n);
 	uthread_testcancel();
-	got = LIBC(pwritev2)(fd, from, n, -1, RWF_NOWAIT);
+	got = writev_now(fd, from, n);
 	if (got >= 0 &&
 	    ((size_t)got == parts_bytes(from, (size_t)n) || !may_wait(fd)))
 		return got;
@@ -356,7 +374,7 @@ EXPORT ssize_t recvfrom(int fd, void *to, size_t bytes, int flags,
 	ssize_t got = -1;
 	bool tries;
 
-	if (!uthread_self() || flags & NOW)
+	if (!uthread_may_park() || flags & NOW)
 		return core_recvfrom(fd, to, bytes, flags, from, room);
 	uthread_testcancel();
 	for (;;) {
@@ -395,7 +413,7 @@ EXPORT ssize_t recvmsg(int fd, struct msghdr *m, int flags)
 	ssize_t got = -1;
 	bool tries;
 
-	if (!uthread_self() || flags & NOW)
+	if (!uthread_may_park() || flags & NOW)
 		return core_recvmsg(fd, m, flags);
 	uthread_testcancel();
 	for (;;) {
@@ -425,7 +443,7 @@ EXPORT ssize_t sendto(int fd, const void *from, size_t bytes, int flags,
 	ssize_t got, more;
 	size_t done;
 
-	if (!uthread_self() || flags & NOW_OUT)
+	if (!uthread_may_park() || flags & NOW_OUT)
 		return core_sendto(fd, from, bytes, flags, to, room);
 	uthread_testcancel();
 	got = core_sendto(fd, from, bytes, flags | MSG_DONTWAIT, to, room);
@@ -457,7 +475,7 @@ EXPORT ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
 		return core_sendmsg(fd, m, flags);
 	if (unlikely(m->msg_controllen && !is_nowhere(m->msg_control)))
 		gives_away(m);
-	if (!uthread_self() || flags & NOW_OUT)
+	if (!uthread_may_park() || flags & NOW_OUT)
 		return core_sendmsg(fd, m, flags);
 	uthread_testcancel();
 	got = core_sendmsg(fd, m, flags | MSG_DONTWAIT);
@@ -478,7 +496,7 @@ EXPORT ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
 
 EXPORT int accept4(int fd, struct sockaddr *from, socklen_t *room, int flags)
 {
-	if (!uthread_self() || !may_wait(fd))
+	if (!uthread_may_park() || !may_wait(fd))
 		return (int)or_cancelled(core_accept4(fd, from, room, flags));
 	WAIT_IN(w, fd, 1); /* of a listener nothing is kept */
 	return (int)result(
@@ -495,7 +513,7 @@ EXPORT int connect(int fd, const struct sockaddr *to, socklen_t room)
 {
 	int got;
 
-	if (!uthread_self() || !may_wait(fd))
+	if (!uthread_may_park() || !may_wait(fd))
 		return (int)or_cancelled(core_connect(fd, to, room));
 	WAIT_OUT(w, fd);
 	got = uthread_connect_timed(fd, to, room, w.deadline);

@@ -45,7 +45,7 @@ EXPORT int recvmmsg(int fd, struct mmsghdr *m, unsigned n, int flags,
 	unsigned done = 0;
 	ssize_t got;
 
-	if (!uthread_self() || !n || limit ||
+	if (!uthread_may_park() || !n || limit ||
 	    flags & (MSG_DONTWAIT | MSG_ERRQUEUE | MSG_WAITALL))
 		return core_recvmmsg(fd, m, n, flags, limit);
 	for (n = at_most(n); done < n;) {
@@ -88,7 +88,7 @@ EXPORT int sendmmsg(int fd, struct mmsghdr *m, unsigned n, int flags)
 		if (unlikely(m[i].msg_hdr.msg_controllen &&
 			     !is_nowhere(m[i].msg_hdr.msg_control)))
 			gives_away(&m[i].msg_hdr);
-	if (!uthread_self() || !n || flags & MSG_DONTWAIT)
+	if (!uthread_may_park() || !n || flags & MSG_DONTWAIT)
 		return core_sendmmsg(fd, m, n, flags);
 	stream = is_stream(fd);
 	for (n = at_most(n); done < n;) {

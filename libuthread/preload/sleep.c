@@ -77,7 +77,7 @@ EXPORT int nanosleep(const struct timespec *time, struct timespec *rest)
 {
 	int err;
 
-	if (!uthread_self())
+	if (!uthread_may_park())
 		return core_nanosleep(time, rest);
 	err = clock_nanosleep(CLOCK_REALTIME, 0, time, rest);
 	if (!err)
@@ -91,7 +91,7 @@ EXPORT int usleep(useconds_t us)
 	const struct timespec t = { .tv_sec = us / 1000000,
 				    .tv_nsec = us % 1000000 * 1000l };
 
-	return uthread_self() ? nanosleep(&t, NULL) : core_usleep(us);
+	return uthread_may_park() ? nanosleep(&t, NULL) : core_usleep(us);
 }
 
 EXPORT unsigned sleep(unsigned seconds)
@@ -99,7 +99,7 @@ EXPORT unsigned sleep(unsigned seconds)
 	struct timespec t = { .tv_sec = (time_t)seconds };
 	const int saved = errno;
 
-	if (!uthread_self())
+	if (!uthread_may_park())
 		return core_sleep(seconds);
 	if (nanosleep(&t, &t))
 		return (unsigned)t.tv_sec; /* whole ones, as glibc */

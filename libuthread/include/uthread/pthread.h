@@ -34,6 +34,10 @@ uthread_t uthread_by_id(uint32_t id);
  * SA_RESTART; 2 all. Returns what it was. Nothing in a pthread. A handler that leaves
  * such a wait by siglongjmp() leaves 0 behind. */
 int uthread_interruptible(int how);
+/* 1: a uthread, in no handler for SIGSYS. 0: it is to make the calls that it was written
+ * with and no others. A seccomp filter of the program's may trap those, and that is what
+ * the handler is for. */
+int uthread_may_park(void);
 /* How many handlers of signals the caller has run. A call that ends with EINTR and has left
  * it as it was (read it before) was interrupted by a tick, and is to be begun anew. 0 in a
  * pthread. */
@@ -49,6 +53,9 @@ int uthread_yield_cpu(void);
  * it, and it is watched since. So uthread_read() and the like wait at once, and who asks
  * the kernel first need not. 0: it is to be tried. */
 int uthread_io_is_empty(int fd);
+/* 1: a seccomp filter of the program's has had SIGSYS sent for preadv2() or pwritev2(), so
+ * that whoever wants to read or write should call neither. */
+int uthread_io_is_trapped(void);
 /*
  * 1: who reads there and finds nothing waits, without a time-out, as was asked once;
  * known of connections that uthread_accept4() has made. 0: ask. Ask behind

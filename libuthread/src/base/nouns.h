@@ -70,6 +70,8 @@ enum {
 	/* Its own: */
 	UT_AFFINE = 1024, /* it may run on some workers (sched/affinity.h) */
 	UT_JUMPS = 2048, /* its wait ends for a jump (sched/jump.h) */
+	UT_TRAPPED =
+		4096, /* it is in its handler for SIGSYS, or has left one so */
 };
 
 #define UT_ASKED (UT_ASK_CANCEL | UT_ASK_SIGNAL | UT_ASK_MOVE)
@@ -173,6 +175,7 @@ struct uthread {
 	struct raised *raised_first; /* these, but for some (signals/raised.c) */
 	uintptr_t handler_sp; /* where its outermost handler interrupted it, */
 	uint64_t mask_behind; /* and the mask that comes back then */
+	uintptr_t trap_sp; /* with UT_TRAPPED: where its handler was called */
 	uintptr_t stopped_at; /* its state, from a tick that found it asleep; else 0 */
 	struct jump jump; /* with UT_JUMPS: where to; private to it */
 	struct {

@@ -31,6 +31,8 @@
 #include "io/pool.h"
 #include "io/request.h"
 #include "sched/cancel.h"
+#include "signals/signals.h"
+#include "uthread/pthread.h"
 
 #ifndef RWF_NOWAIT
 #define RWF_NOWAIT 8
@@ -211,6 +213,20 @@ static long read_until(int fd, const struct iovec *v, off_t offset,
 
 /* ---- at once, or else so ---- */
 
+int uthread_io_is_trapped(void)
+{
+	return unlikely(load_relaxed(&handler_traps_nowait));
+}
+
+long io_nowait(int fd, bool in, const struct iovec *iov, int n, off_t offset)
+{
+	if (unlikely(load_relaxed(&handler_traps_nowait)))
+		return -ENOSYS;
+	return io_kernel(syscall(in ? SYS_preadv2 : SYS_pwritev2, fd, iov, n,
+				 offset < 0 ? -1L : (long)offset,
+				 offset < 0 ? -1L : 0L, RWF_NOWAIT));
+}
+
 static long file_until(int fd, bool in, const struct iovec *iov, int n,
 		       off_t offset, uint64_t deadline)
 {
@@ -227,9 +243,7 @@ static long file_until(int fd, bool in, const struct iovec *iov, int n,
 	long got;
 
 	do
-		got = io_kernel(syscall(in ? SYS_preadv2 : SYS_pwritev2, fd,
-					iov, n, offset < 0 ? -1L : (long)offset,
-					offset < 0 ? -1L : 0L, RWF_NOWAIT));
+		got = io_nowait(fd, in, iov, n, offset);
 	while (got == -EINTR);
 	if (got != -EAGAIN && !io_knows_no_nowait(got))
 		return got;

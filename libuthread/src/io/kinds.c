@@ -28,10 +28,6 @@
 #include "io/request.h"
 #include "sched/cancel.h"
 
-#ifndef RWF_NOWAIT
-#define RWF_NOWAIT 8
-#endif
-
 static int find_kind(int fd)
 {
 	int value = 0;
@@ -284,8 +280,7 @@ static long stream(struct io_request *r)
 
 	if (likely(!(plain & bit))) {
 		v = array(r, &n);
-		got = io_kernel(syscall(in ? SYS_preadv2 : SYS_pwritev2, r->fd,
-					v, n, -1L, -1L, RWF_NOWAIT));
+		got = io_nowait(r->fd, in, v, n, -1);
 		if (likely(!io_knows_no_nowait(got)))
 			return got;
 		store_relaxed(&r->e->plain, plain | bit);
@@ -305,8 +300,7 @@ static long file(struct io_request *r)
 
 	v = array(r, &n);
 	if (!r->unpolled) {
-		got = io_kernel(syscall(in ? SYS_preadv2 : SYS_pwritev2, r->fd,
-					v, n, -1L, -1L, RWF_NOWAIT));
+		got = io_nowait(r->fd, in, v, n, -1);
 		if (got != -EAGAIN && !io_knows_no_nowait(got))
 			return got;
 		if (find_kind(r->fd) != IO_FILE)

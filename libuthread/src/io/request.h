@@ -109,6 +109,10 @@ bool io_until(const struct timespec *deadline, uint64_t *ns);
  * what poll() says. */
 int io_poll_one(int fd, short events, uint64_t deadline);
 
+/* files.c: what can be read or written without waiting, or -EAGAIN; and as
+ * io_knows_no_nowait(). `offset` < 0: at its own. */
+long io_nowait(int fd, bool in, const struct iovec *iov, int n, off_t offset);
+
 /* files.c: a file's; `offset` < 0: at its own. */
 long io_file(int fd, bool in, const struct iovec *iov, int n, off_t offset);
 

@@ -113,13 +113,14 @@ static int make_timer(timer_t *timer, const struct worker *w)
 	return timer_create(CLOCK_MONOTONIC, &ev, timer) ? errno : 0;
 }
 
+static uint32_t refused; /* atomic: setting a timer; a filter stays */
+
 /* By a seccomp filter that came later: who computes keeps the others waiting, maybe for
- * ever, and whoever looks at that should know why. */
+ * ever, and whoever looks at that should know why. It is not tried again: a filter may
+ * have a handler called each time. */
 static __attribute__((noinline, cold)) void is_refused(void)
 {
-	static uint32_t said;
-
-	if (!__atomic_exchange_n(&said, 1, __ATOMIC_RELAXED))
+	if (!__atomic_exchange_n(&refused, 1, __ATOMIC_RELAXED))
 		ut_warn("timer_settime() is refused since the start (error %d): uthreads are not preempted; let the seccomp filter allow it",
 			errno);
 }
@@ -129,6 +130,8 @@ static void set_timer(timer_t timer, int flags, uint64_t first, uint64_t then)
 	struct itimerspec ts = { .it_value = to_timespec(first),
 				 .it_interval = to_timespec(then) };
 
+	if (unlikely(load_relaxed(&refused)))
+		return;
 	if (unlikely(timer_settime(timer, flags, &ts, NULL)))
 		is_refused();
 }

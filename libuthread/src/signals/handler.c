@@ -167,6 +167,23 @@ static void let_in(ucontext_t *uc)
 	signal_return(uc, me->raised & ~mask ? 0 : ~mask, let_in);
 }
 
+/* What it calls goes to the kernel as it is (uthread_may_park()). */
+static __attribute__((noinline)) void call_trapped(struct uthread *me,
+						   const struct action *a,
+						   siginfo_t *si,
+						   ucontext_t *uc)
+{
+	const bool was = load_relaxed(&me->flags) & UT_TRAPPED;
+	const uintptr_t outer = me->trap_sp;
+
+	me->trap_sp = (uintptr_t)__builtin_frame_address(0);
+	ut_flags_set(me, UT_TRAPPED);
+	function_of(a)(SIGSYS, si, uc);
+	me->trap_sp = outer;
+	if (!was)
+		ut_flags_clear(me, UT_TRAPPED);
+}
+
 /* In a uthread, on a stack of its own. */
 static __attribute__((noreturn)) void run(int sig, siginfo_t *si,
 					  ucontext_t *uc, bool set_mask)
@@ -200,7 +217,10 @@ static __attribute__((noreturn)) void run(int sig, siginfo_t *si,
 			mask = mask_usable(mask);
 			ksig_mask(SIG_SETMASK, &mask, NULL);
 		}
-		function_of (&a)(sig, si, uc);
+		if (unlikely(sig == SIGSYS))
+			call_trapped(me, &a, si, uc);
+		else
+			function_of (&a)(sig, si, uc);
 		if (alt.ss_flags & (int)SS_AUTODISARM)
 			me->alt = alt;
 		jump_put_back(me, jump);
@@ -490,6 +510,18 @@ static void in_base(struct worker *w)
 
 /* ---- the entry ---- */
 
+#define BY_SECCOMP 1 /* SYS_SECCOMP, which glibc has not */
+
+uint32_t handler_traps_nowait;
+
+/* It is not tried again: each time the program's handler would be called, and may say so. */
+static void note_trap(const siginfo_t *si)
+{
+	if (si->si_code == BY_SECCOMP &&
+	    (si->si_syscall == SYS_preadv2 || si->si_syscall == SYS_pwritev2))
+		store_relaxed(&handler_traps_nowait, 1);
+}
+
 void handler_entry(int sig, siginfo_t *si, void *uc)
 {
 	const bool fault = KSIG_BIT(sig) & KSIG_FAULTS && si->si_code > 0;
@@ -497,6 +529,8 @@ void handler_entry(int sig, siginfo_t *si, void *uc)
 	struct worker *w = h->worker;
 
 	handler_info(si);
+	if (unlikely(sig == SIGSYS))
+		note_trap(si);
 	if (w && h->off && !fault) {
 		keep(w, h, sig, si, uc);
 		return;

@@ -60,6 +60,8 @@ struct action action_take(int sig);
 
 /* What the kernel calls for a signal that the program handles (handler.c). */
 void handler_entry(int sig, siginfo_t *si, void *uc);
+/* Atomic: a filter of the program's has SIGSYS sent for preadv2() or pwritev2(). */
+extern uint32_t handler_traps_nowait;
 
 /* ---- raised.c ---- */
 

@@ -262,6 +262,22 @@ int uthread_interruptible(int how)
 	return old;
 }
 
+/* The handler was called a little above. One that was left by a jump is not there. */
+#define TRAP_BYTES 65536
+
+static bool is_in_trap(const struct uthread *me)
+{
+	return unlikely(load_relaxed(&me->flags) & UT_TRAPPED) &&
+	       me->trap_sp - (uintptr_t)__builtin_frame_address(0) < TRAP_BYTES;
+}
+
+int uthread_may_park(void)
+{
+	const struct uthread *me = uthread_current();
+
+	return me && !is_in_trap(me);
+}
+
 uint32_t uthread_handlers_run(void)
 {
 	const struct uthread *me = uthread_current();
@@ -278,7 +294,8 @@ int uthread_stays_for_signals(void)
 					load_relaxed(&main_uthread.mask) :
 					rt.mask;
 
-	return !me || me == &main_uthread || (others & ~me->mask);
+	return !me || me == &main_uthread || (others & ~me->mask) ||
+	       is_in_trap(me);
 }
 
 /* ---- join, detach ---- */
