@@ -487,8 +487,10 @@ static void *asks_for_other_things(void *arg)
 	i = eventfd(0, 0);
 	CHECK_EQ(uthread_write(i, &one, sizeof(one)), sizeof(one));
 	CHECK_EQ(uthread_read(i, &one, sizeof(one)), sizeof(one));
+#if !TEST_EMULATED /* qemu-user has no preadv2(): who waits would not be told */
 	CHECK_EQ(uthread_read(i, &one, sizeof(one) - 1), -1);
 	CHECK_EQ(test_errno(), EINVAL);
+#endif
 	uthread_close(i);
 	i = tcp_listener(&at);
 	{
@@ -569,8 +571,10 @@ static void *names_nothing(void *arg)
 	CHECK_EQ(test_errno(), EFAULT);
 	CHECK_EQ(uthread_sendmsg(sv[0], no_message, 0), -1);
 	CHECK_EQ(test_errno(), EFAULT);
+#if !TEST_EMULATED /* qemu-user looks at the message first */
 	CHECK_EQ(uthread_sendmsg(-1, no_message, 0), -1);
 	CHECK_EQ(test_errno(), EBADF);
+#endif
 	CHECK_EQ(uthread_openat(AT_FDCWD, no_path, O_RDONLY), -1);
 	CHECK_EQ(test_errno(), EFAULT);
 	uthread_close(sv[0]);
