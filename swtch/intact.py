@@ -120,10 +120,11 @@ def _of_manifest(one: Manifest, text: bytes) -> Iterator[str]:
         yield "two of its trials have the same id - at `$.trials`"
     for index, trial in enumerate(one.trials):
         yield from _of_trial(trial, f"$.trials[{index}]")
+    first = one.plan[0].seq if one.plan else 0
     for index, invocation in enumerate(one.plan):
         where = f" - at `$.plan[{index}]`"
-        if invocation.seq != index:
-            yield f"expected `seq` {index}, got {invocation.seq}{where}"
+        if invocation.seq != first + index or first < 0:
+            yield f"expected `seq` {max(first, 0) + index}, got {invocation.seq}{where}"
         if invocation.trial_id not in trials:
             yield f"there is no trial {invocation.trial_id}{where}"
     if one.spending is not None:
