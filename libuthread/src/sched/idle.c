@@ -275,10 +275,17 @@ void sched_unrest(struct worker *w)
 		futex_wake(&w->state, 1);
 }
 
+uint32_t idle_masks_asked;
+
 /* Sleep for so long, or until a deadline or something for the inbox. */
 void nap(struct worker *w, uint64_t ns)
 {
 	uint64_t until = now_ns() + ns, due = load_relaxed(&timer_next);
+
+	/* As who sleeps has it; it may nap again and again while others are busy. */
+	if (unlikely(load_relaxed(&idle_masks_asked)) &&
+	    load_relaxed(&w->mask) != rt.mask && sched_hooks.base_mask)
+		sched_hooks.base_mask(w, false);
 
 	store_relaxed(&w->wake, 0);
 	if (!worker_become(w, WORKER_WORKING, WORKER_NAPPING))

@@ -170,6 +170,8 @@ void sched_wake_for_timer(void);
 void sched_wake_for_io(struct worker *w);
 /* This worker, which sleeps in the kernel, does not keep it any more. */
 void sched_pass_deadline(const struct worker *w);
+/* Atomic: so many wait until those who have nothing to run have rt.mask. */
+extern uint32_t idle_masks_asked;
 /* If it is idle, let it look again. */
 void sched_nudge(struct worker *w);
 

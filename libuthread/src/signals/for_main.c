@@ -207,16 +207,19 @@ static void until_blocked(uint64_t bits)
 
 	if (w && bits & ~load_relaxed(&w->mask))
 		mask_install(w, w->mask | bits);
+	__atomic_fetch_add(&idle_masks_asked, 1, __ATOMIC_SEQ_CST);
 	for (i = 0; i < load_acquire(&rt.existing); i++) {
 		w = rt.workers[i];
 		while (bits & ~load_relaxed(&w->mask) && !worker_has_ended(w)) {
 			now = now_ns();
 			if (now >= until)
-				return;
+				goto out;
 			sched_nudge(w);
 			futex_wait(&never, 0, now + LOOK_NS);
 		}
 	}
+out:
+	__atomic_fetch_sub(&idle_masks_asked, 1, __ATOMIC_RELAXED);
 }
 
 /*
@@ -226,7 +229,9 @@ static void until_blocked(uint64_t bits)
  */
 void for_another_blocks(uint64_t mask)
 {
-	uint64_t some = mask & for_another_begun & ~load_relaxed(&rt.mask),
+	/* No worker blocks those that an instruction raises. */
+	uint64_t some = mask & for_another_begun & ~load_relaxed(&rt.mask) &
+			~KSIG_FAULTS,
 		 gone = 0, bit;
 	struct action a;
 	int sig;
