@@ -48,6 +48,8 @@
 #include "stack/stack.h"
 #include "tls/tls.h"
 
+uint32_t handler_traps_nowait;
+
 #if !UTHREAD_SAN
 
 #ifndef SS_AUTODISARM
@@ -511,8 +513,6 @@ static void in_base(struct worker *w)
 /* ---- the entry ---- */
 
 #define BY_SECCOMP 1 /* SYS_SECCOMP, which glibc has not */
-
-uint32_t handler_traps_nowait;
 
 /* It is not tried again: each time the program's handler would be called, and may say so. */
 static void note_trap(const siginfo_t *si)
