@@ -160,7 +160,7 @@ static void pending(void)
 static bool nobody_waits(const struct worker *w)
 {
 	return !w->count && !w->inbox_count && !rt.global_count &&
-	       timer_next == NO_DEADLINE;
+	       timer_next == NO_DEADLINE && !w->near.count;
 }
 
 void kernel_tick(struct cpu *c)

@@ -64,7 +64,8 @@ static const struct member of_worker[] = {
 	MEMBER(struct worker, bound_count), MEMBER(struct worker, inbox_lock),
 	MEMBER(struct worker, inbox_count), MEMBER(struct worker, inbox),
 	MEMBER(struct worker, idle_next),   MEMBER(struct worker, idle_prev),
-	MEMBER(struct worker, wake),	    MEMBER(struct worker, index),
+	MEMBER(struct worker, wake),	    MEMBER(struct worker, near),
+	MEMBER(struct worker, near_looks),  MEMBER(struct worker, index),
 	MEMBER(struct worker, kind),	    { NULL, 0, 0 },
 };
 

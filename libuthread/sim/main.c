@@ -294,14 +294,18 @@ static bool lines_table(const struct sim_options *opt, const char *only)
 	for (s = scenarios; s->name; s++) {
 		if (!s->lines || (only && strcmp(only, s->name)))
 			continue;
-		at_2 = 0;
+		at_2 = -1;
 		for (i = 0; i < sizeof(some) / sizeof(some[0]); i++) {
 			if (opt->workers && opt->workers != some[i])
 				continue;
 			at = lines_at(s, *opt, some[i]);
 			if (some[i] == 2)
 				at_2 = at;
-			if (s->most > 0 && some[i] == 128 && at_2 > 0 &&
+			if (s->most == LINES_NONE && at > LINES_LITTLE) {
+				printf("%s: lines travel\n", s->name);
+				right = false;
+			}
+			if (s->most > 0 && some[i] == 128 && at_2 >= 0 &&
 			    at > at_2 * s->most + LINES_LITTLE) {
 				printf("%s: more than at 2 CPUs\n", s->name);
 				right = false;

@@ -113,6 +113,15 @@ FAULTS = {
         "\t\tlook_again(now_ns());\n\tpublish_next();\n",
         "\t\tlook_again(now_ns());\n",
     ),
+    # Deadlines that a worker keeps itself: moved too late, or taken where they are not.
+    "near-first": Fault(
+        "sched/idle.c",
+        "\tif (first) /* after that; pairs: sched_wake_for_timer() */\n",
+        "\tif (first && 0)\n",
+    ),
+    "near-moved": Fault(
+        "sched/timer.c", "\t\tif (likely(load_relaxed(&w->near) == near))\n", "\t\tif (1)\n"
+    ),
     "timer-office": Fault("sched/idle.c", "\tif (timer_lost()) {\n", "\tif (0) {\n"),
     # An unlock before a push, a release before a lock.
     "sem-push": Fault(

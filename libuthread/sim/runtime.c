@@ -245,7 +245,12 @@ void runtime_check_end(void)
 				 i);
 		if (w->count || w->inbox_count || w->bound_count)
 			sim_fail("worker %d sleeps and has somebody", i);
-		if (w->bias.owner || w->bias.remote || w->inbox_lock)
+		if (w->near.count)
+			sim_fail(
+				"worker %d sleeps, and %u deadlines are its own",
+				i, w->near.count);
+		if (w->bias.owner || w->bias.remote || w->inbox_lock ||
+		    w->near.lock)
 			sim_fail("worker %d sleeps, and a lock of it is held",
 				 i);
 	}

@@ -63,7 +63,9 @@ void *answers(void *arg)
 	return NULL;
 }
 
-/* Of lines: operations that have nothing to do with each other, and others. */
+/* Of lines: operations on what is a worker's own; those that have nothing to do with
+ * each other; and others. */
+#define OWN LINES_NONE
 #define APART 1.1
 #define SHARED 1.6
 
@@ -91,6 +93,10 @@ const struct scenario scenarios[] = {
 	{ "join", scene_join, 0, false, false, 0 },
 	{ "sleep", scene_sleep, 0, false, false, 0 },
 	{ "sleep-beside", scene_sleep_beside, 2, false, false, 0 },
+	{ "naps", scene_naps, 0, false, false, 0 },
+	{ "naps-ticks", scene_naps, 0, true, false, 0 },
+	{ "naps-beside", scene_naps_beside, 2, false, false, 0 },
+	{ "naps-woken", scene_naps_woken, 2, false, false, 0 },
 	{ "bound", scene_bound, 2, false, false, 0 },
 	{ "chan", scene_chan, 0, false, false, 0 },
 	{ "chan-home", scene_chan_home, 2, false, false, 0 },
@@ -110,12 +116,13 @@ const struct scenario scenarios[] = {
 	{ "mutex-ticks", scene_mutex, 0, true, false, 0 },
 	{ "flock-ticks", scene_flock, 0, true, false, 0 },
 	{ "cond-ticks", scene_cond, 0, true, false, 0 },
-	{ "lines-yield", scene_lines_yield, 0, false, true, APART },
-	{ "lines-mutex", scene_lines_mutex, 0, false, true, APART },
-	{ "lines-create", scene_lines_create, 0, false, true, APART },
-	{ "lines-wake", scene_lines_wake, 0, false, true, APART },
-	{ "lines-chan", scene_lines_chan, 0, false, true, APART },
+	{ "lines-yield", scene_lines_yield, 0, false, true, OWN },
+	{ "lines-mutex", scene_lines_mutex, 0, false, true, OWN },
+	{ "lines-create", scene_lines_create, 0, false, true, OWN },
+	{ "lines-wake", scene_lines_wake, 0, false, true, OWN },
+	{ "lines-chan", scene_lines_chan, 0, false, true, OWN },
 	{ "lines-sleep", scene_lines_sleep, 0, false, true, 0 },
+	{ "lines-sleep-busy", scene_lines_sleep_busy, 0, false, true, APART },
 	{ "lines-across", scene_lines_across, 0, false, true, SHARED },
 	{ "lines-across-busy", scene_lines_across_busy, 0, false, true, APART },
 	{ "lines-beside", scene_lines_beside, 0, false, true, 0 },

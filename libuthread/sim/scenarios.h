@@ -74,6 +74,9 @@ void scene_futex(void);
 void scene_join(void);
 void scene_sleep(void);
 void scene_sleep_beside(void);
+void scene_naps(void);
+void scene_naps_beside(void);
+void scene_naps_woken(void);
 void scene_cancel_sem(void);
 void scene_cancel_sleep(void);
 
@@ -92,6 +95,7 @@ void scene_lines_create(void);
 void scene_lines_wake(void);
 void scene_lines_chan(void);
 void scene_lines_sleep(void);
+void scene_lines_sleep_busy(void);
 void scene_lines_across(void);
 void scene_lines_across_busy(void);
 void scene_lines_beside(void);

@@ -212,6 +212,21 @@ void scene_lines_sleep(void)
 	on_all_workers(op_sleep, 2);
 }
 
+/* The same where no worker is ever without somebody else to run. */
+static void op_sleep_busy(struct place *p, int side)
+{
+	if (side)
+		uthread_yield();
+	else
+		op_sleep(p, side);
+}
+
+void scene_lines_sleep_busy(void)
+{
+	company = true;
+	on_all_workers(op_sleep_busy, 2);
+}
+
 /* Two neighbours wake each other. */
 static void op_across(struct place *p, int side)
 {

@@ -200,6 +200,143 @@ void scene_sleep_beside(void)
 	join_some(&t, 1);
 }
 
+/* Deadlines that workers keep themselves while all have something to do, that are met
+ * or not, by whoever, and are everybody's when the first has nothing to do. */
+static void *naps(void *arg)
+{
+	struct timespec ts;
+	int i, k, err;
+
+	(void)arg;
+	for (i = 0; i < 5; i++) {
+		switch (sim_random(3)) {
+		case 0:
+			uthread_sleep(sim_random(3000) + 1);
+			break;
+		case 1:
+			soon(&ts, sim_random(6000));
+			err = uthread_sem_timedwait(&shared.sem, &ts);
+			MUST(!err || err == ETIMEDOUT);
+			break;
+		default:
+			for (k = 0; k < 4; k++)
+				uthread_yield();
+			uthread_sem_post(&shared.sem);
+		}
+	}
+	return NULL;
+}
+
+/* One is asleep while a worker computes until it has woken, and the other has just
+ * ended what it did: who goes to sleep, and when, is all that matters. */
+static void *computes_on(void *arg)
+{
+	spin_until(&shared.done, (uint32_t)(uintptr_t)arg);
+	return NULL;
+}
+
+static void *soon_over(void *arg)
+{
+	unsigned n = sim_random(3);
+
+	(void)arg;
+	while (n--)
+		uthread_yield();
+	return NULL;
+}
+
+static uint64_t now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/* It arms its deadline about when the other, which looks for a while, goes to sleep. */
+static void *naps_beside(void *arg)
+{
+	uint64_t until;
+	uthread_t t[2];
+	uintptr_t i;
+
+	(void)arg;
+	for (i = 1; i <= 4; i++) {
+		make_some(&t[0], 1, soon_over, NULL);
+		make_some(&t[1], 1, computes_on, (void *)i);
+		until = now() + 4000 + sim_random(4000);
+		while (now() < until)
+			arch_pause();
+		uthread_sleep(sim_random(40000) + 1);
+		__atomic_fetch_add(&shared.done, 1, __ATOMIC_RELEASE);
+		join_some(t, 2);
+	}
+	return NULL;
+}
+
+void scene_naps_beside(void)
+{
+	uthread_t t;
+
+	make_some(&t, 1, naps_beside, NULL);
+	join_some(&t, 1);
+}
+
+/* Who is woken before its deadline, while the other worker goes to sleep. */
+static void *is_woken(void *arg)
+{
+	struct timespec ts;
+	int err;
+
+	(void)arg;
+	soon(&ts, 60000);
+	err = uthread_sem_timedwait(&shared.sem, &ts);
+	MUST(!err || err == ETIMEDOUT);
+	return NULL;
+}
+
+static void *wakes_one(void *arg)
+{
+	unsigned n = sim_random(400);
+
+	(void)arg;
+	while (n--)
+		arch_pause();
+	MUST(!uthread_sem_post(&shared.sem));
+	return NULL;
+}
+
+static void *woken_beside(void *arg)
+{
+	uthread_t t[3];
+	int i;
+
+	(void)arg;
+	for (i = 0; i < 5; i++) {
+		make_some(&t[0], 1, is_woken, NULL);
+		make_some(&t[1], 1, wakes_one, NULL);
+		make_some(&t[2], 1, soon_over, NULL);
+		join_some(t, 3);
+	}
+	return NULL;
+}
+
+void scene_naps_woken(void)
+{
+	uthread_t t;
+
+	make_some(&t, 1, woken_beside, NULL);
+	join_some(&t, 1);
+}
+
+void scene_naps(void)
+{
+	uthread_t t[6];
+
+	make_some(t, 6, naps, NULL);
+	join_some(t, 6);
+}
+
 /* ---- cancel: against who wakes; what was handed out is not lost ---- */
 
 static void *takes_units(void *arg)

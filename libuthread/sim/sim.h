@@ -157,13 +157,16 @@ double lines_print(const char *what, int workers);
 void program_symbol(uintptr_t at, char *buf, size_t n);
 
 /* ---- scenarios.c ---- */
+#define LINES_NONE (-1.0)
+
 struct scenario {
 	const char *name;
 	void (*run)(void);
 	int workers; /* that it needs; a search has two to four, or these */
 	bool ticks;
 	bool lines; /* one whose operations are counted (lines.c), */
-	double most; /* and so much dearer at 128 CPUs than at two; 0: not held */
+	double most; /* and so much dearer at 128 CPUs than at two; 0: not held;
+		      * LINES_NONE: none travels at any number */
 };
 
 extern const struct scenario scenarios[];

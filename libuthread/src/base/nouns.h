@@ -257,6 +257,22 @@ enum worker_kind {
 	WORKER_RESCUER, /* the spare that runs only who can be stopped */
 };
 
+/* A heap of deadlines (sched/theap.c): trees, at most one of each rank. */
+#define THEAP_RANKS 48
+struct theap {
+	struct waiter *root[THEAP_RANKS];
+	uint64_t ranks; /* bits: those of which there is a tree */
+	struct waiter *first;
+};
+
+/* Deadlines that a worker sees to by itself; sched/near.c. */
+struct near {
+	uint32_t lock; /* guards the rest */
+	uint32_t count; /* racy reads allowed; */
+	uint64_t next; /* of this, too: the earliest, if there are any */
+	struct theap heap;
+};
+
 struct worker {
 	/* Private to the worker. */
 	struct context base;
@@ -287,6 +303,7 @@ struct worker {
 	uint32_t *seen_turns; /* what we saw of the others', by index */
 	uint32_t rng;
 	uint32_t unseen; /* pokes that nobody looked for (sched/watch.c) */
+	uint32_t near_looks; /* at deadlines (sched/share.c) */
 	struct worker_stats stats; /* others read it, relaxed */
 	uint32_t put; /* slots that came into its pools; and so many */
 	uint32_t put_given; /* when it gave them all away, and */
@@ -320,6 +337,8 @@ struct worker {
 	/* In the same line, as who puts somebody into the inbox looks at no other: */
 	uint32_t state; /* atomic: enum worker_state, WORKER_LEAVING; a futex */
 	uint32_t ticking; /* atomic: somebody waits, so the timer runs */
+
+	struct near near __attribute__((aligned(CACHE_LINE)));
 
 	/* Guarded by preempt/spare.c's lock. */
 	struct worker *spare_next, *spare_prev; /* of the list it is in, */

@@ -387,7 +387,7 @@ static bool somebody_waits(const struct worker *w, uint64_t *until)
 	/* It was stuck, and computes now: there is one at work too many. */
 	if (unlikely(worker_is_stuck(w)))
 		return true;
-	*until = sched_deadline();
+	*until = sched_deadline(w);
 	return *until != NO_DEADLINE && *until <= now_ns();
 }
 

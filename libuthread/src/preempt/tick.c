@@ -51,6 +51,7 @@
 #include "preempt/preempt.h"
 #include "base/ksignal.h"
 #include "base/san.h"
+#include "sched/near.h"
 #include "sched/waiter.h"
 
 #define RETRY_NS 50000
@@ -223,7 +224,9 @@ static void coarse(struct worker *w)
 
 static bool only_events(const struct worker *w)
 {
-	return now_ns() < load_relaxed(&timer_next) &&
+	const uint64_t now = now_ns();
+
+	return now < load_relaxed(&timer_next) && now < near_next(w) &&
 	       !load_relaxed(&w->count) && !load_relaxed(&w->inbox_count) &&
 	       !load_relaxed(&rt.global_count);
 }

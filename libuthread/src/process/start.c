@@ -18,6 +18,7 @@
 #include "process/process.h"
 #include "sched/affinity.h"
 #include "sched/cpuclock.h"
+#include "sched/near.h"
 #include "sched/sched.h"
 #include "signals/signals.h"
 #include "stack/stack.h"
@@ -421,6 +422,8 @@ void runtime_forked(struct uthread *me)
 		threads_gone();
 	signals_forked(me);
 	timer_forked();
+	if (w)
+		near_forked(w);
 	affinity_forked();
 	stack_each(is_gone, me);
 	is_gone(&main_uthread, me);

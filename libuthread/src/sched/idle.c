@@ -13,7 +13,8 @@
  * time-out (rt.kept) is not later; or of a worker that is awake, which looks
  * before it runs anybody and before it sleeps, and hands on what it will not
  * see to itself (timer_lost()); or of an armed tick. That there is a timekeeper
- * says nothing: it may sleep until a later deadline.
+ * says nothing: it may sleep until a later deadline. Where nobody sleeps deadlines are
+ * kept apart, by worker (near.c): who is the first to sleep puts them together.
  *
  * Who was made ready late (share.c) may be all there is: then its worker's tick will
  * find it, or, where none is soon, one was woken for it, as for any, and each sleeper
@@ -27,6 +28,7 @@
  * tick that finds a sleeper lets that one poll, and else polls itself: who
  * computes delays nobody's event by more than a tick.
  */
+#include "sched/near.h"
 #include "sched/runq.h"
 #include "sched/waiter.h"
 #include "sched/watch.h"
@@ -95,16 +97,22 @@ void sched_nudge(struct worker *w)
  * be asleep with the right time-out. */
 void sched_wake_for_timer(void)
 {
-	struct worker *w;
+	struct worker *me = worker_current(), *w;
+	const bool near = me && near_has(me);
 
 	full_fence(); /* pairs: go_idle(), and who leaves rt.nspinning */
-	if (!timer_lost())
+	if (!near && !timer_lost())
 		return;
 	if (!load_relaxed(&rt.nidle)) {
 		/* Nobody sleeps: our own tick has to look at it. */
-		if (worker_current())
-			tick_want(worker_current());
+		if (me)
+			tick_want(me);
 		return;
+	}
+	if (near) {
+		near_spill(me);
+		if (!timer_lost())
+			return;
 	}
 	if (load_relaxed(&rt.nspinning))
 		return;
@@ -127,11 +135,13 @@ void sched_wake_for_io(struct worker *w)
 
 /* From a handler: `w` may have kept the next deadline, or have had to poll, and
  * gets no ticks now. */
-void sched_pass_deadline(const struct worker *w)
+void sched_pass_deadline(struct worker *w)
 {
 	struct worker *v;
 	int i;
 
+	if (near_has(w))
+		near_try_spill(w);
 	full_fence(); /* pairs: go_idle() */
 	if (!timer_lost() && !io_lost())
 		return;
@@ -197,8 +207,8 @@ bool go_idle(struct worker *w)
 	const uint64_t rest = rests_at(w);
 	uint64_t late = NO_DEADLINE;
 	struct io_slept slept;
+	bool begins, due, first;
 	struct watch others;
-	bool begins, due;
 	int n = 0;
 
 	store_relaxed(&w->wake, 0);
@@ -212,12 +222,17 @@ bool go_idle(struct worker *w)
 	if (rt.idle_head)
 		rt.idle_head->idle_prev = w;
 	rt.idle_head = w;
+	first = !rt.nidle;
 	store_relaxed(&rt.nidle, rt.nidle + 1);
 	begins = watch_begin();
 	spin_unlock(&rt.idle_lock);
 	watch_claim(&others, begins);
 
 	bias_heavy_fence(); /* pairs with poke(): now look once more */
+	if (first) /* after that; pairs: sched_wake_for_timer() */
+		near_spill_all();
+	else if (near_has(w))
+		near_spill(w);
 	if (unlikely(load_relaxed(&w->mask) != rt.mask) &&
 	    sched_hooks.base_mask)
 		sched_hooks.base_mask(w, false);
@@ -282,6 +297,8 @@ void nap(struct worker *w, uint64_t ns)
 {
 	uint64_t until = now_ns() + ns, due = load_relaxed(&timer_next);
 
+	if (near_next(w) < due)
+		due = near_next(w);
 	/* As who sleeps has it; it may nap again and again while others are busy. */
 	if (unlikely(load_relaxed(&idle_masks_asked)) &&
 	    load_relaxed(&w->mask) != rt.mask && sched_hooks.base_mask)

@@ -26,6 +26,7 @@
  * a few looks, and who adds work would pay it); looking for ever (a machine
  * that has nothing to do is not to be busy).
  */
+#include "sched/near.h"
 #include "sched/runq.h"
 #include "base/san.h"
 #include "sched/waiter.h"
@@ -132,6 +133,8 @@ static void got_up(struct worker *w)
  * it brings to an end of their stint first. False: its kernel thread shall end. */
 static bool retire(struct worker *w)
 {
+	if (near_has(w))
+		near_spill(w);
 	look_around(w);
 	if (load_relaxed(&w->count))
 		return true;
@@ -234,7 +237,7 @@ static struct uthread *find_work(struct worker *w)
 		if (ut) {
 			/* It may have been us who kept the next deadline, or
 			 * who was to look for it. */
-			if (unlikely(timer_lost()))
+			if (unlikely(timer_lost() || near_has(w)))
 				sched_wake_for_timer();
 			if (io_lost())
 				sched_wake_for_io(w);

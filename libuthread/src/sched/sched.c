@@ -25,6 +25,7 @@
  */
 #include "sched/affinity.h"
 #include "sched/cpuclock.h"
+#include "sched/near.h"
 #include "sched/runq.h"
 #include "base/san.h"
 #include "tls/tls.h"
@@ -453,6 +454,9 @@ void sched_preempt(void)
 		if (io_lost() && load_relaxed(&rt.nidle))
 			wake_some();
 		look_around(w);
+		/* Its tick was for the first deadline; for the next: */
+		if (near_has(w))
+			tick_want(w);
 		switched = go_home(w, me) || give_way(w, me);
 	}
 	me->bound = bound;

@@ -155,8 +155,9 @@ static inline bool sched_ticks_soon(void)
 void sched_ready_all(struct uthread_list *l, enum uthread_ready why);
 /* Let others have what waits for a worker that is stuck. */
 void sched_drain(struct worker *v);
-/* The next deadline that no sleeping worker keeps, or NO_DEADLINE. */
-uint64_t sched_deadline(void);
+/* The next deadline that `w` may have to see to: no sleeping worker keeps it. Or
+ * NO_DEADLINE. */
+uint64_t sched_deadline(const struct worker *w);
 
 /* Does anybody wait for this worker who may run nowhere else? */
 static inline bool sched_bound_waits(const struct worker *w)
@@ -169,7 +170,7 @@ void sched_wake_for_timer(void);
 /* io_lost(), and this worker stays busy: somebody has to poll. */
 void sched_wake_for_io(struct worker *w);
 /* This worker, which sleeps in the kernel, does not keep it any more. */
-void sched_pass_deadline(const struct worker *w);
+void sched_pass_deadline(struct worker *w);
 /* Atomic: so many wait until those who have nothing to run have rt.mask. */
 extern uint32_t idle_masks_asked;
 /* If it is idle, let it look again. */

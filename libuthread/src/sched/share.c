@@ -14,6 +14,7 @@
  * are all busy sees to it that they have ticks.
  */
 #include "sched/affinity.h"
+#include "sched/near.h"
 #include "sched/runq.h"
 #include "sched/waiter.h"
 #include "sched/watch.h"
@@ -23,6 +24,7 @@
 #define EVERY UINT32_MAX /* of take_movable() */
 #define BRISK \
 	2 /* switches between two looks: no use in stealing the one waiting */
+#define NEAR_LOOKS 8 /* of its own looks for one at another's deadlines */
 #define FEW \
 	16 /* waiting: not worth interrupting who made them again and again */
 #define INTERRUPT_NS 20000 /* from one such interruption to the next */
@@ -185,9 +187,13 @@ void sched_ready_all(struct uthread_list *l, enum uthread_ready why)
 		poke();
 }
 
-uint64_t sched_deadline(void)
+uint64_t sched_deadline(const struct worker *w)
 {
-	return timer_lost() ? load_relaxed(&timer_next) : NO_DEADLINE;
+	const uint64_t all = timer_lost() ? load_relaxed(&timer_next) :
+					    NO_DEADLINE;
+	const uint64_t own = near_next(w);
+
+	return own < all ? own : all;
 }
 
 /* ---- looking for work ---- */
@@ -263,6 +269,26 @@ static void give_away(struct worker *w)
 		global_push_all(&l);
 }
 
+/* Its own deadlines, and those of one other, in turn: now and then, or each time where it
+ * has nothing else to do. */
+static bool look_near(struct worker *w)
+{
+	const uint32_t n = (uint32_t)load_acquire(&rt.existing);
+	bool found = near_due(w) && near_run(&w->near);
+	struct worker *v;
+
+	if (likely(load_relaxed(&w->running)))
+		w->near_looks++;
+	else
+		w->near_looks = (w->near_looks | (NEAR_LOOKS - 1)) + 1;
+	if (w->near_looks % NEAR_LOOKS)
+		return found;
+	v = rt.workers[w->near_looks / NEAR_LOOKS % n];
+	if (near_due(v))
+		found |= near_run(&v->near);
+	return found;
+}
+
 /* Everything but the run queue; true: the run queue has something new. */
 bool look_around(struct worker *w)
 {
@@ -274,6 +300,7 @@ bool look_around(struct worker *w)
 		found |= global_take(w);
 	if (timer_due())
 		found |= timer_run(now_ns());
+	found |= look_near(w);
 	if (io_lost())
 		found |= sched_io.poll();
 	return found;
@@ -385,6 +412,10 @@ void sched_drain(struct worker *v)
 	struct uthread_list l = { 0 };
 	unsigned n;
 
+	if (near_has(v)) {
+		near_spill(v);
+		sched_pass_deadline(v);
+	}
 	if (lend)
 		inbox_lend(v, &l);
 	for (n = 0;

@@ -122,7 +122,8 @@ struct waiter {
 	uint32_t kind; /* enum waiter_kind, and */
 	const void *on;
 
-	/* Guarded by the timer lock (timer.c). */
+	/* Guarded by the lock of the heap that it is in: of all (timer.c), or */
+	struct near *near; /* this one; atomic; set when it was in one first */
 	struct waiter *theap_child, *theap_next, *theap_prev;
 	uint64_t deadline; /* clock.h */
 	uint32_t theap_rank;
@@ -432,9 +433,13 @@ int waitq_end(uint32_t *lock, struct waitq *q);
  * racy reads allowed. */
 extern uint64_t timer_next;
 
-/* True: it is now the earliest. */
+/* True: it is now the earliest of those in the heap of all. */
 bool timer_add(struct waiter *w);
 void timer_cancel(struct waiter *w);
+/* All that is in `h`, whose lock the caller has. */
+void timer_take(struct theap *h);
+/* The same in a handler. False, and nothing done: somebody has the other lock. */
+bool timer_try_take(struct theap *h);
 /* Make ready whoever's deadline has passed. True: somebody was. */
 bool timer_run(uint64_t now);
 

@@ -20,6 +20,7 @@
 #include "io/io.h"
 #include "preempt/preempt.h"
 #include "process/process.h"
+#include "sched/near.h"
 #include "sched/sched.h"
 #include "sched/waiter.h"
 #include "stack/stack.h"
@@ -147,7 +148,11 @@ static void put_deadline(struct line *l, const char *s, uint64_t at)
 static void dump_runtime(struct line *l)
 {
 	uint64_t next = load_relaxed(&timer_next);
+	int i;
 
+	for (i = 0; i < load_acquire(&rt.existing); i++)
+		if (near_next(rt.workers[i]) < next)
+			next = near_next(rt.workers[i]);
 	begin(l, "dump: ");
 	put_num(l, "", (uint64_t)rt.nworkers);
 	put_num(l, " workers, ", (uint64_t)load_relaxed(&rt.existing));
