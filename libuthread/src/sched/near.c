@@ -12,7 +12,7 @@
  *    awake is about to move it there. Who arms one near looks whether anybody sleeps
  *    before and after; who goes to sleep as the first moves those of all, after it has
  *    said so. Its fence is the heavy one of go_idle(), the other's a full one, which
- *    sched_wake_for_timer() had before.
+ *    sched_wake_for_timer() had before. A model of it: tests/relacy/near.cc.
  *  - A worker that has some has ticks, or a tick for the first of them, or will look
  *    before it runs anybody. One that stops having them has none left: by itself (it
  *    sleeps, or leaves), by the handler that finds it stuck, or by who drains it.
