@@ -20,6 +20,11 @@
 #include <stdint.h>
 
 #ifdef __cplusplus
+#if defined(__GNUC__) && !defined(__clang__)
+/* A function and a struct of one name, as stat(2) and struct stat: g++ warns. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+#endif
 extern "C" {
 #endif
 
@@ -113,5 +118,8 @@ int coroutine_stats(const coroutine_scheduler_t *scheduler,
 
 #ifdef __cplusplus
 }
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
 #endif
 #endif /* COROUTINE_H */

@@ -55,6 +55,11 @@ struct timespec; /* <time.h> leaves it out in strict C99 */
 #define UTHREAD_VERSION "0.1.0"
 
 #ifdef __cplusplus
+#if defined(__GNUC__) && !defined(__clang__)
+/* A function and a struct of one name, as stat(2) and struct stat: g++ warns. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+#endif
 extern "C" {
 #endif
 
@@ -580,6 +585,9 @@ void *uthread_getspecific(uthread_key_t key);
 
 #ifdef __cplusplus
 }
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
 #endif
 
 #include "uthread/cancel.h"

@@ -306,8 +306,14 @@ public:
 		else
 			x_ = value_.get();
 		/* It was sent before. */
-		c = UTHREAD_SEND_TO(value_ ? c_->native_handle() : nullptr,
-				    item);
+		/* UTHREAD_SEND_TO() is for C, and casts as C does. */
+		c = { UTHREAD_CASE_SEND,
+		      -1,
+		      0,
+		      0,
+		      value_ ? c_->native_handle() : nullptr,
+		      item,
+		      { 0 } };
 	}
 	void finish(const uthread_case &, int err)
 	{

@@ -92,8 +92,8 @@ private:
 			ns = from + ceil<nanoseconds>(d);
 		if (ns.count() < 0)
 			ns = nanoseconds(0);
-		at_.tv_sec = static_cast<time_t>(ns.count() / 1000000000);
-		at_.tv_nsec = static_cast<long>(ns.count() % 1000000000);
+		at_.tv_sec = ns.count() / 1000000000;
+		at_.tv_nsec = ns.count() % 1000000000;
 	}
 
 	timespec at_ = {};
@@ -273,11 +273,11 @@ public:
 private:
 	template <class Clock, class Duration>
 	bool timed(const std::chrono::time_point<Clock, Duration> &t,
-		   int (*lock)(uthread_rwlock_t *),
-		   int (*lock_timed)(uthread_rwlock_t *, const timespec *))
+		   int (*take)(uthread_rwlock_t *),
+		   int (*take_timed)(uthread_rwlock_t *, const timespec *))
 	{
 		const int err = detail::until(t, [&](const timespec *at) {
-			return at ? lock_timed(&l_, at) : lock(&l_);
+			return at ? take_timed(&l_, at) : take(&l_);
 		});
 
 		if (err && err != ETIMEDOUT)
