@@ -9,6 +9,7 @@
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 
 #include "preempt/spare.h"
@@ -522,6 +523,49 @@ TEST(who_computes_again_is_not_stuck)
 	store(&enough, 1);
 	for (int i = 0; i < 8; i++)
 		joined(t[i]);
+}
+
+/* In a call of which nobody knows the number, and never anywhere else. */
+static void *sleeps_by_number(void *arg)
+{
+	const struct timespec ms = { .tv_nsec = 1000000 };
+
+	while (!load(&enough))
+		syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &ms, NULL);
+	return arg;
+}
+
+static void *has_turns(void *arg)
+{
+	for (int i = 0; i < 100; i++)
+		uthread_yield();
+	store(&enough, 1);
+	return arg;
+}
+
+static void others_have_turns(int tls)
+{
+	uthread_attr_t a;
+	uthread_t t[5];
+
+	start(2, 20);
+	CHECK_EQ(uthread_attr_init(&a), 0);
+	CHECK_EQ(uthread_attr_settls(&a, tls), 0);
+	for (int i = 0; i < 5; i++)
+		t[i] = spawn_attr(&a, i < 4 ? sleeps_by_number : has_turns,
+				  NULL);
+	for (int i = 0; i < 5; i++)
+		joined(t[i]);
+}
+
+TEST(who_only_sleeps_by_syscall_starves_nobody)
+{
+	others_have_turns(UTHREAD_TLS_DEFAULT);
+}
+
+TEST(who_only_sleeps_by_syscall_starves_nobody_shared_tls)
+{
+	others_have_turns(UTHREAD_TLS_SHARED);
 }
 
 /* ---- what is said ---- */

@@ -260,8 +260,16 @@ static bool stands_in(struct found *f, struct worker *w,
 			stop_call(call, has_ended, f->own_tls, uc);
 		return false;
 	}
-	if (!call_interrupted(uc, !f->in_libc, &nr))
-		return false;
+	if (!call_interrupted(uc, !f->in_libc, &nr)) {
+		/* Nor of any that this knows: syscall() forgets the number. It slept,
+		 * and ends with EINTR, whatever is done; but with shared TLS it
+		 * cannot be stopped in libc, and if it only ever sleeps it is
+		 * never found elsewhere. */
+		if (!f->in_libc || !call_has_ended(uc))
+			return false;
+		f->asleep = true;
+		return held && spare_stuck(w, -1, held);
+	}
 	/* Without libc nobody is there who would call again; it is stopped first. */
 	if (sched_bound_waits(w)) {
 		if (!f->in_libc && call_waits_until(uc, nr))
