@@ -105,6 +105,23 @@ static int gate_wait(struct passage *p, pthread_cond_t *cond, clockid_t clock,
 	return glibc_wait(cond, back->gate, clock, deadline);
 }
 
+static void take_back(pthread_mutex_t *const *lent)
+{
+	if (unlikely(*lent))
+		uthread_robust_take_back(*lent);
+}
+
+/* The mutex is glibc's, or lent to it for as long as that. */
+static int mutex_wait(pthread_cond_t *cond, pthread_mutex_t *mutex,
+		      clockid_t clock, const struct timespec *deadline)
+{
+	pthread_mutex_t *const lent
+		__attribute__((cleanup(take_back), unused)) =
+			mutex_lend(mutex) ? mutex : NULL;
+
+	return glibc_wait(cond, mutex, clock, deadline);
+}
+
 static int shared_wait(pthread_cond_t *cond, pthread_mutex_t *mutex,
 		       clockid_t clock, const struct timespec *deadline)
 {
@@ -112,7 +129,7 @@ static int shared_wait(pthread_cond_t *cond, pthread_mutex_t *mutex,
 	int err;
 
 	if (mutex_is_glibcs(mutex))
-		return glibc_wait(cond, mutex, clock, deadline);
+		return mutex_wait(cond, mutex, clock, deadline);
 	gate_lock(p.gate);
 	err = mutex_leave(mutex);
 	if (err) {

@@ -98,11 +98,13 @@ void __pthread_unregister_cancel(__pthread_unwind_buf_t *buf);
 	F(setpriority)                 \
 	F(sched_setparam)              \
 	F(pthread_mutex_init)          \
+	F(pthread_mutex_destroy)       \
 	F(pthread_mutex_lock)          \
 	F(pthread_mutex_trylock)       \
 	F(pthread_mutex_timedlock)     \
 	F(pthread_mutex_clocklock)     \
 	F(pthread_mutex_unlock)        \
+	F(pthread_mutex_consistent)    \
 	F(pthread_cond_wait)           \
 	F(pthread_cond_clockwait)      \
 	F(pthread_cond_timedwait)      \
@@ -387,6 +389,8 @@ HIDDEN int mutex_leave(pthread_mutex_t *mutex);
 HIDDEN int mutex_come_back(pthread_mutex_t *mutex);
 /* Its waiters sleep in the kernel. */
 HIDDEN bool mutex_is_glibcs(const pthread_mutex_t *mutex);
+/* True: until uthread_robust_take_back() glibc's functions know it. */
+HIDDEN bool mutex_lend(pthread_mutex_t *mutex);
 /* cond.c: `deadline` may be NULL. */
 HIDDEN int cond_wait_until(pthread_cond_t *cond, pthread_mutex_t *mutex,
 			   clockid_t clock, const struct timespec *deadline);

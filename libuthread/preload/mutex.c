@@ -6,8 +6,9 @@
  *
  * What that means to who has to wait is libuthread's (src/sync/futex_lock.c): who comes
  * by may take it before who was woken, as with glibc, but not for ever. Robust
- * mutexes, those with a ceiling and shared ones are glibc's; those that inherit
- * priorities count as normal.
+ * mutexes, those with a ceiling and shared ones are glibc's; robust ones that are shared
+ * libuthread's, for what the kernel has to know of them (src/sync/keeper.c); those that
+ * inherit priorities count as normal.
  */
 #include "libc.h"
 
@@ -97,11 +98,25 @@ static bool cannot_be_raised(int kind)
 	       other_than_main(pthread_self());
 }
 
-static int glibc_lock(pthread_mutex_t *m, clockid_t clock,
-		      const struct timespec *deadline)
+/* What the kernel is to mark when the process is killed. */
+static inline bool is_kept(int kind)
 {
+	return (kind & (KIND_GLIBC | KIND_INHERITS)) ==
+	       (KIND_ROBUST | KIND_SHARED);
+}
+
+static int glibc_lock(pthread_mutex_t *m, clockid_t clock,
+		      const struct timespec *deadline, int users)
+{
+	int err;
+
 	if (cannot_be_raised(kind_of(m)))
 		return EINVAL;
+	if (is_kept(kind_of(m))) {
+		err = uthread_robust_lock(m, clock, deadline, users);
+		if (err != ENOTSUP)
+			return err;
+	}
 	if (!deadline)
 		return LIBC(pthread_mutex_lock)(m);
 	return clock == CLOCK_REALTIME ?
@@ -118,7 +133,7 @@ static inline int lock_until(pthread_mutex_t *m, clockid_t clock,
 	int err;
 
 	if (unlikely(kind & KIND_GLIBC))
-		return glibc_lock(m, clock, deadline);
+		return glibc_lock(m, clock, deadline, (int)users);
 	if (type == PTHREAD_MUTEX_RECURSIVE_NP ||
 	    type == PTHREAD_MUTEX_ERRORCHECK_NP) {
 		err = again(m, type, tid, EDEADLK);
@@ -156,6 +171,16 @@ EXPORT int pthread_mutex_clocklock(pthread_mutex_t *restrict mutex,
 	return lock_until(mutex, clock, deadline, 1);
 }
 
+static int glibc_trylock(pthread_mutex_t *m)
+{
+	int err;
+
+	if (cannot_be_raised(kind_of(m)))
+		return EINVAL;
+	err = is_kept(kind_of(m)) ? uthread_robust_trylock(m) : ENOTSUP;
+	return err == ENOTSUP ? LIBC(pthread_mutex_trylock)(m) : err;
+}
+
 EXPORT int pthread_mutex_trylock(pthread_mutex_t *m)
 {
 	const int kind = kind_of(m), type = kind & KIND_TYPE;
@@ -163,8 +188,7 @@ EXPORT int pthread_mutex_trylock(pthread_mutex_t *m)
 	int err;
 
 	if (unlikely(kind & KIND_GLIBC))
-		return cannot_be_raised(kind) ? EINVAL :
-						LIBC(pthread_mutex_trylock)(m);
+		return glibc_trylock(m);
 	if (type == PTHREAD_MUTEX_RECURSIVE_NP ||
 	    (type == PTHREAD_MUTEX_ERRORCHECK_NP && kind & KIND_INHERITS)) {
 		err = again(m, type, tid, EDEADLK);
@@ -179,13 +203,21 @@ EXPORT int pthread_mutex_trylock(pthread_mutex_t *m)
 	return 0;
 }
 
+static int glibc_unlock(pthread_mutex_t *m, int users)
+{
+	const int err = is_kept(kind_of(m)) ? uthread_robust_unlock(m, users) :
+					      ENOTSUP;
+
+	return err == ENOTSUP ? LIBC(pthread_mutex_unlock)(m) : err;
+}
+
 static inline int unlock(pthread_mutex_t *m, unsigned users)
 {
 	const int kind = kind_of(m), type = kind & KIND_TYPE;
 	uint32_t *word = word_of(&m->__data.__lock), held = 1;
 
 	if (unlikely(kind & KIND_GLIBC))
-		return LIBC(pthread_mutex_unlock)(m);
+		return glibc_unlock(m, (int)users);
 	if (type == PTHREAD_MUTEX_RECURSIVE_NP ||
 	    type == PTHREAD_MUTEX_ERRORCHECK_NP) {
 		if (!is_mine(m, self_tid()) || !load_relaxed(word))
@@ -206,6 +238,14 @@ EXPORT int pthread_mutex_unlock(pthread_mutex_t *mutex)
 	return unlock(mutex, 1);
 }
 
+EXPORT int pthread_mutex_consistent(pthread_mutex_t *m)
+{
+	const int err = is_kept(kind_of(m)) ? uthread_robust_consistent(m) :
+					      ENOTSUP;
+
+	return err == ENOTSUP ? LIBC(pthread_mutex_consistent)(m) : err;
+}
+
 /* ---- of who waits for a condition, and is still among the mutex's users: a destroy
  * meanwhile is EBUSY ---- */
 
@@ -217,6 +257,11 @@ int mutex_leave(pthread_mutex_t *m)
 bool mutex_is_glibcs(const pthread_mutex_t *m)
 {
 	return kind_of(m) & KIND_GLIBC;
+}
+
+bool mutex_lend(pthread_mutex_t *m)
+{
+	return is_kept(kind_of(m)) && uthread_robust_lend(m);
 }
 
 int mutex_come_back(pthread_mutex_t *m)
@@ -237,10 +282,13 @@ EXPORT int pthread_mutex_init(pthread_mutex_t *mutex,
 	pthread_mutexattr_t plain;
 	int protocol, robust, shared;
 
-	if (likely(!attr) || pthread_mutexattr_getprotocol(attr, &protocol) ||
+	if (likely(!attr) || pthread_mutexattr_getrobust(attr, &robust) ||
+	    pthread_mutexattr_getpshared(attr, &shared))
+		return LIBC(pthread_mutex_init)(mutex, attr);
+	if (robust == PTHREAD_MUTEX_ROBUST && shared == PTHREAD_PROCESS_SHARED)
+		uthread_robust_forget(mutex);
+	if (pthread_mutexattr_getprotocol(attr, &protocol) ||
 	    likely(protocol != PTHREAD_PRIO_INHERIT) ||
-	    pthread_mutexattr_getrobust(attr, &robust) ||
-	    pthread_mutexattr_getpshared(attr, &shared) ||
 	    (robust == PTHREAD_MUTEX_STALLED &&
 	     shared == PTHREAD_PROCESS_PRIVATE))
 		return LIBC(pthread_mutex_init)(mutex, attr);
@@ -249,6 +297,14 @@ EXPORT int pthread_mutex_init(pthread_mutex_t *mutex,
 	return LIBC(pthread_mutex_init)(mutex, &plain);
 }
 
+EXPORT int pthread_mutex_destroy(pthread_mutex_t *mutex)
+{
+	if (unlikely(is_kept(kind_of(mutex))))
+		uthread_robust_forget(mutex);
+	return LIBC(pthread_mutex_destroy)(mutex);
+}
+
+SAME(__pthread_mutex_destroy, pthread_mutex_destroy);
 SAME(__pthread_mutex_lock, pthread_mutex_lock);
 SAME(__pthread_mutex_trylock, pthread_mutex_trylock);
 SAME(__pthread_mutex_unlock, pthread_mutex_unlock);

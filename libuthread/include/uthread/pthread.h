@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
+#include <sys/types.h> /* clockid_t, in strict C99 too */
 #include <sys/wait.h>
 
 #include "../uthread.h"
@@ -70,6 +71,26 @@ void uthread_io_set_blocks(int fd, uint32_t changes);
  * other processes have got it, or it is about to be closed so that nobody tells. */
 void uthread_io_changed(int fd);
 void uthread_io_given(int fd);
+
+/*
+ * glibc's robust mutexes that processes share, without inheritance and ceiling: other
+ * processes are told of the owner's end also if the whole process is killed.
+ * ENOTSUP: it is for glibc's own function, which may be called then: by main and plain
+ * pthreads, of what that has taken, or where there can be no thread to keep it. `deadline`
+ * may be NULL; `users` is 1, or 0 for who waits for a condition and stays one of the
+ * mutex's users.
+ */
+int uthread_robust_lock(pthread_mutex_t *mutex, clockid_t clock,
+			const struct timespec *deadline, int users);
+int uthread_robust_trylock(pthread_mutex_t *mutex);
+int uthread_robust_unlock(pthread_mutex_t *mutex, int users);
+int uthread_robust_consistent(pthread_mutex_t *mutex);
+/* It is about to be destroyed, or initialised, perhaps while somebody has it. */
+void uthread_robust_forget(pthread_mutex_t *mutex);
+/* Around a call of glibc's that gives it back and takes it. 0: the caller has it not, or
+ * it is glibc's already, and it is not to be taken back. */
+int uthread_robust_lend(pthread_mutex_t *mutex);
+void uthread_robust_take_back(pthread_mutex_t *mutex);
 
 /* wait4() and waitid(), as uthread_waitpid(). Of P_PIDFD, and with options that are
  * Linux's alone (__WALL), they are the calls themselves, in the kernel; up to a deadline

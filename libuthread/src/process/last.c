@@ -41,6 +41,7 @@
 #include "preempt/preempt.h"
 #include "process/process.h"
 #include "sched/waiter.h"
+#include "sync/sync.h"
 #include "tls/tls.h"
 
 #define POLL_MIN_NS 1000000u
@@ -111,7 +112,7 @@ static int pthreads(void)
 	/* First: one of ours that is new is taken for the program's. */
 	const int ours = load_acquire(&rt.existing) -
 			 (int)load_acquire(&rt.ended) + monitor_threads() +
-			 io_pool_threads() + 1;
+			 io_pool_threads() + keeper_threads() + 1;
 	const unsigned *counted = tls_symbol("__nptl_nthreads");
 
 	return (counted ? (int)load_acquire(counted) : kernel_threads()) - ours;

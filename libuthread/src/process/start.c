@@ -22,6 +22,7 @@
 #include "sched/sched.h"
 #include "signals/signals.h"
 #include "stack/stack.h"
+#include "sync/sync.h"
 #include "tls/tls.h"
 
 /* There is one where ThreadSanitizer is. */
@@ -414,6 +415,7 @@ void runtime_forked(struct uthread *me)
 	if (me)
 		cpuclock_forked(me);
 	locks_forked();
+	keeper_forked();
 	stack_forked();
 	stack_ids_are_of(getpid());
 	if (me)

@@ -32,6 +32,13 @@ void futex_give_back(uint32_t *word);
 /* It ends with inheriting mutexes for which others wait. */
 void pi_abandon(struct uthread *me);
 
+/* ---- keeper.c ---- */
+/* It ends: what it has of robust mutexes that processes share is without an owner. */
+void keeper_abandon(const struct uthread *me);
+/* Pthreads of its own. */
+int keeper_threads(void);
+void keeper_forked(void);
+
 /* ---- once.c ---- */
 /* It ends, perhaps inside of functions that were to run once. */
 void once_abandon(struct uthread *me);

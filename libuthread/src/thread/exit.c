@@ -112,6 +112,7 @@ void thread_end(struct uthread *me)
 	run_destructors(me);
 	if (load_relaxed(&me->flags) & UT_OWN_TLS) {
 		tls_end();
+		keeper_abandon(me);
 		if (unlikely(malloc_cache_is_much(me)))
 			empty_cache(me);
 	}

@@ -312,6 +312,11 @@ static void robust_end(struct uthread *me)
 	head[0] = head[-1] = (uintptr_t)head;
 }
 
+void *tls_robust_list(const struct uthread *me)
+{
+	return pd_of(me->tcb) + tls_layout.robust_off;
+}
+
 bool tls_round(struct uthread *me)
 {
 	char *pd = pd_of(me->tcb);

@@ -60,6 +60,8 @@ bool tls_round(struct uthread *me);
 void tls_last_round(void);
 /* Bring a used block back to the state of a new thread's. */
 void tls_reset(struct uthread *ut);
+/* The head of its struct pthread's list of robust mutexes, as glibc has it. */
+void *tls_robust_list(const struct uthread *me);
 /* Its uthread's id is another from now on; nobody runs on it. */
 void tls_renumber(struct uthread *ut);
 /* The same in the child of a fork, of who goes on there. */
