@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -265,6 +266,11 @@ static bool by_name(long nr, const long *a, long *got)
 	case SYS_nanosleep:
 		*got = nanosleep((const struct timespec *)a[0],
 				 (struct timespec *)a[1]);
+		return true;
+	case SYS_signalfd4:
+		if (a[2] != sizeof(uint64_t) || is_nowhere((void *)a[1]))
+			return false;
+		*got = signalfd((int)a[0], (const sigset_t *)a[1], (int)a[3]);
 		return true;
 	case SYS_close_range:
 		*got = close_range((unsigned)a[0], (unsigned)a[1], (int)a[2]);

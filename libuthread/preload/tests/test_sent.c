@@ -2,12 +2,14 @@
 /*
  * test_sent.c - a signal for a thread that goes from one wait to another, and finds it
  * in a call that waits for other signals, or says which ones wait: it is handled all the
- * same, and soon.
+ * same, and soon. And one that it blocks, of which it is told by a signalfd.
  */
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
 
 #include "check.h"
 
@@ -100,6 +102,85 @@ static void is_sent_to(void *(*fn)(void *))
 	}
 }
 
+/* ---- and one of which a signalfd tells ---- */
+
+static int fd, rt;
+
+static void is_told(int sig, int value)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	struct signalfd_siginfo si;
+
+	IS(poll(&p, 1, LONG_S * 1000), 1);
+	IS(read(fd, &si, sizeof(si)), sizeof(si));
+	IS(si.ssi_signo, sig);
+	IS(si.ssi_pid, getpid());
+	if (sig == rt)
+		IS(si.ssi_int, value);
+}
+
+static void *is_told_of_others(void *unused)
+{
+	is_told(SIGUSR2, 0);
+	is_told(rt, 1);
+	is_told(rt, 2);
+	return unused;
+}
+
+static void *is_told_of_itself(void *unused)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	const sigset_t usr2 = only(SIGUSR2);
+	sigset_t set;
+
+	IS(raise(SIGUSR2), 0);
+	is_told(SIGUSR2, 0);
+	IS(pthread_sigqueue(pthread_self(), rt, (union sigval){ 7 }), 0);
+	IS(pthread_sigqueue(pthread_self(), rt, (union sigval){ 8 }), 0);
+	is_told(rt, 7);
+	is_told(rt, 8);
+	IS(raise(SIGUSR2), 0);
+	IS(sigpending(&set), 0);
+	IS(sigismember(&set, SIGUSR2), 1);
+	IS(sigwaitinfo(&usr2, NULL), SIGUSR2);
+	IS(poll(&p, 1, 0), 0);
+	return unused;
+}
+
+static void test_fd(int (*make)(const sigset_t *set))
+{
+	sigset_t set = only(SIGUSR2);
+	pthread_t t;
+
+	rt = SIGRTMIN + 3;
+	sigaddset(&set, rt);
+	IS(pthread_sigmask(SIG_BLOCK, &set, NULL), 0);
+	/* Before there is one. */
+	IS(raise(SIGUSR2), 0);
+	fd = make(&set);
+	CHECK(fd >= 0);
+	is_told(SIGUSR2, 0);
+	is_told_of_itself(NULL);
+	IS(pthread_join(start(is_told_of_itself, NULL), NULL), 0);
+	t = start(is_told_of_others, NULL);
+	usleep(1000);
+	IS(pthread_kill(t, SIGUSR2), 0);
+	IS(pthread_sigqueue(t, rt, (union sigval){ 1 }), 0);
+	IS(pthread_sigqueue(t, rt, (union sigval){ 2 }), 0);
+	IS(pthread_join(t, NULL), 0);
+	close(fd);
+}
+
+static int by_libc(const sigset_t *set)
+{
+	return signalfd(-1, set, SFD_CLOEXEC);
+}
+
+static int by_number(const sigset_t *set)
+{
+	return (int)syscall(SYS_signalfd4, -1, set, 8, SFD_CLOEXEC);
+}
+
 int main(void)
 {
 	struct sigaction sa = { .sa_handler = on_signal };
@@ -111,5 +192,7 @@ int main(void)
 	is_sent_to(waits_for_another);
 	is_sent_to(asks);
 	is_sent_to(blocks_it);
+	test_fd(by_libc);
+	test_fd(by_number);
 	return 0;
 }

@@ -20,6 +20,7 @@
  * the edge would wake them all).
  */
 #include <sys/signalfd.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/nowhere.h"
@@ -100,7 +101,9 @@ static bool wait_here(struct uthread *me, const sigset_t *set, siginfo_t *info,
 		if (got != -EAGAIN || err)
 			break;
 		if (fd < 0) {
-			fd = signalfd(-1, set, SFD_CLOEXEC | SFD_NONBLOCK);
+			/* Not the program's. */
+			fd = (int)syscall(SYS_signalfd4, -1, set, sizeof(word),
+					  SFD_CLOEXEC | SFD_NONBLOCK);
 			if (fd < 0)
 				return false;
 			io_fd_fresh(fd, IO_STREAM);

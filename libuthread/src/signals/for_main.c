@@ -153,6 +153,11 @@ static struct uthread *who_lets_in(int sig)
 	return s.parked ? s.parked : s.other;
 }
 
+bool for_all_blocked(int sig)
+{
+	return !who_lets_in(sig);
+}
+
 static void give_to_another(int sig, siginfo_t *si, void *uc)
 {
 	struct uthread *ut = who_lets_in(sig);

@@ -241,7 +241,9 @@ int mask_to_oneself(struct uthread *me, int sig, int code, union sigval value)
 	if (!sig)
 		return 0;
 	if (KSIG_BIT(sig) & mask_current(me))
-		return raised_add(me, sig, code, value);
+		return sent_to_process(me, sig, code, value) ?
+			       0 :
+			       raised_add(me, sig, code, value);
 	memset(&si, 0, sizeof(si));
 	si.si_signo = sig;
 	si.si_code = code;

@@ -16,10 +16,18 @@
  * taken as a whole and turned round. Places are those of raised.c; an ordinary
  * signal that finds none is a bit, as there.
  *
+ * A signalfd tells whoever reads it of what waits at the process, and at their kernel
+ * thread, so of nothing that waits here. What one of the program's is to tell of is sent to
+ * the process instead, if all block it, of whom only the one that it is for should
+ * read it.
+ *
  * Rejected: a signal to the kernel thread that runs the uthread (it may run another
  * when that comes); waking a wait as a deadline does (who waits would lose its place,
  * and every object would have to begin anew).
  */
+#include <sys/signalfd.h>
+
+#include "base/interpose.h"
 #include "base/san.h"
 #include "preempt/preempt.h"
 #include "sched/ask.h"
@@ -60,6 +68,72 @@ static int add(struct uthread *ut, int sig, struct raised *r)
 	return 0;
 }
 
+static uint64_t read_by_fd; /* atomic: signals that a signalfd is to tell of */
+
+bool sent_to_process(const struct uthread *ut, int sig, int code,
+		     union sigval value)
+{
+	siginfo_t si = { .si_signo = sig, .si_code = code };
+	const int saved = errno;
+	bool done;
+
+	if (likely(!(load_relaxed(&read_by_fd) & KSIG_BIT(sig))) ||
+	    load_relaxed(&ut->sigwaits) || !for_all_blocked(sig))
+		return false;
+	si.si_pid = getpid();
+	si.si_uid = getuid();
+	si.si_value = value;
+	/* The kernel lets nobody say that to another. */
+	done = !(code == SI_TKILL ?
+			 syscall(SYS_kill, si.si_pid, sig) :
+			 syscall(SYS_rt_sigqueueinfo, si.si_pid, sig, &si));
+	errno = saved;
+	return done;
+}
+
+/* What the caller was sent before. */
+static void send_what_waits(struct uthread *me, uint64_t set)
+{
+	uint64_t some, bit;
+	siginfo_t si;
+
+	region_enter();
+	sent_take(me);
+	for (some = me->raised & set; some; some &= some - 1) {
+		bit = some & -some;
+		while (for_all_blocked(__builtin_ctzll(bit) + 1) &&
+		       me->raised & bit && raised_take(me, bit, &si))
+			if (!sent_to_process(me, si.si_signo, si.si_code,
+					     si.si_value)) {
+				raised_add(me, si.si_signo, si.si_code,
+					   si.si_value);
+				break;
+			}
+	}
+	region_leave();
+	mask_send_raised(me, mask_current(me));
+}
+
+static int (*next_signalfd)(int, const sigset_t *, int);
+
+WEAK int signalfd(int fd, const sigset_t *set, int flags)
+{
+	const int got = next_signalfd(fd, set, flags);
+	struct uthread *me = uthread_current();
+
+	if (got < 0)
+		return got;
+	__atomic_fetch_or(&read_by_fd, ksig_word(set), __ATOMIC_RELAXED);
+	if (me && (me->raised || sent_any(me)))
+		send_what_waits(me, ksig_word(set));
+	return got;
+}
+
+__attribute__((constructor)) static void find_next(void)
+{
+	NEXT(next_signalfd, "signalfd");
+}
+
 static int send(struct uthread *ut, int sig, int code, union sigval value)
 {
 	bool ended;
@@ -69,6 +143,8 @@ static int send(struct uthread *ut, int sig, int code, union sigval value)
 		return err;
 	if (ut == uthread_current())
 		return mask_to_oneself(ut, sig, code, value);
+	if (unlikely(sent_to_process(ut, sig, code, value)))
+		return 0;
 	err = add(ut, sig, raised_place(sig, code, value));
 	if (!err)
 		ask(ut, UT_ASK_SIGNAL);

@@ -90,6 +90,9 @@ void sent_setup(void);
 void sent_take(struct uthread *me);
 /* A signal as it has come here; false: there is no place for it. */
 bool sent_pass_on(struct uthread *ut, const siginfo_t *si);
+/* True: it waits at the process, where a signalfd of the program's tells of it. */
+bool sent_to_process(const struct uthread *ut, int sig, int code,
+		     union sigval value);
 /* By who makes one, or ends: nobody sends any more. */
 void sent_forget(struct uthread *ut);
 
@@ -112,6 +115,8 @@ bool for_main(int sig, const siginfo_t *si, struct action *a);
 bool for_another(int sig, const siginfo_t *si, struct action *a);
 /* True: nobody lets it in. It waits for one at the process. */
 bool for_nobody(int sig, const siginfo_t *si);
+/* No uthread lets it in. */
+bool for_all_blocked(int sig);
 void for_another_setup(void);
 /* The caller, a uthread, has this mask now. */
 void for_another_lets_in(uint64_t mask);
