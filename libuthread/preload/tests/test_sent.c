@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 
 #include "check.h"
 
@@ -181,13 +182,95 @@ static int by_number(const sigset_t *set)
 	return (int)syscall(SYS_signalfd4, -1, set, 8, SFD_CLOEXEC);
 }
 
-int main(void)
+/* ---- and one that a thread has sent to itself, whoever comes next ---- */
+
+static void *has_none(void *unused)
+{
+	sigset_t set, none;
+
+	IS(sigpending(&set), 0);
+	CHECK(!sigismember(&set, SIGUSR1));
+	CHECK(!sigismember(&set, SIGRTMIN));
+	sigemptyset(&none);
+	IS(pthread_sigmask(SIG_SETMASK, &none, NULL), 0);
+	usleep(1000);
+	IS(handled, 0);
+	return unused;
+}
+
+/* Before there are threads. */
+static void test_first(void)
+{
+	sigset_t set = only(SIGUSR1), old;
+
+	sigaddset(&set, SIGRTMIN);
+	IS(pthread_sigmask(SIG_BLOCK, &set, &old), 0);
+	IS(raise(SIGUSR1), 0);
+	IS(pthread_sigqueue(pthread_self(), SIGRTMIN, (union sigval){ 0 }), 0);
+	IS(pthread_sigqueue(pthread_self(), SIGRTMIN, (union sigval){ 0 }), 0);
+	IS(pthread_join(start(has_none, NULL), NULL), 0);
+	IS(handled, 0);
+	IS(sigpending(&set), 0);
+	IS(sigismember(&set, SIGUSR1), 1);
+	IS(sigismember(&set, SIGRTMIN), 1);
+	IS(pthread_sigmask(SIG_SETMASK, &old, NULL), 0);
+	IS(handled, 3);
+	handled = 0;
+}
+
+static void *becomes_another(void *unused)
+{
+	sigset_t set = only(SIGUSR1);
+
+	IS(pthread_sigmask(SIG_BLOCK, &set, NULL), 0);
+	IS(raise(SIGUSR1), 0);
+	execl("/nowhere", "sent", (char *)NULL);
+	IS(sigpending(&set), 0);
+	IS(sigismember(&set, SIGUSR1), 1);
+	execl("/proc/self/exe", "sent", "has it", (char *)NULL);
+	return unused;
+}
+
+static void test_exec(void)
+{
+	int status, i;
+	pid_t pid;
+
+	for (i = 0; i < 2; i++) {
+		pid = fork();
+		if (!pid && i)
+			becomes_another(NULL);
+		if (!pid) {
+			start(becomes_another, NULL);
+			pause();
+		}
+		IS(waitpid(pid, &status, 0), pid);
+		IS(status, 0);
+	}
+}
+
+static int has_it(void)
+{
+	sigset_t set;
+
+	IS(sigpending(&set), 0);
+	IS(sigismember(&set, SIGUSR1), 1);
+	return 0;
+}
+
+int main(int argc, char **argv)
 {
 	struct sigaction sa = { .sa_handler = on_signal };
 	const sigset_t usr2 = only(SIGUSR2);
 
+	(void)argv;
+	if (argc > 1)
+		return has_it();
 	IS(sigaction(SIGUSR1, &sa, NULL), 0);
 	IS(sigaction(SIGUSR2, &sa, NULL), 0);
+	IS(sigaction(SIGRTMIN, &sa, NULL), 0);
+	test_first();
+	test_exec();
 	IS(pthread_sigmask(SIG_BLOCK, &usr2, NULL), 0);
 	is_sent_to(waits_for_another);
 	is_sent_to(asks);

@@ -28,6 +28,7 @@
 #include "io/io.h"
 #include "preempt/preempt.h"
 #include "process/process.h"
+#include "signals/signals.h"
 
 /* Immutable after start. */
 static struct {
@@ -140,11 +141,33 @@ static void has_child(void)
 	io_shared();
 }
 
+/* Another program has the signals that wait for who becomes it, by the kernel. */
+static void begins_anew(void)
+{
+	struct uthread *me = uthread_current();
+
+	if (!me || getpid() != home.pid)
+		return;
+	region_enter();
+	sent_take(me);
+	raised_release(me);
+}
+
+static void goes_on(void)
+{
+	struct uthread *me = uthread_current();
+
+	if (!me || getpid() != home.pid)
+		return;
+	raised_adopt(me);
+	region_leave();
+}
+
 /* Calls what comes after us, `name`, so. Found beforehand: a child that comes
  * by here may not ask the loader. Weak: a program that is linked with the
- * archive may have its own. `makes` is called before and after, for it may have
- * been moved in between. */
-#define AS_NOBODY(type, name, proto, args, makes)                       \
+ * archive may have its own. What has a child is said before and behind, for the caller
+ * may have been moved in between. */
+#define AS_NOBODY(type, name, proto, args, before, behind)              \
 	static type(*next_##name) proto;                                \
 	__attribute__((constructor(101))) static void find_##name(void) \
 	{                                                               \
@@ -158,9 +181,9 @@ static void has_child(void)
 		if (!next_##name)                                       \
 			find_##name();                                  \
 		l = leave_worker();                                     \
-		makes();                                                \
+		before();                                               \
 		r = next_##name args;                                   \
-		makes();                                                \
+		behind();                                               \
 		return_to_worker(l);                                    \
 		return r;                                               \
 	}
@@ -170,28 +193,28 @@ AS_NOBODY(int, posix_spawn,
 	   const posix_spawn_file_actions_t *restrict actions,
 	   const posix_spawnattr_t *restrict attr, char *const argv[restrict],
 	   char *const envp[restrict]),
-	  (pid, path, actions, attr, argv, envp), has_child)
+	  (pid, path, actions, attr, argv, envp), has_child, has_child)
 AS_NOBODY(int, posix_spawnp,
 	  (pid_t *restrict pid, const char *restrict file,
 	   const posix_spawn_file_actions_t *restrict actions,
 	   const posix_spawnattr_t *restrict attr, char *const argv[restrict],
 	   char *const envp[restrict]),
-	  (pid, file, actions, attr, argv, envp), has_child)
+	  (pid, file, actions, attr, argv, envp), has_child, has_child)
 AS_NOBODY(int, pthread_create,
 	  (pthread_t *restrict thread, const pthread_attr_t *restrict attr,
 	   void *(*fn)(void *), void *restrict arg),
-	  (thread, attr, fn, arg), no_child)
-AS_NOBODY(int, system, (const char *command), (command), has_child)
+	  (thread, attr, fn, arg), no_child, no_child)
+AS_NOBODY(int, system, (const char *command), (command), has_child, has_child)
 AS_NOBODY(FILE *, popen, (const char *command, const char *mode),
-	  (command, mode), has_child)
+	  (command, mode), has_child, has_child)
 AS_NOBODY(int, execve,
 	  (const char *path, char *const argv[], char *const envp[]),
-	  (path, argv, envp), no_child)
+	  (path, argv, envp), begins_anew, goes_on)
 AS_NOBODY(int, execvpe,
 	  (const char *file, char *const argv[], char *const envp[]),
-	  (file, argv, envp), no_child)
+	  (file, argv, envp), begins_anew, goes_on)
 AS_NOBODY(int, fexecve, (int fd, char *const argv[], char *const envp[]),
-	  (fd, argv, envp), no_child)
+	  (fd, argv, envp), begins_anew, goes_on)
 
 /* ---- the rest of the family, by way of these ---- */
 

@@ -38,6 +38,7 @@
 #include "preempt/preempt.h"
 #include "process/process.h"
 #include "sched/sched.h"
+#include "signals/signals.h"
 #include "stack/stack.h"
 #include "tls/tls.h"
 
@@ -158,6 +159,7 @@ void main_thread_adopt(struct worker *w)
 
 	keys_adopt(&main_uthread);
 	main_uthread.mask = w->mask; /* what it had, but for the tick's */
+	raised_adopt(&main_uthread);
 	store_relaxed(&w->running, &main_uthread);
 	h->off = h->pending = 0;
 	h->worker = w;

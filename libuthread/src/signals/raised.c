@@ -10,8 +10,19 @@
  * kernel's queue is full. Without a place an ordinary signal waits all the same,
  * as the bit in `raised`.
  *
+ * What main had sent to itself as a pthread, before there were uthreads, comes here then;
+ * and all of it goes back to the kernel thread for who becomes another program, which
+ * has it from there.
+ *
  * Only its uthread touches its list, in regions, where no handler comes.
  */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include "base/san.h"
 #include "signals/signals.h"
 
@@ -201,6 +212,73 @@ int raised_take(struct uthread *me, uint64_t set, siginfo_t *si)
 	return sig;
 }
 
+/* What waits at the calling kernel thread and not at the process, if that can be read. */
+static uint64_t at_kernel_thread(void)
+{
+	static const char name[] = "\nSigPnd:";
+	char text[2048], *at = NULL;
+	ssize_t n = 0;
+	int fd;
+
+	fd = (int)syscall(SYS_openat, AT_FDCWD, "/proc/thread-self/status",
+			  O_RDONLY | O_CLOEXEC);
+	if (fd >= 0) {
+		n = syscall(SYS_read, fd, text, sizeof(text) - 1);
+		syscall(SYS_close, fd);
+	}
+	if (n > 0) {
+		text[n] = 0;
+		at = strstr(text, name);
+	}
+	return at ? strtoull(at + sizeof(name) - 1, NULL, 16) : 0;
+}
+
+/* One for which there is no place stays where it was. False: that is all. */
+static bool adopt(struct uthread *me, uint64_t some)
+{
+	const struct timespec now = { 0 };
+	siginfo_t si;
+	struct raised *r;
+
+	if (syscall(SYS_rt_sigtimedwait, &some, &si, &now, sizeof(some)) <= 0)
+		return false;
+	if (sent_to_process(me, si.si_signo, si.si_code, si.si_value))
+		return true;
+	r = raised_place_of(&si, false);
+	if (r)
+		raised_push(&me->sent, r);
+	else
+		syscall(SYS_rt_tgsigqueueinfo, getpid(), syscall(SYS_gettid),
+			si.si_signo, &si);
+	return r;
+}
+
+void raised_adopt(struct uthread *me)
+{
+	const uint64_t mask = mask_current(me);
+	const int saved = errno;
+	uint64_t some = 0;
+
+	if (!syscall(SYS_rt_sigpending, &some, sizeof(some)) &&
+	    unlikely(some & mask)) {
+		while ((some = at_kernel_thread() & mask) &&
+		       adopt(me, some & -some))
+			;
+		raised_take_over(me, &me->sent);
+	}
+	errno = saved;
+}
+
+void raised_release(struct uthread *me)
+{
+	const uint64_t mask = mask_current(me);
+	siginfo_t si;
+
+	while (unlikely(me->raised & mask) && raised_take(me, mask, &si))
+		syscall(SYS_rt_tgsigqueueinfo, getpid(), syscall(SYS_gettid),
+			si.si_signo, &si);
+}
+
 void raised_forget(struct uthread *me)
 {
 	struct raised *r;
@@ -224,6 +302,16 @@ void raised_forked(struct uthread *me)
 }
 
 #else
+
+void raised_adopt(struct uthread *me)
+{
+	(void)me;
+}
+
+void raised_release(struct uthread *me)
+{
+	(void)me;
+}
 
 void raised_forget(struct uthread *me)
 {

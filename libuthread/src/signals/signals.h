@@ -76,6 +76,10 @@ struct raised *raised_place_of(const siginfo_t *si, bool to_process);
 void raised_push(struct raised **first, struct raised *r);
 /* All that is in it is `me`'s now. In a region, or a handler that came in none. */
 void raised_take_over(struct uthread *me, struct raised **first);
+/* What waits at the calling kernel thread is that of `me`, who was a pthread until now. */
+void raised_adopt(struct uthread *me);
+/* The other way, in a region. */
+void raised_release(struct uthread *me);
 /* At its thread's end: the places of all that is in it. */
 void raised_drop(struct raised **first);
 /* At its end, nothing coming any more. */
