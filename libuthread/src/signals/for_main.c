@@ -153,11 +153,6 @@ static struct uthread *who_lets_in(int sig)
 	return s.parked ? s.parked : s.other;
 }
 
-bool for_all_blocked(int sig)
-{
-	return !who_lets_in(sig);
-}
-
 static void give_to_another(int sig, siginfo_t *si, void *uc)
 {
 	struct uthread *ut = who_lets_in(sig);
@@ -257,6 +252,30 @@ void for_another_blocks(uint64_t mask)
 	}
 	if (gone)
 		until_blocked(gone);
+}
+
+/* Workers that have nothing to run may still let it in, and would send it back behind
+ * others of its number. */
+bool for_all_block(int sig)
+{
+	const uint64_t bit = KSIG_BIT(sig);
+	bool done = true;
+
+	if (who_lets_in(sig))
+		return false;
+	if (!load_acquire(&rt.started))
+		return true; /* main is the first, and they begin with its mask */
+	region_enter();
+	__atomic_fetch_or(&rt.mask, bit, __ATOMIC_RELAXED);
+	bias_heavy_fence(); /* pairs: for_another_lets_in() */
+	if (who_lets_in(sig)) {
+		__atomic_fetch_and(&rt.mask, ~bit, __ATOMIC_RELAXED);
+		done = false;
+	} else {
+		until_blocked(bit);
+	}
+	region_leave();
+	return done;
 }
 
 void for_another_ended(struct uthread *me)

@@ -78,7 +78,7 @@ bool sent_to_process(const struct uthread *ut, int sig, int code,
 	bool done;
 
 	if (likely(!(load_relaxed(&read_by_fd) & KSIG_BIT(sig))) ||
-	    load_relaxed(&ut->sigwaits) || !for_all_blocked(sig))
+	    load_relaxed(&ut->sigwaits) || !for_all_block(sig))
 		return false;
 	si.si_pid = getpid();
 	si.si_uid = getuid();
@@ -101,7 +101,7 @@ static void send_what_waits(struct uthread *me, uint64_t set)
 	sent_take(me);
 	for (some = me->raised & set; some; some &= some - 1) {
 		bit = some & -some;
-		while (for_all_blocked(__builtin_ctzll(bit) + 1) &&
+		while (for_all_block(__builtin_ctzll(bit) + 1) &&
 		       me->raised & bit && raised_take(me, bit, &si))
 			if (!sent_to_process(me, si.si_signo, si.si_code,
 					     si.si_value)) {

@@ -119,8 +119,8 @@ bool for_main(int sig, const siginfo_t *si, struct action *a);
 bool for_another(int sig, const siginfo_t *si, struct action *a);
 /* True: nobody lets it in. It waits for one at the process. */
 bool for_nobody(int sig, const siginfo_t *si);
-/* No uthread lets it in. */
-bool for_all_blocked(int sig);
+/* No uthread lets it in, and no worker. */
+bool for_all_block(int sig);
 void for_another_setup(void);
 /* The caller, a uthread, has this mask now. */
 void for_another_lets_in(uint64_t mask);
