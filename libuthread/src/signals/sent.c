@@ -276,6 +276,11 @@ int uthread_sigqueue(uthread_t thread, int sig, union sigval value)
 	return ENOTSUP;
 }
 
+void sent_take(struct uthread *me)
+{
+	(void)me;
+}
+
 void sent_forget(struct uthread *ut)
 {
 	store_relaxed(&ut->sent_bits, 0);
