@@ -96,10 +96,13 @@ def direct(
     share: float = 0.01,
     where: Where | None = None,
     single_us: float = 1.0,
+    noise: float = 0.0,
 ) -> Scene:
-    """A way to switch that took about so long."""
+    """A way to switch that took about so long, with `noise` us besides."""
     one = trial("direct-cost", model=model, way=way, **(where or {}))
-    return scene.add(one, [switched(one, cost, single_us) for cost in spread(us, n, share)])
+    noises = [noise * (step - 1) for step in spread(1.0, n, 1.0)]
+    costs = [cost + beside for cost, beside in zip(spread(us, n, share), noises, strict=True)]
+    return scene.add(one, [switched(one, cost, single_us) for cost in costs])
 
 
 # ---- working-set ----

@@ -34,10 +34,17 @@ def others_only(where: Where) -> Scene:
 
 
 def levels(
-    where: Where, user: float = 1.18, kernel: float = 0.62, *, share: float = 0.01, n: int = 10
+    where: Where,
+    user: float = 1.18,
+    kernel: float = 0.62,
+    *,
+    share: float = 0.01,
+    n: int = 10,
+    noise: float = 0.0,
 ) -> Scene:
-    scene = direct(Scene(), "process", "pipe", kernel, share=-share, n=n, where=where)
-    direct(scene, "uthread", "locks", user, share=share, n=n, where=where)
+    more: dict[str, Any] = {"n": n, "where": where, "noise": noise}
+    scene = direct(Scene(), "process", "pipe", kernel, share=-share, **more)
+    direct(scene, "uthread", "locks", user, share=share, **more)
     direct(scene, "ucontext", "yield", 0.6, n=n, where=where)
     return direct(scene, "coroutine", "yield", 0.03, n=n, where=where)
 
@@ -201,6 +208,10 @@ VERDICTS: list[Row] = [
     ("1", "not measurable here", "no processes", others_only),
     ("2", "holds", "", levels),
     ("2", "differs", "", lambda w: levels(w, 0.05, 3.0)),
+    ("2", "differs", "less than nothing", lambda w: levels(w, -0.02, 3.0)),
+    ("2", "differs", "both less than nothing", lambda w: levels(w, -0.1, -0.3)),
+    ("2", "holds", "the kernel's less than nothing", lambda w: levels(w, 1.0, -0.1)),
+    ("2", "cannot tell", "nothing but noise", lambda w: levels(w, 0.0, 0.0, noise=0.1)),
     ("2", "cannot tell", "the same", lambda w: levels(w, 1.0, 1.0, share=0.1)),
     ("2", "cannot tell", "too few", lambda w: levels(w, n=4)),
     ("2", "not measurable here", "one level", kernels),

@@ -15,7 +15,10 @@ from swtch.analysis import effects
 from swtch.analysis.control import controls
 from swtch.analysis.findings import (
     UNITS,
+    ApartError,
     Place,
+    beside,
+    effect,
     finding_of,
     group_samples,
     metrics,
@@ -164,14 +167,33 @@ def test_blocks_both_have_are_compared_within() -> None:
         assert 1.19 < ratio.low <= ratio.estimate <= ratio.high < 1.21
 
 
-def test_blocks_with_nothing_in_common_are_compared_as_groups() -> None:
+def test_blocks_with_nothing_in_common_are_not_compared() -> None:
+    """They were measured at different times: what the machine did between is no effect."""
     scene = Scene().scenario("A", "pthread", 100.0).scenario("A", "uthread", 120.0)
     base, fast = scene.groups()
     moved = tuple(msgspec.structs.replace(s, block=s.block + 100) for s in fast.good)
-    ratio = ratio_interval(replace(fast, good=moved), base)
-    expected = effects.unpaired(fast.speeds(), base.speeds())
-    assert expected is not None and ratio == expected.interval()
-    assert ratio.n == 10
+    apart = replace(fast, good=moved)
+    assert effect(apart, base) is None and ratio_interval(apart, base) is None
+    with pytest.raises(ApartError, match="no block has good samples of both scenarios/A/uthread"):
+        beside(apart, base)
+    # Where one has no samples at all, there is nothing to be said of blocks.
+    assert beside(replace(fast, good=()), base) is None
+
+
+def test_a_claim_about_two_that_share_no_block_is_not_decided() -> None:
+    scene = Scene()
+    for model, case, mops in (("pthread", "A", 80.0), ("pthread", "B2", 250.0)):
+        scene.scenario(case, model, mops, n=12)
+    assert scene.verdict("000.4").verdict == "holds"
+    halves = {"A": range(6), "B2": range(6, 12)}
+    scene.samples = [s for s in scene.samples if s.block in halves[str(s.factors["scenario"])]]
+    verdict = scene.verdict("000.4")
+    assert verdict.verdict == "cannot tell" and verdict.here is None
+    assert "no block has good samples of both" in verdict.why
+    # Pthreads and kthreads alike: a case is not left out because it cannot be compared.
+    for case, mops in (("A", 80.0), ("B2", 250.0)):
+        scene.scenario(case, "kthread", mops, n=12)
+    assert scene.verdict("000.4").verdict == "cannot tell"
 
 
 def test_a_comparison_may_be_of_any_metric() -> None:

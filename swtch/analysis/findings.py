@@ -205,8 +205,10 @@ def finding_of(group: Group) -> Finding:
 
 
 def effect(a: Group, b: Group, metric: str = "") -> Effect | None:
-    """How many times `b`'s metric `a`'s is, within their blocks where they have some in common.
+    """How many times `b`'s metric `a`'s is, within the blocks that have both.
 
+    None where no block has: what was never measured beside each other differs by when that
+    was, too, and an unpaired effect would have taken the drift between for the difference.
     `metric` is by default the speed of the place both come from.
     """
     if a.place != b.place:
@@ -214,9 +216,21 @@ def effect(a: Group, b: Group, metric: str = "") -> Effect | None:
     metric = metric or a.place.speed
     left, right = a.by_block(metric), b.by_block(metric)
     common = sorted(left.keys() & right.keys())
-    if common:
-        return effects.paired([left[block] for block in common], [right[block] for block in common])
-    return effects.unpaired(list(left.values()), list(right.values()))
+    return effects.paired([left[block] for block in common], [right[block] for block in common])
+
+
+class ApartError(Exception):
+    """Two trials of which no block has good samples of both; ``str()`` names them."""
+
+
+def beside(a: Group, b: Group, metric: str = "") -> Effect | None:
+    """As `effect`, for a case that nobody may leave out unsaid: ApartError where the two have
+    samples, and no block of both."""
+    ratio = effect(a, b, metric)
+    if ratio is None and a.good and b.good:
+        if not {sample.block for sample in a.good} & {sample.block for sample in b.good}:
+            raise ApartError(f"no block has good samples of both {a.trial.id} and {b.trial.id}")
+    return ratio
 
 
 def ratio_interval(a: Group, b: Group, metric: str = "") -> Interval | None:

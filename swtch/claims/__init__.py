@@ -31,7 +31,7 @@ from typing import Literal
 from swtch import own
 from swtch.analysis import effects, gates
 from swtch.analysis.effects import Effect
-from swtch.analysis.findings import Group, Place
+from swtch.analysis.findings import ApartError, Group, Place
 from swtch.claims import rules
 from swtch.claims.rules import Question, Ruling, missing, plain, too_few
 from swtch.records import Engine, Kind, Model, Verdict
@@ -229,7 +229,7 @@ def ruling(claim: Claim, evidence: Evidence, unmarked: Evidence) -> Ruling:
     """The check's, where its evidence is of use, with what the gates make of it."""
     evidence.lacking.clear()
     evidence.idle.clear()
-    judged = claim.check(evidence)
+    judged = _checked(claim, evidence)
     if evidence.lacking:
         judged = judged.also(_without(list(evidence.lacking)))
     if evidence.idle and claim.about == "time":
@@ -250,6 +250,14 @@ def ruling(claim: Claim, evidence: Evidence, unmarked: Evidence) -> Ruling:
     return judged.also(IN_INSTRUCTIONS) if evidence.place.clock == "instructions" else judged
 
 
+def _checked(claim: Claim, evidence: Evidence) -> Ruling:
+    """The check's ruling; of a case whose two sides were never measured in one block, none."""
+    try:
+        return claim.check(evidence)
+    except ApartError as apart:
+        return Ruling("cannot tell", str(apart))
+
+
 def _without(trials: Sequence[str]) -> str:
     """A case that nobody could measure decides nothing, but it is no case that held."""
     return f"Every invocation failed of {_some(trials)}"
@@ -265,7 +273,7 @@ def _gated(claim: Claim, unmarked: Evidence, ruling: Ruling) -> Ruling:
     opposite without them is none."""
     if not unmarked.without:
         return ruling
-    without = claim.check(unmarked).verdict
+    without = _checked(claim, unmarked).verdict
     if without == ruling.verdict:
         return ruling
     turns = ruling.also(f"Without the {unmarked.without} samples that a gate marked: {without}")

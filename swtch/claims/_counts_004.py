@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping
 
 from swtch.analysis import effects, stats
-from swtch.analysis.findings import Group, effect
+from swtch.analysis.findings import Group, beside
 from swtch.claims import Evidence, Ruling, missing, plain
 from swtch.experiments import Setting, counters
 from swtch.records import Model
@@ -204,7 +204,7 @@ def more_instructions(evidence: Evidence) -> Ruling:
     user, kernel = (_instructions(evidence, model) for model in ("uthread", "process"))
     if user is None or kernel is None:
         return _uncounted(evidence)
-    here = effect(user, kernel, counters.metric("switch", "instructions", counters.KIB, 0))
+    here = beside(user, kernel, counters.metric("switch", "instructions", counters.KIB, 0))
     if here is None:
         return _uncounted(evidence)
     return evidence.above(

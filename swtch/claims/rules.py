@@ -35,6 +35,8 @@ ORDER: tuple[VerdictName, ...] = ("differs", "cannot tell", "holds")
 # tells an effect that is none from one that is small, so the claim could never be denied;
 # all that the studies call more is more by far than this.
 MORE = 1.05
+# Two trials of which no block has both, or none a value that can be compared.
+NOT_COMPARABLE = "no block has samples of both that can be compared"
 
 
 @dataclass(frozen=True)

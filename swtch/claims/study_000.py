@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from swtch.analysis import effects, gates, stats
 from swtch.analysis.effects import Effect
-from swtch.analysis.findings import Group, effect
+from swtch.analysis.findings import Group, beside, effect
 from swtch.analysis.neighbours import neighbours, percent
 from swtch.claims import About, Claim, Evidence, Ruling, missing, plain, rules
 from swtch.experiments.coroutine_gantt import SLOTS
@@ -128,7 +128,7 @@ def _one_cpu_beats_four(evidence: Evidence) -> Ruling:
         if not isinstance(used, int) or used < 2:
             alone = True
             continue
-        here = effect(single, base)
+        here = beside(single, base)
         if here is not None:
             rulings[model] = evidence.more(here)
             contended[f"A of {model}s"] = base
@@ -150,7 +150,7 @@ def _kthread_over_pthread(evidence: Evidence, case: str) -> Effect | None:
         _scenario(evidence, "kthread", case),
         _scenario(evidence, "pthread", case),
     )
-    return effect(kthread, pthread) if kthread and pthread else None
+    return beside(kthread, pthread) if kthread and pthread else None
 
 
 def _kthread_wins(evidence: Evidence, cases: str) -> Ruling:
@@ -256,16 +256,16 @@ def _wakeups_preempt(evidence: Evidence) -> Ruling:
 
 def _one_cpu_yields_more(evidence: Evidence) -> Ruling:
     crowded, apart = (_scenario(evidence, "pthread", case) for case in ("B2", "B1"))
-    here = effect(crowded, apart, "nivcsw") if crowded and apart else None
+    here = beside(crowded, apart, "nivcsw") if crowded and apart else None
     if crowded is None or apart is None or here is None:
         return missing("switches of pthreads in B1 and B2 are needed")
     if apart.trial.factors["cpus_used"] == crowded.trial.factors["cpus_used"]:
         return missing("B1 needs two CPUs, one is allowed", "allow more, or --engine vm")
     ruling = evidence.more(here, "involuntary switches of pthreads, B2 over B1")
     k_crowded, k_apart = (_scenario(evidence, "kthread", case) for case in ("B2", "B1"))
-    beside = effect(k_crowded, k_apart, "nivcsw") if k_crowded and k_apart else None
-    if beside is not None:
-        ruling = ruling.also(f"Kernel threads: {plain(beside.estimate)} x, the study's 0.79 x")
+    kernels = effect(k_crowded, k_apart, "nivcsw") if k_crowded and k_apart else None
+    if kernels is not None:
+        ruling = ruling.also(f"Kernel threads: {plain(kernels.estimate)} x, the study's 0.79 x")
     return ruling.also(*_few_cpus({"B1": apart}))
 
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from swtch.analysis import effects, gates, stats
 from swtch.analysis.effects import Effect
-from swtch.analysis.findings import Group, effect
+from swtch.analysis.findings import Group, beside, effect
 from swtch.claims import Claim, Evidence, Ruling, missing, plain, rules
 from swtch.experiments import (
     _study_001,
@@ -62,14 +62,13 @@ def _arm(evidence: Evidence, experiment: str, case: str, arm: Arm) -> Group | No
 
 
 def _ratio_effect(a: Group | None, b: Group | None, metric: str = "") -> Effect | None:
-    return effect(a, b, metric) if a and b else None
+    return beside(a, b, metric) if a and b else None
 
 
 def _beside(evidence: Evidence, experiment: str, case: str, arm: Arm, base: Arm) -> Effect | None:
-    """The throughput of one arm over another's in the same case."""
-    return _ratio_effect(
-        _arm(evidence, experiment, case, arm), _arm(evidence, experiment, case, base)
-    )
+    """The throughput of one arm over another's in the same case; said beside a verdict."""
+    a, b = (_arm(evidence, experiment, case, one) for one in (arm, base))
+    return effect(a, b) if a and b else None
 
 
 def _sleeping(group: Group) -> bool:
@@ -91,6 +90,11 @@ def _by_cpu_time(*groups: Group | None) -> bool:
 def _on_one_cpu(a: Group | None, b: Group | None) -> Effect | None:
     """The ratio of throughputs by CPU time where that is what is compared."""
     return _ratio_effect(a, b, CPU_TIME if _by_cpu_time(a, b) else "")
+
+
+def _said_on_one_cpu(a: Group | None, b: Group | None) -> Effect | None:
+    """The same, of what is only said beside a verdict: it may be left out."""
+    return effect(a, b, CPU_TIME if _by_cpu_time(a, b) else "") if a and b else None
 
 
 def _which_time(pairs: Sequence[tuple[Group | None, Group | None]]) -> list[str]:
@@ -365,10 +369,10 @@ def _coroutines_fastest(evidence: Evidence) -> Ruling:
             if here is not None and not _asleep(evidence, arms[base]):
                 rulings[f"{mode}, over {base.model}"] = evidence.more(here)
                 pairs.append((arms[COROUTINE_OWN], arms[base]))
-        here = _on_one_cpu(arms[COROUTINE], arms[PTHREAD])
+        here = _said_on_one_cpu(arms[COROUTINE], arms[PTHREAD])
         if here is not None:
             more.append(f"{mode}, with the pthreads' shared atomic counter: {_times(here)} pthread")
-        here = _on_one_cpu(arms[COROUTINE_OWN], arms[PTHREAD_OWN])
+        here = _said_on_one_cpu(arms[COROUTINE_OWN], arms[PTHREAD_OWN])
         if here is not None:
             more.append(f"{mode}, pthreads with an own counter too: {_times(here)} pthread")
     if not rulings:

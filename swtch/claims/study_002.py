@@ -31,6 +31,7 @@ from swtch.analysis import effects, stats
 from swtch.analysis.effects import Effect
 from swtch.analysis.findings import Group
 from swtch.claims import Claim, Evidence, Ruling, missing, plain
+from swtch.claims.rules import NOT_COMPARABLE
 from swtch.experiments import interrupt_overhead, pair_overhead
 from swtch.experiments.pair_overhead import case_of, unit_of
 from swtch.records import Model
@@ -172,7 +173,7 @@ def _constant(evidence: Evidence) -> Ruling:
     blocks = sorted(few.keys() & many.keys())
     effect = effects.paired([many[block] for block in blocks], [few[block] for block in blocks])
     if effect is None:
-        return missing("no comparable samples")
+        return missing(NOT_COMPARABLE)
     return evidence.within(
         effect,
         *CONSTANT,
@@ -291,7 +292,7 @@ def _most_indirect(evidence: Evidence) -> Ruling:
         if effect is not None:
             rulings[f"over {pair}"] = evidence.above(effect, 0)
     if not rulings:
-        return missing("no comparable samples")
+        return missing(NOT_COMPARABLE)
     return evidence.all_of(rulings, f"lost by {case_of(MOST_INDIRECT)} beyond the others, {whose}")
 
 

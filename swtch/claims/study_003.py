@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping
 
 from swtch.analysis import effects, gates
 from swtch.analysis.effects import Effect
-from swtch.analysis.findings import Group, effect
+from swtch.analysis.findings import Group, beside, effect
 from swtch.claims import Claim, Evidence, Ruling, missing
+from swtch.claims.rules import NOT_COMPARABLE
 from swtch.experiments import locks, preemption, starvation, uthread_scaling
 
 # "Nearly twofold": neither half as much again nor three times.
@@ -80,10 +81,10 @@ def _lead(kinds: Mapping[str, Group], metric: str, lead: str) -> Effect | None:
     in the same invocation, where that was done, or else in the same block."""
     if "pthread" not in kinds or "uthread" not in kinds:
         return None
-    beside = kinds["pthread"].values(lead)
-    if beside:
-        return effects.paired(beside, [1.0] * len(beside))
-    return effect(kinds["pthread"], kinds["uthread"], metric)
+    leads = kinds["pthread"].values(lead)
+    if leads:
+        return effects.paired(leads, [1.0] * len(leads))
+    return beside(kinds["pthread"], kinds["uthread"], metric)
 
 
 def _time_lead(kinds: Mapping[str, Group], workers: int) -> Effect | None:
@@ -200,7 +201,7 @@ def _rarer_is_cheaper(evidence: Evidence) -> Ruling:
     blocks = sorted(often.keys() & seldom.keys())
     here = effects.level([often[block] - seldom[block] for block in blocks], "% of the CPU time")
     if here is None:
-        return missing("no comparable samples")
+        return missing(NOT_COMPARABLE)
     why = (
         f"CPU time that ticks take every {short / 1000:g} ms, less what they take every"
         f" {long / 1000:g} ms"
@@ -247,7 +248,7 @@ def _every_worker_once(evidence: Evidence) -> Ruling:
             preemption.NAME, "uthread", source="worker", interval_us=us, work="loop"
         )
         here = (
-            effect(chain, own, "delivered_least")
+            beside(chain, own, "delivered_least")
             if own
             else effects.level(chain.values("delivered_least"), "of those due")
         )
@@ -303,12 +304,12 @@ def _leaves_neighbours(evidence: Evidence) -> Ruling:
     if few is None or pthreads is None or uthreads is None:
         return missing("three pthreads beside few and many pthreads and many uthreads are needed")
     metric = _in_time(few, "intended_response_p99")
-    beside, against = effect(uthreads, few, metric), effect(pthreads, uthreads, metric)
-    if beside is None or against is None:
+    near, against = beside(uthreads, few, metric), beside(pthreads, uthreads, metric)
+    if near is None or against is None:
         return missing("the samples have no responses")
     many, more = (int(str(group.trial.factors["hogs"])) for group in (pthreads, uthreads))
     rulings = {
-        f"beside {more} uthreads over a busy pthread a CPU": evidence.below(beside, AS_RESPONSIVE),
+        f"beside {more} uthreads over a busy pthread a CPU": evidence.below(near, AS_RESPONSIVE),
         f"beside {many} pthreads over {more} uthreads": evidence.above(against, FAR_LATER),
     }
     return evidence.all_of(rulings, "99 % of their responses")

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 
 from swtch.analysis import effects, stats
 from swtch.analysis.effects import Effect
-from swtch.analysis.findings import Group, effect
+from swtch.analysis.findings import Group, beside, effect
 from swtch.claims import Claim, Evidence, Ruling, missing, plain
 from swtch.claims import _counts_004 as counts
-from swtch.claims.rules import MORE
+from swtch.claims.rules import MORE, NOT_COMPARABLE
 from swtch.experiments import counters, direct_cost, working_set
 from swtch.records import Model
 
@@ -60,7 +60,7 @@ def _dearer_than_its_calls(evidence: Evidence) -> Ruling:
     here = effects.paired([whole[block] for block in blocks], [calls[block] for block in blocks])
     cost = effects.level(group.values(f"cost_{unit}"), unit)
     if here is None or cost is None:
-        return missing("no comparable samples")
+        return missing(NOT_COMPARABLE)
     why = (
         "a switch over pipes with its calls, over the calls alone: twice is as much again."
         f" The switch costs {plain(cost.estimate)} {unit} here, 0.62 us there"
@@ -73,9 +73,9 @@ def _slower_in_user_space(evidence: Evidence) -> Ruling:
     kernel = evidence.group(direct_cost.NAME, "process", way="pipe")
     if user is None or kernel is None:
         return missing("uthreads with locks and processes over pipes are needed")
-    here = effect(user, kernel, _cost(user))
+    here = beside(user, kernel, _cost(user))
     if here is None:
-        return missing("no comparable samples")
+        return _slower_by_difference(evidence, user, kernel)
     why = "a uthread's switch with locks over that of processes with pipes"
     asked = evidence.group(direct_cost.NAME, "ucontext", way="yield")
     spared = evidence.group(direct_cost.NAME, "coroutine", way="yield")
@@ -85,6 +85,28 @@ def _slower_in_user_space(evidence: Evidence) -> Ruling:
             f" alone makes a coroutine's switch {plain(ratio.estimate)} times as dear here"
         )
     return evidence.more(here, why)
+
+
+def _slower_by_difference(evidence: Evidence, user: Group, kernel: Group) -> Ruling:
+    """Where some cost is not above 0: it is what is left of a switch without its calls, and may
+    be nothing or less. Of that there is no ratio; still a uthread's is the larger, or is not.
+    It has to be a cost at all, too: of two that are less than nothing none is slow."""
+    ours, theirs = (group.by_block(_cost(user)) for group in (user, kernel))
+    blocks = sorted(ours.keys() & theirs.keys())
+    unit = "instructions" if user.place.counting else "us"
+    more = effects.level([ours[block] - MORE * theirs[block] for block in blocks], unit)
+    itself = effects.level([ours[block] for block in blocks], unit)
+    if more is None or itself is None:
+        return missing(NOT_COMPARABLE)
+    low = sum(min(ours[block], theirs[block]) <= 0 for block in blocks)
+    return evidence.all_of(
+        {
+            "beyond a twentieth more than processes with pipes": evidence.above(more, 0.0),
+            "and above nothing": evidence.above(itself, 0.0),
+        },
+        f"a uthread's switch with locks (in {low} of {len(blocks)} blocks one of the two costs is"
+        " not above 0, so they have no ratio)",
+    )
 
 
 # ---- working-set ----
@@ -204,7 +226,7 @@ def _steps(evidence: Evidence, rises: Mapping[str, Effect | None], why: str) -> 
     """Each step is one upwards: from the size that follows to those before it."""
     rulings = {step: evidence.above(rise, 0.0) for step, rise in rises.items() if rise is not None}
     if len(rulings) < len(rises):
-        return missing("no comparable samples")
+        return missing(NOT_COMPARABLE)
     return evidence.all_of(rulings, why)
 
 
@@ -294,7 +316,7 @@ def _flat(evidence: Evidence) -> Ruling:
     blocks_of = [set(of) for costs in small for of in costs.values()]
     common = set.intersection(*blocks_of)
     if not common:
-        return missing("no comparable samples")
+        return missing(NOT_COMPARABLE)
     own, beside = (
         _halves({s: {b: of[b] for b in of if b in common} for s, of in costs.items()})
         for costs in small
@@ -305,7 +327,7 @@ def _flat(evidence: Evidence) -> Ruling:
     blocks = zip(_spread_by_size(beside), _spread_by_size(own), strict=True)
     less = effects.level([theirs - ours for theirs, ours in blocks], "us²")
     if ranges is None or less is None:
-        return missing("no comparable samples")
+        return missing(NOT_COMPARABLE)
     rulings = {
         "over the range of noise alone": evidence.below(ranges, NO_MORE_THAN_NOISE),
         "the variance between sizes of processes, less that of uthreads": evidence.above(less, 0.0),
