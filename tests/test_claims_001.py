@@ -72,10 +72,15 @@ def switching(where: Where, odd: int = 0, n: int = 10, **counts: int) -> Scene:
     return Scene().add(one, [speed(one, 0.5, **(counts if i < odd else {})) for i in range(n)])
 
 
-def in_user(where: Where, odd: int, n: int = 10) -> Scene:
-    one = trial("yield-modes", "normal", KTHREAD, where)
-    made = [speed(one, 5.0, utime_ns=4_000_000 if i < odd else 0) for i in range(n)]
-    return Scene().add(one, made)
+def in_user(where: Where, odd: int, n: int = 10, others: int = 0) -> Scene:
+    """Kernel threads with user time in `odd` invocations, and `others` kinds without."""
+    scene = Scene()
+    kinds = (KTHREAD, KTHREAD_BARE, KTHREAD_MATCHED)[: 1 + others]
+    for arm in kinds:
+        one = trial("yield-modes", "yield", arm, where)
+        used = [4_000_000 if i < odd and arm is KTHREAD else 0 for i in range(n)]
+        scene.add(one, [speed(one, 5.0, utime_ns=time) for time in used])
+    return scene
 
 
 def sweeping(
@@ -251,6 +256,9 @@ VERDICTS: list[Row] = [
     ("8", "differs", "some", lambda w: in_user(w, 10)),
     ("8", "cannot tell", "one of ten", lambda w: in_user(w, 1)),
     ("8", "cannot tell", "too few", lambda w: in_user(w, 0, n=4)),
+    ("8", "holds", "three kinds", lambda w: in_user(w, 0, others=2)),
+    ("8", "differs", "one of three kinds", lambda w: in_user(w, 10, others=2)),
+    ("8", "cannot tell", "too few of three kinds", lambda w: in_user(w, 0, n=4, others=2)),
     ("8", "not measurable here", "pthreads only", pthreads_only),
     ("9", "holds", "", lambda w: bound(w, YIELDS[KTHREAD], YIELDS[PTHREAD], mode="yield")),
     ("9", "holds", "pthreads", lambda w: bound(w, (), YIELDS[PTHREAD], mode="yield")),
@@ -368,7 +376,7 @@ def test_seven_says_what_the_counter_does() -> None:
 
 
 def test_eight_shows_the_pthreads_beside() -> None:
-    assert "pthreads at the same work: " in modes({}).verdict("001.8").why
+    assert "Pthreads at the same work: " in modes({}).verdict("001.8").why
 
 
 # ---- on one CPU its time decides ----

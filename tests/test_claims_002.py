@@ -311,3 +311,44 @@ def test_signals_stand_for_interrupts_and_it_is_said() -> None:
     assert "signals to a process" in interrupts({}).verdict("002.6").why
     scene = interrupts({}, model="kthread", scene=interrupts({}))
     assert "interrupts of a kthread" in scene.verdict("002.6").why
+
+
+def without(scene: Scene, pair: str, blocks: range, n: int | None = None) -> Scene:
+    """The scene in which these invocations of a pair gave nothing."""
+    scene.samples = [
+        made
+        for made in scene.samples
+        if made.factors["pair"] != pair
+        or made.block not in blocks
+        or n not in (None, made.factors["n"])
+    ]
+    return scene
+
+
+def test_a_block_that_lacks_a_pair_has_no_mean_of_them() -> None:
+    """Sort loses with deflate alone, and is no task that suffers by where that is missing."""
+    scene = Scene()
+    for a, b in PAIRS:
+        lost = LOSSES[a], LOSSES[b]
+        if (a, b) == ("sort", "deflate"):
+            lost = (600.0, LOSSES[b])
+        switched(scene, case_of((a, b)), 99, lost)
+    whole = study_002.losses_of(scene.groups())
+    assert min(whole["sort"].values()) > 150
+    cut = study_002.losses_of(without(scene, "sort+deflate", range(3)).groups())
+    assert sorted(cut["sort"]) == sorted(cut["deflate"]) == list(range(3, 10))
+    assert cut["sort"] == {block: whole["sort"][block] for block in range(3, 10)}
+    assert sorted(cut["crc"]) == list(range(10))
+
+
+def test_one_is_about_the_same_pairs_at_each_number() -> None:
+    """A pair whose switches are dear, and whose trial of 99 failed, is in neither median."""
+    scene = Scene()
+    for a, b in PAIRS:
+        dear = 40.0 if "sort" in (a, b) else 4.0
+        for n in NUMBERS:
+            switched(scene, case_of((a, b)), n, (0.0, 0.0), cold=dear)
+    assert scene.verdict("002.1").verdict == "holds"
+    for a, b in PAIRS[:2]:
+        without(scene, case_of((a, b)), range(10), 99)
+    assert scene.verdict("002.1").verdict == "holds", scene.verdict("002.1").why

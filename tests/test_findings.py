@@ -11,7 +11,6 @@ import synthetic
 from synthetic import Scene, scenario, scenario_sample, spread
 
 from swtch import experiments
-from swtch.analysis import effects
 from swtch.analysis.control import controls
 from swtch.analysis.findings import (
     UNITS,

@@ -227,9 +227,9 @@ def beside(a: Group, b: Group, metric: str = "") -> Effect | None:
     """As `effect`, for a case that nobody may leave out unsaid: ApartError where the two have
     samples, and no block of both."""
     ratio = effect(a, b, metric)
-    if ratio is None and a.good and b.good:
-        if not {sample.block for sample in a.good} & {sample.block for sample in b.good}:
-            raise ApartError(f"no block has good samples of both {a.trial.id} and {b.trial.id}")
+    left, right = ({sample.block for sample in group.good} for group in (a, b))
+    if ratio is None and left and right and not left & right:
+        raise ApartError(f"no block has good samples of both {a.trial.id} and {b.trial.id}")
     return ratio
 
 

@@ -201,26 +201,37 @@ def _switches(group: Group, wanted: int) -> Ruling:
 
 
 def _no_user_time(evidence: Evidence) -> Ruling:
+    """Of every kind of kernel thread by itself: invocations of several kinds make no block
+    more, and those of one that has user time are not outvoted by the others."""
     groups = evidence.of(yield_modes.NAME, "kthread")
     if not groups:
         return missing(NO_KTHREAD, HOW_KTHREAD)
     unit = evidence.place.unit("ms")
-    values = _user_time(groups)
-    here = stats.median_interval(values, unit)
-    if here is None:
+    values = {
+        f"{group.trial.factors['case']}, {group.trial.factors['arm']}": _user_time(group)
+        for group in groups
+    }
+    rulings = {
+        kind: rules.of_counts(times, times.count(0), "", stats.median_interval(times, unit), 0)
+        for kind, times in values.items()
+        if times
+    }
+    if not rulings:
         return missing("user time was not counted")
-    right = values.count(0)
-    why = f"0 {unit} in {right} of {len(values)} invocations of every kind of kernel thread"
+    every = [time for times in values.values() for time in times]
+    ruling = evidence.all_of(
+        rulings, f"user time, 0 {unit} in {every.count(0)} of {len(every)} invocations"
+    )
     pthread = _arm(evidence, yield_modes.NAME, "normal", PTHREAD)
-    beside = effects.level(_user_time([pthread]), unit) if pthread else None
-    if beside is not None:
-        why += f"; pthreads at the same work: {plain(beside.estimate)} {unit}"
-    return rules.of_counts(values, right, why, here, 0)
+    beside = effects.level(_user_time(pthread), unit) if pthread else None
+    if beside is None:
+        return ruling
+    return ruling.also(f"Pthreads at the same work: {plain(beside.estimate)} {unit}")
 
 
-def _user_time(groups: Sequence[Group]) -> list[float]:
+def _user_time(group: Group) -> list[float]:
     """Of all threads of an invocation; what the exact engine counts there is instructions."""
-    totals = [gates.total(sample, "utime_ns") for group in groups for sample in group.good]
+    totals = [gates.total(sample, "utime_ns") for sample in group.good]
     return [total / 1e6 for total in totals if total is not None]
 
 

@@ -169,7 +169,7 @@ def _constant(evidence: Evidence) -> Ruling:
     if len(numbers) < 2:
         return missing(TWO_NUMBERS)
     metric = f"between_{unit_of(evidence.place.engine)}"
-    few, many = (typical(_of_n(groups, n), metric) for n in (numbers[0], numbers[-1]))
+    few, many = (typical(of, metric) for of in _same_pairs(groups, numbers[0], numbers[-1]))
     blocks = sorted(few.keys() & many.keys())
     effect = effects.paired([many[block] for block in blocks], [few[block] for block in blocks])
     if effect is None:
@@ -181,13 +181,26 @@ def _constant(evidence: Evidence) -> Ruling:
     )
 
 
+def _same_pairs(groups: Sequence[Group], *numbers: int) -> list[list[Group]]:
+    """The groups of each number of switches, of the pairs that all of these have."""
+    by_n = [
+        {str(group.trial.factors["pair"]): group for group in _of_n(groups, n)} for n in numbers
+    ]
+    common = set.intersection(*(set(by_pair) for by_pair in by_n))
+    return [[group for pair, group in by_pair.items() if pair in common] for by_pair in by_n]
+
+
 def typical(groups: Sequence[Group], metric: str) -> dict[int, float]:
     """By block: the median of the metric over the groups, which are pairs of tasks."""
-    costs: dict[int, list[float]] = {}
-    for group in groups:
-        for block, cost in group.by_block(metric).items():
-            costs.setdefault(block, []).append(cost)
-    return {block: float(stats.median(of)) for block, of in costs.items()}
+    costs = [of for group in groups if (of := group.by_block(metric))]
+    return {block: float(stats.median(of)) for block, of in _of_whole_blocks(costs).items()}
+
+
+def _of_whole_blocks(values: Sequence[Mapping[int, float]]) -> dict[int, list[float]]:
+    """By block, of those that have all: a mean or median of a block that lacks a pair is over
+    other pairs than the next one's, and may differ for that alone."""
+    blocks = set.intersection(*(set(of) for of in values)) if values else set()
+    return {block: [of[block] for of in values] for block in sorted(blocks)}
 
 
 def slopes(by_n: Mapping[int, Group], metric: str, nothing_at: int | None = None) -> list[float]:
@@ -336,16 +349,16 @@ def _of_what_ran(groups: Sequence[Group]) -> str:
 
 def losses_of(groups: Sequence[Group]) -> dict[str, dict[int, float]]:
     """By task and block: what the task lost, the mean over its pairs."""
-    losses: dict[str, dict[int, list[float]]] = {}
+    losses: dict[str, list[dict[int, float]]] = {}
     for group in groups:
         for letter in "ab":
             task = str(group.trial.factors[f"task_{letter}"])
             metric = f"share_{letter}_{unit_of(group.place.engine)}"
-            for block, loss in group.by_block(metric).items():
-                losses.setdefault(task, {}).setdefault(block, []).append(loss)
+            if of_pair := group.by_block(metric):
+                losses.setdefault(task, []).append(of_pair)
     return {
-        task: {block: float(stats.mean(of)) for block, of in by_block.items()}
-        for task, by_block in losses.items()
+        task: {block: float(stats.mean(of)) for block, of in _of_whole_blocks(of_pairs).items()}
+        for task, of_pairs in losses.items()
     }
 
 
