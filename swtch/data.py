@@ -273,6 +273,7 @@ def sample_rows(samples: Sequence[Sample]) -> list[dict[str, Any]]:
             "interrupts": sample.interrupts,
             "busy_ns": sample.busy_ns,
             "own_ns": sample.own_ns,
+            "elsewhere": "; ".join(f"{what}: {now}" for what, now in sample.elsewhere.items()),
             **sample.values,
         }
         for sample in samples

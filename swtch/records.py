@@ -121,8 +121,9 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     what those CPUs worked for anybody, ``own_ns`` what the probe's processes had of it; both
     only of probes on the machine itself. ``started`` is for people; ``begun_ns`` is the same
     moment by CLOCK_MONOTONIC, which nobody sets, and ``boot`` the boot that it counts from.
-    A failed invocation has ``status`` "failed", ``error`` one clear line, and
-    no values; it still counts as done for resuming.
+    ``elsewhere`` has what was not as the manifest's environment says, where a run was resumed
+    under other conditions (swtch.elsewhere). A failed invocation has ``status`` "failed",
+    ``error`` one clear line, and no values; it still counts as done for resuming.
     """
 
     schema: int = SCHEMA
@@ -148,6 +149,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     own_ns: int | None = None
     boot: str = ""
     begun_ns: int | None = None
+    elsewhere: dict[str, str] = {}
 
 
 class MetricOutline(msgspec.Struct, frozen=True, kw_only=True):

@@ -23,10 +23,12 @@ from __future__ import annotations
 import signal
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
+
+import msgspec
 
 from swtch import course, plan
 from swtch.engines import Engine, Outcome
@@ -47,7 +49,8 @@ class Ending:
 
 
 class Runner:
-    """Runs the plan in `writer` with `engine`. Use once. `expected`: seconds by number."""
+    """Runs the plan in `writer` with `engine`. Use once. `expected`: seconds by number;
+    `elsewhere`: what is not as the manifest says, by trial (swtch.elsewhere)."""
 
     def __init__(
         self,
@@ -55,11 +58,13 @@ class Runner:
         engine: Engine,
         progress: Progress,
         expected: Mapping[int, float] | None = None,
+        elsewhere: Callable[[Trial], dict[str, str]] = lambda _: {},
     ) -> None:
         self._writer = writer
         self._engine = engine
         self._progress = progress
         self._expected = expected
+        self._elsewhere = elsewhere
         self._interrupted = False
         self._failures: Counter[str] = Counter()
         self._trials = {trial.id: trial for trial in writer.manifest.trials}
@@ -103,6 +108,8 @@ class Runner:
 
     def _keep(self, outcome: Outcome) -> None:
         sample = outcome.sample
+        if there := self._elsewhere(self._trials[sample.trial_id]):
+            sample = msgspec.structs.replace(sample, elsewhere=there)
         self._writer.add(sample)
         if sample.status == "ok":
             self._failures[sample.trial_id] = 0

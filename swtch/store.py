@@ -32,7 +32,7 @@ from typing import TypeVar
 
 import msgspec
 
-from swtch import intact, own, upgrade
+from swtch import elsewhere, intact, own, upgrade
 from swtch.errors import CannotError, CorruptError, os_error_text
 from swtch.own import guard
 from swtch.records import SCHEMA, Invocation, Manifest, Sample, Trial
@@ -79,6 +79,8 @@ def load(path: Path) -> Run:
     """Reads and validates `path`; raises CorruptError naming file, key and remedy."""
     manifest = load_manifest(path)
     samples, cut = load_samples(path, manifest)
+    if said := elsewhere.sentence(manifest, samples):
+        guard.notice(f"{path}: {said}")
     return Run(path=path, manifest=manifest, samples=samples, cut_bytes=cut)
 
 

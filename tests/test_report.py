@@ -112,6 +112,7 @@ class Report(msgspec.Struct, forbid_unknown_fields=True):
     engine: str
     seed: int
     complete: bool
+    elsewhere: str
     headline: str
     levels: dict[str, float]
     counts: dict[str, dict[str, int]]

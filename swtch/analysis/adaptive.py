@@ -51,7 +51,9 @@ class _Progress:
     last: int | None = None
 
     def add(self, sample: Sample) -> None:
-        """The next block's."""
+        """The next block's. Those under other conditions do not count with it."""
+        if self.last is None and any(s.elsewhere != sample.elsewhere for s in self.good[-1:]):
+            self.good, self.count = [], 0
         self.count += 1
         if sample.status == "ok":
             self.good.append(sample)

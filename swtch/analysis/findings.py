@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from swtch import experiments
+from swtch import elsewhere, experiments
 from swtch.analysis import effects, gates, stats
 from swtch.analysis.effects import Effect
 from swtch.engines import TRAITS, Clock, Scale, Traits
@@ -165,9 +165,10 @@ def sample_has_kernel_counts(sample: Sample) -> bool:
 
 
 def group_samples(trials: Iterable[Trial], samples: Sequence[Sample]) -> tuple[Group, ...]:
-    """Samples by trial, in the trials' order; trials without samples are kept."""
+    """Samples by trial, in the trials' order; trials without samples are kept. Of a run that
+    went on under other conditions, those under one of them (swtch.elsewhere)."""
     by_trial: dict[str, list[Sample]] = {}
-    for sample in sorted(samples, key=lambda s: s.seq):
+    for sample in sorted(elsewhere.alike(samples), key=lambda s: s.seq):
         by_trial.setdefault(sample.trial_id, []).append(sample)
     return tuple(
         Group(

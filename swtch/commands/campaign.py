@@ -17,12 +17,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from swtch import (
     __version__,
     course,
     doctor_try,
+    elsewhere,
     environment,
     fidelity,
     own,
@@ -243,11 +244,11 @@ def resume(path: Path, progress: Progress, finish: Finish | None, command: str) 
                 f"run {manifest.run_id}: {len(left)} of {len(manifest.plan)} are left, about"
                 f" {duration(expected.total(left))} ({expected.source})"
             )
-        for changed in own.ready(path, manifest):
-            progress.warn(f"{changed} is not the one this run began with; samples may differ")
+        programs = own.ready(path, manifest)
         engine = choice.reopen(manifest, say=progress.say)
-        _check_same_machine(manifest, engine, progress)
-        return carry_out(writer, engine, expected, progress, finish, command)
+        there = _there(manifest, engine, programs)
+        _check_same_machine(manifest, engine, there, progress)
+        return carry_out(writer, engine, expected, progress, finish, command, there)
 
 
 def carry_out(
@@ -257,15 +258,20 @@ def carry_out(
     progress: Progress,
     finish: Finish | None,
     command: str,
+    there: Mapping[str, dict[str, str]] | None = None,
 ) -> int:
-    """Measures what is left, then lets `finish` tell it; gives the exit code."""
+    """Measures what is left, then lets `finish` tell it; gives the exit code. `there` has by
+    trial what is not as the manifest says."""
     manifest = writer.manifest
     choice.keep_logs(engine, writer.path / LOGS)
     seconds = {
         invocation.seq: expected.seconds[invocation.trial_id] for invocation in manifest.plan
     }
     try:
-        ending = Runner(writer, engine, progress, seconds).run()
+        own_there = there or {}
+        ending = Runner(
+            writer, engine, progress, seconds, lambda trial: own_there.get(trial.id, {})
+        ).run()
     finally:
         choice.close(engine)
         timing.remember(manifest.trials, writer.samples)
@@ -305,37 +311,54 @@ def _check_policy(policy: Policy) -> None:
         )
 
 
-def _check_same_machine(manifest: Manifest, engine: Engine, progress: Progress) -> None:
+def _there(
+    manifest: Manifest, engine: Engine, programs: Mapping[str, str]
+) -> dict[str, dict[str, str]]:
+    """By trial, what is not as the manifest says; `programs` are a user's own that are others
+    now, by experiment."""
+    now = {**environment.collect(steal_s=0), "engine": engine.describe()}
+    of_engine = {
+        name: elsewhere.changes(
+            elsewhere.facts(manifest.environment, name), elsewhere.facts(now, name)
+        )
+        for name in dict.fromkeys(trial.engine for trial in manifest.trials)
+    }
+    there: dict[str, dict[str, str]] = {}
+    for trial in manifest.trials:
+        there[trial.id] = dict(of_engine[trial.engine])
+        if digest := programs.get(trial.experiment):
+            there[trial.id][f"{elsewhere.OWN_PROGRAM} {trial.experiment}"] = digest
+    return there
+
+
+def _check_same_machine(
+    manifest: Manifest,
+    engine: Engine,
+    there: Mapping[str, Mapping[str, str]],
+    progress: Progress,
+) -> None:
     """Refuses what cannot work, and says what makes old and new samples unlike."""
     allowed = environment.allowed_cpus()
-    there = {member.name: choice.cpus_of(member, allowed) for member in choice.members(engine)}
+    cpus = {member.name: choice.cpus_of(member, allowed) for member in choice.members(engine)}
     missing = {
         cpu
         for trial in manifest.trials
         for cpu in trial.probe.get("cpus", ())
-        if cpu not in there.get(trial.engine, ())
+        if cpu not in cpus.get(trial.engine, ())
     }
     if missing:
         raise CannotError(
             f"the run uses CPU {', '.join(map(str, sorted(missing)))}, which is not allowed now;"
             " resume where it is, or start a new run."
         )
-    for what, before, now in _identity(manifest.environment, engine):
-        if before != now:
-            progress.warn(
-                f"{what} is not the one this run began with ({before}, now {now});"
-                " old and new samples may differ for that reason alone"
-            )
-
-
-def _identity(facts: dict[str, Any], engine: Engine) -> list[tuple[str, Any, Any]]:
-    now = {**environment.collect(steal_s=0), "engine": engine.describe()}
-    paths = (
-        ("the kernel", "kernel", "release"),
-        ("the CPU", "cpu", "model"),
-        ("the probe program", "engine", "sha256"),
-    )
-    return [
-        (what, facts.get(room, {}).get(key), now.get(room, {}).get(key))
-        for what, room, key in paths
-    ]
+    said: dict[str, None] = {}
+    for trial in manifest.trials:
+        before = elsewhere.facts(manifest.environment, trial.engine)
+        for what, now in there[trial.id].items():
+            was = f" ({before[what]}, now {now})" if what in before else ""
+            said.setdefault(f"{what} is not the one this run began with{was}")
+    for line in said:
+        progress.warn(
+            f"{line}; old and new samples are kept apart: numbers and verdicts will be of those"
+            " of which there are more"
+        )

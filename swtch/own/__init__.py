@@ -221,10 +221,10 @@ def _executed(path: Path, source: Source) -> Extension:
         return loading.outline(source)
 
 
-def ready(path: Path, manifest: Manifest) -> list[str]:
+def ready(path: Path, manifest: Manifest) -> dict[str, str]:
     """Before a run goes on: refuses programs that nobody asked for or that are gone, and
-    says which are others now."""
-    changed = []
+    gives the digests of those that are others now, by experiment."""
+    changed = {}
     for source in manifest.sources:
         for known in source.experiments:
             if not known.program:
@@ -241,8 +241,9 @@ def ready(path: Path, manifest: Manifest) -> list[str]:
                 loading.check_programs(extension)
             except RequestError as error:
                 raise CannotError(str(error)) from None
-            if loading.digest(extension.programs[known.name]) != known.program_sha256:
-                changed.append(f"the probe program of {known.name}")
+            digest = loading.digest(extension.programs[known.name])
+            if digest != known.program_sha256:
+                changed[known.name] = digest
     return changed
 
 

@@ -115,6 +115,7 @@ def _as_json(story: Story) -> dict[str, Any]:
         "engine": manifest.engine,
         "seed": manifest.seed,
         "complete": story.run.complete,
+        "elsewhere": story.elsewhere,
         "headline": story.headline,
         "highlights": story.highlights,
         "counts": {
@@ -282,6 +283,8 @@ def _markdown(story: Story, _: Path) -> str:
         lines += [f"**{_md(story.headline)}**", ""]
     if story.neighbours.sentence:
         lines += [_md_line(story.neighbours.sentence), ""]
+    if story.elsewhere:
+        lines += [_md_line(story.elsewhere), ""]
     lines += [f"- {_md_line(sentence)}" for sentence in story.highlights]
     lines += ["", "## Claims", ""]
     for sentence in filter(None, (story.judged_at, story.budget)):

@@ -40,6 +40,8 @@ def run_html(story: Story) -> str:
         _line(f"Run {run.manifest.run_id}", strong=True),
         _line(f"{story.machine}; {run.counted}, {story.created}, engine {story.engines}"),
     ]
+    if story.elsewhere:
+        parts.append(_line(story.elsewhere))
     if not run.complete:
         parts.append(_line(f"Not complete; to continue it: swtch run --resume {run.path}"))
     if story.verdicts:

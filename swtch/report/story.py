@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from swtch import claims, fidelity, spending, store
+from swtch import claims, elsewhere, fidelity, spending, store
 from swtch.analysis import adaptive, changes, effects, gates, main_metric
 from swtch.analysis.control import Control, Rate, controls, rate
 from swtch.analysis.findings import Group, Place, finding_of, group_samples, ratio_interval
@@ -82,6 +82,11 @@ class Story:
         """How the time was spent where there was a budget, in a sentence; else nothing."""
         lines = spending.summary(self.run.manifest, self.run.samples)
         return legible.text(" ".join(lines[:1]))
+
+    @cached_property
+    def elsewhere(self) -> str:
+        """Whether the run went on under other conditions, in a sentence or two; else nothing."""
+        return legible.text(elsewhere.sentence(self.run.manifest, self.run.samples))
 
     @cached_property
     def _uses(self) -> Mapping[tuple[str, Place], Use]:

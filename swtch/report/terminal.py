@@ -51,8 +51,8 @@ def _print_chart(chart: dots.Chart, console: Console) -> None:
 
 def _verdicts(story: Story, console: Console) -> None:
     if not story.verdicts:
-        if story.neighbours.sentence:
-            console.print(story.neighbours.sentence, highlight=False, markup=False)
+        for sentence in filter(None, (story.neighbours.sentence, story.elsewhere)):
+            console.print(sentence, highlight=False, markup=False)
         return
     for title, own in (
         ("Claims", findings_of(story.verdicts)),

@@ -121,8 +121,8 @@ def print_standing(story: Story, console: Console) -> None:
         counted = "No claim is about the experiments of this run"
     sentences = [f"{counted}.", story.headline, story.judged_at]
     console.print("\n" + " ".join(filter(None, sentences)), highlight=False, markup=False)
-    if story.neighbours.sentence:
-        console.print(story.neighbours.sentence, highlight=False, markup=False)
+    for sentence in filter(None, (story.neighbours.sentence, story.elsewhere)):
+        console.print(sentence, highlight=False, markup=False)
 
 
 # ---- one line a claim ----

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Samples of one run that were measured under other conditions than it began with.
+
+A run that was interrupted goes on where and when its user likes: after an update of the
+kernel, with other mitigations, on another machine that has the same CPUs. Each sample from
+there says what was not as the manifest's environment has it (`Sample.elsewhere`); who began
+with one and the same machine has nothing there.
+
+Invariants:
+
+- What is computed is of samples under one and the same condition: findings, figures and
+  verdicts (`alike`). Of each engine that is the condition under which most good samples
+  were measured, and the first of several.
+- Nothing is lost: the others stay in samples.jsonl and in the frame of samples, and every
+  report says how many they are and why (`sentence`).
+- A fact that is not known of one of the two is no difference.
+
+Rejected: to refuse going on (what was measured would be lost to who cannot go back); to
+judge each condition by itself (a report of two machines, and blocks too few of both); to
+take all together (the interval of a mixture is of neither, and where the interrupted block
+lies decides who was slower).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from swtch.engines import TRAITS
+from swtch.records import Engine, Manifest, Sample
+
+# What tells one machine in one setting from another: what people call it, and where it is.
+_MACHINE: tuple[tuple[str, str, str], ...] = (
+    ("the kernel", "kernel", "release"),
+    ("the kernel's build", "kernel", "version"),
+    ("the kernel's command line", "kernel", "cmdline"),
+    ("the kernel's preemption", "kernel", "preempt"),
+    ("the scheduler", "kernel", "scheduler"),
+    ("the C library", "host", "libc"),
+    ("the machine's maker", "virtualisation", "vendor"),
+    ("the machine's model", "virtualisation", "product"),
+    ("the CPU", "cpu", "model"),
+    ("the CPU's microcode", "cpu", "microcode"),
+    ("SMT", "cpu", "smt"),
+    ("the frequency governor", "cpu", "governor"),
+    ("turbo", "cpu", "no_turbo"),
+    ("boost", "cpu", "boost"),
+    ("huge pages", "memory", "transparent_hugepage"),
+)
+PROGRAM = "the probe program"
+# Of a user's experiment, with its name.
+OWN_PROGRAM = "the probe program of"
+# Of a long fact, a command line, so much is shown; of many facts so many.
+LONGEST = 40
+NAMED_MOST = 4
+
+Condition = frozenset[tuple[str, str]]
+
+
+# ---- where a run goes on ----
+
+
+def facts(environment: Mapping[str, Any], engine: Engine) -> dict[str, str]:
+    """What is known of the conditions of samples of `engine`, by what people call it."""
+    known: dict[str, str] = {}
+    # Instructions do not depend on the machine that counts them.
+    if not TRAITS[engine].counting:
+        for what, room, key in _MACHINE:
+            known[what] = _text(_in(environment.get(room), key))
+        flaws = _in(environment.get("cpu"), "vulnerabilities")
+        for flaw, state in flaws.items() if isinstance(flaws, Mapping) else ():
+            known[f"the mitigation of {flaw}"] = _text(state)
+    known[PROGRAM] = _text(_digest(environment, engine))
+    return {what: value for what, value in known.items() if value}
+
+
+def changes(before: Mapping[str, str], now: Mapping[str, str]) -> dict[str, str]:
+    """What is known of both and is another now."""
+    return {what: value for what, value in now.items() if before.get(what, value) != value}
+
+
+def _in(room: Any, key: str) -> Any:
+    return room.get(key) if isinstance(room, Mapping) else None
+
+
+def _digest(environment: Mapping[str, Any], engine: Engine) -> Any:
+    described = environment.get("engine")
+    for one in _in(described, "engines") or ():
+        if _in(one, "engine") == engine:
+            return _in(one, "sha256")
+    return _in(described, "sha256")
+
+
+def _text(value: Any) -> str:
+    return "" if value is None else str(value)
+
+
+# ---- what is made of its samples ----
+
+
+def alike(samples: Sequence[Sample]) -> tuple[Sample, ...]:
+    """Those measured under one and the same condition, for each engine; and of a user's
+    experiment those by one and the same program."""
+    if not any(sample.elsewhere for sample in samples):
+        return tuple(samples)
+    machines = _most([(s, (s.engine,), _machine(s)) for s in samples])
+    return _most([(s, (s.engine, s.experiment), _condition(s)) for s in machines])
+
+
+def _most(
+    samples: Sequence[tuple[Sample, tuple[str, ...], Condition]],
+) -> tuple[Sample, ...]:
+    """Of each room the samples under its condition with most good ones, the first of several."""
+    counts: dict[tuple[str, ...], Counter[Condition]] = {}
+    for sample, room, condition in sorted(samples, key=lambda one: one[0].seq):
+        counts.setdefault(room, Counter())[condition] += sample.status == "ok"
+    chosen = {room: max(of, key=lambda one: of[one]) for room, of in counts.items()}
+    return tuple(sample for sample, room, condition in samples if condition == chosen[room])
+
+
+def _condition(sample: Sample) -> Condition:
+    return frozenset(sample.elsewhere.items())
+
+
+def _machine(sample: Sample) -> Condition:
+    return frozenset(one for one in _condition(sample) if not one[0].startswith(OWN_PROGRAM))
+
+
+def sentence(manifest: Manifest, samples: Sequence[Sample]) -> str:
+    """What became of a run that went on under other conditions; empty of any other."""
+    there = [sample for sample in samples if sample.elsewhere]
+    if not there:
+        return ""
+    used = alike(samples)
+    if len(used) == len(samples):
+        which = f"all its {len(samples)} samples were measured there"
+    else:
+        from_there = [bool(sample.elsewhere) for sample in used]
+        side = "those from there" if all(from_there) else "those from before"
+        side = side if all(from_there) or not any(from_there) else "of each engine the larger part"
+        which = (
+            f"numbers, figures and verdicts are of {len(used)} of its {len(samples)} samples,"
+            f" {side}, and the others are kept beside"
+        )
+    return (
+        f"This run went on under other conditions than it began with ({_changed(manifest, there)}):"
+        f" {which}. What is said of the machine is of where it began."
+    )
+
+
+def _changed(manifest: Manifest, there: Sequence[Sample]) -> str:
+    named: dict[str, None] = {}
+    for sample in there:
+        before = facts(manifest.environment, sample.engine)
+        for what, value in sample.elsewhere.items():
+            named.setdefault(_step(what, before.get(what, ""), value))
+    steps = list(named)
+    more = f", and {len(steps) - NAMED_MOST} more" if len(steps) > NAMED_MOST else ""
+    return ", ".join(steps[:NAMED_MOST]) + more
+
+
+def _step(what: str, before: str, now: str) -> str:
+    if what.startswith(PROGRAM):
+        return f"{what} is another one"
+    if not before or max(len(before), len(now)) > LONGEST:
+        return f"{what} is not the same"
+    return f"{what} {before}, then {now}"
