@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from swtch.analysis import effects, stats
 from swtch.analysis.effects import Effect
@@ -269,25 +269,50 @@ def _user_level_peak(evidence: Evidence) -> Ruling:
     return _steps(evidence, steps, f"a uthread's cost, {BY_HOW_MUCH} ({at.caches})")
 
 
-def _halves(costs: Mapping[int, Mapping[int, float]]) -> list[tuple[list[float], list[float]]]:
-    """By block, with the next one: over the sizes, half the sum of the two blocks' costs, and
-    half their difference.
+def _by_size(costs: Mapping[int, Mapping[int, float]]) -> list[list[float]]:
+    """A row of costs for each block that all sizes have."""
+    blocks = sorted(set.intersection(*(set(by_block) for by_block in costs.values())))
+    return [[of[block] for of in costs.values()] for block in blocks]
+
+
+def _of_pairs(
+    rows: Sequence[Sequence[float]], of_two: Callable[[Sequence[float], Sequence[float]], float]
+) -> list[float]:
+    """What two blocks say together, the mean of all pairs, as a value a block: what the mean
+    would be but for this one (the pseudo-values of the jackknife).
+
+    Pairs that have a block in common are not independent, and an interval of pairs as if they
+    were errs three times as often as it says; of pairs that have none there are too few.
+    """
+    n = len(rows)
+    alone = [
+        sum(of_two(row, other) for j, other in enumerate(rows) if j != i)
+        for i, row in enumerate(rows)
+    ]
+    if n < 3:
+        return alone
+    whole = sum(alone) / (n - 1)
+    return [(2 * own - whole) / (n - 2) for own in alone]
+
+
+def _range_over_noises(a: Sequence[float], b: Sequence[float]) -> float:
+    """The logarithm of the range, over the sizes, of half the sum of two blocks' costs, over
+    that of half their difference.
 
     The noise in both is the same, and only the former has what sizes do besides: so noise
-    alone makes the ranges of the two alike, however large it is.
+    alone makes the two alike, however large it is. Not a number where either has no range.
     """
-    blocks = sorted(set.intersection(*(set(by_block) for by_block in costs.values())))
-    pairs = []
-    for block, other in zip(blocks, blocks[1:] + blocks[:1], strict=True):
-        both = [(of[block], of[other]) for of in costs.values()]
-        pairs.append(([(a + b) / 2 for a, b in both], [(a - b) / 2 for a, b in both]))
-    return pairs
+    means = [(x + y) / 2 for x, y in zip(a, b, strict=True)]
+    noise = [(x - y) / 2 for x, y in zip(a, b, strict=True)]
+    ranges = [max(values) - min(values) for values in (means, noise)]
+    return math.log(ranges[0] / ranges[1]) if min(ranges) > 0 else math.nan
 
 
-def _spread_by_size(halves: Sequence[tuple[Sequence[float], Sequence[float]]]) -> list[float]:
+def _spread_by_size(a: Sequence[float], b: Sequence[float]) -> float:
     """The variance between sizes, without that of noise: zero on average where sizes do
     nothing, and then below zero as often as above."""
-    return [statistics.pvariance(mean) - statistics.pvariance(noise) for mean, noise in halves]
+    means = statistics.fmean(a), statistics.fmean(b)
+    return statistics.fmean((x - means[0]) * (y - means[1]) for x, y in zip(a, b, strict=True))
 
 
 def _flat(evidence: Evidence) -> Ruling:
@@ -295,8 +320,8 @@ def _flat(evidence: Evidence) -> Ruling:
     less of it than of processes'.
 
     A range of noisy costs grows with the noise and with the number of sizes. So it is
-    compared with the range of half the differences of two blocks (`_halves`), in which no
-    size can be; and variances between sizes are compared after noise's was taken off.
+    compared with the range of half the differences of two blocks (`_range_over_noises`), in
+    which no size can be; and variances between sizes are compared after noise's was taken off.
     """
     if _emulated(evidence):
         return missing(NO_CACHES)
@@ -317,19 +342,19 @@ def _flat(evidence: Evidence) -> Ruling:
     common = set.intersection(*blocks_of)
     if not common:
         return missing(NOT_COMPARABLE)
-    own, beside = (
-        _halves({s: {b: of[b] for b in of if b in common} for s, of in costs.items()})
+    own, others = (
+        _by_size({s: {b: of[b] for b in of if b in common} for s, of in costs.items()})
         for costs in small
     )
-    ranges = effects.paired(
-        *([max(v) - min(v) for v in halves] for halves in zip(*own, strict=True))
-    )
-    blocks = zip(_spread_by_size(beside), _spread_by_size(own), strict=True)
-    less = effects.level([theirs - ours for theirs, ours in blocks], "us²")
+    ranges = effects.level(_of_pairs(own, _range_over_noises) if len(own) > 1 else (), "x")
+    spreads = zip(*(_of_pairs(rows, _spread_by_size) for rows in (others, own)), strict=True)
+    less = effects.level([theirs - ours for theirs, ours in spreads], "us²")
     if ranges is None or less is None:
         return missing(NOT_COMPARABLE)
     rulings = {
-        "over the range of noise alone": evidence.below(ranges, NO_MORE_THAN_NOISE),
+        "over the range of noise alone": evidence.below(
+            replace(ranges, logarithmic=True), NO_MORE_THAN_NOISE
+        ),
         "the variance between sizes of processes, less that of uthreads": evidence.above(less, 0.0),
     }
     return evidence.all_of(
