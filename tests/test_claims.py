@@ -141,6 +141,19 @@ def losing(where: Where) -> Scene:
     return pthreads(where).add(one, [scenario_sample(one), lost])
 
 
+def nothing_counted(where: Where) -> Scene:
+    """As a probe says that was asked for no work."""
+    one = scenario("B1", "pthread", **where)
+    return Scene().add(one, [scenario_sample(one, values={"counter": 0, "expected": 0})] * 6)
+
+
+def unlooked(where: Where) -> Scene:
+    scene = charts(where)
+    for made in scene.samples:
+        made.detail.pop("overflow_detected")
+    return scene
+
+
 def who(where: Where, kthread: bool = True, **threads_of: Any) -> Scene:
     """Threads with these numbers of their own; `kthread` says whose."""
     scene = Scene().scenario("A", "pthread", where=where)
@@ -185,6 +198,7 @@ VERDICTS: list[Row] = [
     ("2", "not measurable here", "", lambda w: Scene().scenario("C1", "coroutine", where=w)),
     ("3", "holds", "", pthreads),
     ("3", "differs", "", losing),
+    ("3", "differs", "nothing counted", nothing_counted),
     ("3", "not measurable here", "", only_failed("scenarios", "pthread")),
     ("4", "holds", "", lambda w: pair(w, ("B2", "pthread", 250), ("A", "pthread", 87))),
     ("4", "differs", "", lambda w: pair(w, ("B2", "pthread", 87), ("A", "pthread", 250))),
@@ -275,6 +289,7 @@ VERDICTS: list[Row] = [
     ("VII.2", "not measurable here", "", only_failed("coroutine-gantt", "ucontext")),
     ("VII.3", "holds", "", charts),
     ("VII.3", "differs", "", lambda w: charts(w, overflow=False)),
+    ("VII.3", "not measurable here", "nobody looked", unlooked),
     ("VII.3", "not measurable here", "", only_failed("coroutine-gantt", "coroutine")),
 ]
 

@@ -17,7 +17,7 @@ from swtch.analysis.neighbours import neighbours, percent
 from swtch.claims import About, Claim, Evidence, Ruling, missing, plain, rules
 from swtch.experiments.coroutine_gantt import SLOTS
 from swtch.experiments.scenarios import EVERY, ITERATIONS, RUN_CV, SLEEP_NS, THREADS
-from swtch.records import Kind, Model, Sample
+from swtch.records import Kind, Model, Sample, Trial
 
 NO_PTHREAD = "no pthread samples in this run"
 NO_KTHREAD = "kernel threads need the module, which this engine does not load"
@@ -97,12 +97,18 @@ def _hundred_voluntary(evidence: Evidence) -> Ruling:
 
 
 def _counter_exact(evidence: Evidence) -> Ruling:
-    samples = [sample for group in evidence.of("scenarios") for sample in group.good]
-    samples = [s for s in samples if "counter" in s.values and "expected" in s.values]
+    """Against what the trial asked for: a probe that did nothing expects nothing, too."""
+    asked = [
+        (sample, _increments(group.trial, sample))
+        for group in evidence.of("scenarios")
+        for sample in group.good
+        if "counter" in sample.values
+    ]
+    samples = [sample for sample, _ in asked]
     if not samples:
         return missing("no scenario samples in this run that say what was counted")
     values = [sample.values["counter"] for sample in samples]
-    wrong = [s for s in samples if s.values["counter"] != s.values["expected"]]
+    wrong = [sample for sample, all_of in asked if sample.values["counter"] != all_of]
     here = stats.median_interval(values, "increments")
     models = ", ".join(dict.fromkeys(sample.model for sample in samples))
     if not wrong:
@@ -114,6 +120,14 @@ def _counter_exact(evidence: Evidence) -> Ruling:
         f" {first.trial_id} with {first.values['counter']:g}",
         here,
     )
+
+
+def _increments(trial: Trial, sample: Sample) -> float | None:
+    """How many there are to be; what the probe says itself where the trial does not."""
+    threads, each = (trial.probe.get(name) for name in ("threads", "iterations"))
+    if isinstance(threads, int) and isinstance(each, int):
+        return threads * each
+    return sample.values.get("expected")
 
 
 def _one_cpu_beats_four(evidence: Evidence) -> Ruling:
@@ -335,8 +349,10 @@ def _overflow(evidence: Evidence) -> Ruling:
     groups = evidence.of("coroutine-gantt")
     if not groups:
         return missing("no samples of coroutine-gantt in this run")
-    samples = [sample for group in groups for sample in group.good]
-    missed = [s for s in samples if s.detail.get("overflow_detected") is not True]
+    samples = [s for group in groups for s in group.good if "overflow_detected" in s.detail]
+    if not samples:
+        return missing("the samples of coroutine-gantt do not say whether overflow was detected")
+    missed = [s for s in samples if s.detail["overflow_detected"] is not True]
     if missed:
         return Ruling("differs", f"not detected in {len(missed)} of {len(samples)} invocations")
     return Ruling("holds", f"a guard page ended the process by SIGSEGV, {len(samples)} times")

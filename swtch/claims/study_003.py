@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from swtch.analysis import effects, gates
 from swtch.analysis.effects import Effect
 from swtch.analysis.findings import Group, beside, effect
-from swtch.claims import Claim, Evidence, Ruling, missing
+from swtch.claims import Claim, Evidence, Ruling, missing, plain
 from swtch.claims.rules import NOT_COMPARABLE
 from swtch.experiments import locks, preemption, starvation, uthread_scaling
 
@@ -117,7 +117,7 @@ def _half_the_time(evidence: Evidence) -> Ruling:
     if ruling.verdict != "holds" and gains:
         most = max(gains)
         why = (
-            f"{ruling.why}. Pthreads take at most {most:.3g} times the work alone here, so no"
+            f"{ruling.why}. Pthreads take at most {plain(most)} times the work alone here, so no"
             " threads could be faster than that"
         )
         return Ruling(ruling.verdict, why, ruling.here, ruling.threshold)
@@ -228,7 +228,7 @@ def _when_due(evidence: Evidence) -> Ruling:
         return missing("ticks of a millisecond or more are needed")
     why = f"the median time from one tick to the next, every {us / 1000:g} ms"
     if longest is not None:
-        why += f"; p99 is {longest.estimate:.3g} intervals"
+        why += f"; p99 is {plain(longest.estimate)} intervals"
     return evidence.below(middle, NO_TURN_LATER, why)
 
 
@@ -290,7 +290,7 @@ def _wakes_in_time(evidence: Evidence) -> Ruling:
         else None
     )
     if beside is not None:
-        why += f"; without ticks it is {beside.estimate:.3g}, until the loops end"
+        why += f"; without ticks it is {plain(beside.estimate)}, until the loops end"
     return evidence.below(here, NOTICED_MS, why)
 
 
@@ -331,7 +331,7 @@ def _no_spinning(evidence: Evidence) -> Ruling:
     naive = evidence.group(locks.NAME, "uthread", lock="naive", **factors)
     beside = effects.level(naive.values("waste_ticks"), "ticks") if naive else None
     if beside is not None:
-        why += f"; a loop around an exchange spends {beside.estimate:.2g}"
+        why += f"; a loop around an exchange spends {plain(beside.estimate)}"
     return evidence.below(here, HALF_A_TURN, why)
 
 
