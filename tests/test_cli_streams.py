@@ -70,3 +70,26 @@ def test_a_run_in_a_folder_whose_name_is_no_text(here: Path, probe: Path) -> Non
     assert done.returncode == 0, done.stderr
     assert json.loads((here / ODD / "manifest.json").read_text())["command"][-1] == "l\ufffduft"
     assert swtch("show", ODD).returncode == 0
+
+
+@pytest.mark.parametrize("words", [("export", RUN), ("report", RUN), ("show", RUN)])
+def test_a_reader_that_went_away_is_no_folder_that_cannot_be_written(
+    here: Path, words: tuple[str, ...]
+) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "swtch", *words],
+            stdin=subprocess.DEVNULL,
+            stdout=writer,
+            stderr=subprocess.PIPE,
+        )
+    finally:
+        os.close(writer)
+    assert done.returncode == 141, done.stderr
+    assert b"standard output was closed before everything was written" in done.stderr
+    if words[0] == "export":
+        names = {file.name for file in (here / RUN / "export").iterdir()}
+        assert {"samples.csv", "findings.csv", "verdicts.csv"} <= names
+        assert not any(name.endswith(".tmp") for name in names)

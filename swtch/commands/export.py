@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from pathlib import Path
 
-from swtch import data
+from swtch import data, store
 from swtch.commands import output, results
 from swtch.errors import EXIT_OK, CannotError, RequestError, os_error_text
 
@@ -18,27 +19,29 @@ def export(path: Path, form: str, out: Path | None) -> int:
         return _google_benchmark(data.Run(stored, warns=False), out)
     folder = out or path / "export"
     run = data.Run(stored, warns=False)
+    files = []
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name in data.FRAMES:
             frame = getattr(run, name)
             if frame.width == 0:
                 continue
-            file = folder / f"{name}.{form}"
-            draft = file.with_name(file.name + ".tmp")
-            # A stream: polars takes no name that is not UTF-8.
-            with draft.open("wb") as stream:
-                if form == "parquet":
-                    frame.write_parquet(stream)
-                else:
-                    frame.write_csv(stream)
-            draft.replace(file)
-            print(file)
+            # Into memory first: polars takes no name that is not UTF-8.
+            text = io.BytesIO()
+            if form == "parquet":
+                frame.write_parquet(text)
+            else:
+                frame.write_csv(text)
+            files.append(folder / f"{name}.{form}")
+            store.write_atomically(files[-1], text.getvalue())
     except OSError as error:
         raise CannotError(
             f"cannot write to {error.filename or folder}: {os_error_text(error)};"
             " choose another folder with --out."
         ) from None
+    # Not before: a standard output that is closed is no folder that cannot be written to.
+    for file in files:
+        print(file)
     return EXIT_OK
 
 
@@ -46,7 +49,6 @@ def _google_benchmark(run: data.Run, out: Path | None) -> int:
     import msgspec
 
     from swtch import google_benchmark
-    from swtch.store import write_atomically
 
     document = google_benchmark.of(run.stored)
     if not document["benchmarks"]:
@@ -56,7 +58,7 @@ def _google_benchmark(run: data.Run, out: Path | None) -> int:
         return EXIT_OK
     text = msgspec.json.format(msgspec.json.encode(document)) + b"\n"
     try:
-        write_atomically(out, text)
+        store.write_atomically(out, text)
     except OSError as error:
         raise CannotError(
             f"cannot write {out}: {os_error_text(error)}; choose another file with --out."
