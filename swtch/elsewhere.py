@@ -149,13 +149,38 @@ def sentence(manifest: Manifest, samples: Sequence[Sample]) -> str:
     )
 
 
+def between(a: tuple[Manifest, Sequence[Sample]], b: tuple[Manifest, Sequence[Sample]]) -> str:
+    """What was not the same where what is computed of two runs was measured; empty where
+    nothing is known to be."""
+    before, now = (_used(manifest, samples) for manifest, samples in (a, b))
+    named: dict[str, None] = {}
+    for engine in now:
+        known = before.get(engine, {})
+        for what, value in changes(known, now[engine]).items():
+            named.setdefault(_step(what, known[what], value))
+    return _some(list(named))
+
+
+def _used(manifest: Manifest, samples: Sequence[Sample]) -> dict[Engine, dict[str, str]]:
+    """By engine, the conditions of the samples that are used; of the user's programs nothing."""
+    used: dict[Engine, dict[str, str]] = {}
+    for sample in alike(samples):
+        if sample.engine not in used:
+            known = facts(manifest.environment, sample.engine)
+            used[sample.engine] = known | dict(_machine(sample))
+    return used
+
+
 def _changed(manifest: Manifest, there: Sequence[Sample]) -> str:
     named: dict[str, None] = {}
     for sample in there:
         before = facts(manifest.environment, sample.engine)
         for what, value in sample.elsewhere.items():
             named.setdefault(_step(what, before.get(what, ""), value))
-    steps = list(named)
+    return _some(list(named))
+
+
+def _some(steps: Sequence[str]) -> str:
     more = f", and {len(steps) - NAMED_MOST} more" if len(steps) > NAMED_MOST else ""
     return ", ".join(steps[:NAMED_MOST]) + more
 

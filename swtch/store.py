@@ -178,7 +178,8 @@ def _left_out(lines: list[int]) -> str:
         return "it is left out."
     named = ", ".join(map(str, lines[1:NAMED_MOST]))
     more = f" and {len(lines) - NAMED_MOST} more" if len(lines) > NAMED_MOST else ""
-    return f"it is left out, and so is line {named}{more}."
+    so = "so is line" if len(lines) == 2 else "so are lines"
+    return f"it is left out, and {so} {named}{more}."
 
 
 class Writer:

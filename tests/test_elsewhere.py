@@ -198,6 +198,25 @@ def test_compare_and_history_say_it(tmp_path: Path, capsys: pytest.CaptureFixtur
         assert capsys.readouterr().err.count("went on under other conditions") == 1
 
 
+def test_history_says_what_was_not_as_in_the_run_before(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By where what is computed was measured: the second run's larger part was there."""
+    runs = tmp_path / "runs"
+    for number, begins in enumerate((20, 8, 20), start=1):
+        at = f"2026-01-0{number}T00:00:00+00:00"
+        resumed((begins, begins)).write(runs / f"{number}", created=at, run_id=f"run-{number}")
+    page = tmp_path / "page.html"
+    assert cli.main(["history", str(runs), "--html", str(page)]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    told = "was measured under other conditions than the run before: "
+    assert f"run-2 {told}the kernel 6.1.0, then 6.12.0." in said
+    assert f"run-3 {told}the kernel 6.12.0, then 6.1.0." in said
+    assert said.count(told) == page.read_text().count(told) == 2
+    assert cli.main(["history", str(runs), "--format", "json"]) == 0
+    assert set(json.loads(capsys.readouterr().out)["conditions"]) == {"run-2", "run-3"}
+
+
 def test_python_is_warned_and_has_all_samples(tmp_path: Path) -> None:
     folder = resumed((12, 12)).write(tmp_path / "run")
     with pytest.warns(UserWarning, match="went on under other conditions"):

@@ -212,7 +212,7 @@ def test_many_bad_lines_are_one_notice(run_dir: Path) -> None:
     assert [s.seq for s in store.load(run_dir).samples] == [0]
     (said,) = guard.notices()
     assert "line 2: not a sample" in said
-    assert f"so is line 3, 4, 5, 6, 7 and {len(lines) - 2 - 6} more." in said
+    assert f"so are lines 3, 4, 5, 6, 7 and {len(lines) - 2 - 6} more." in said
 
 
 def test_no_good_line_at_all_is_corrupt(run_dir: Path) -> None:

@@ -7,16 +7,19 @@ analysis.series says what of them is put in a row, and what is marked.
 
 from __future__ import annotations
 
+import itertools
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from swtch import store
+from swtch import elsewhere, store
 from swtch.analysis import comparison
 from swtch.analysis.series import Series, trace
 from swtch.commands import output
 from swtch.errors import EXIT_OK, CannotError, CorruptError
 from swtch.progress import sparkline
+from swtch.report import legible
 
 COLUMNS = {
     "name": "trial",
@@ -54,6 +57,8 @@ def show(folder: Path, *, form: str, html: Path | None) -> int:
         output.print_table(_rows(traced), COLUMNS)
         marked = sum(point.changed is not None for series in traced for point in series.points)
         print(f"{len(traced)} trials, {marked} changes from one run to the next.")
+        for run, what in conditions(runs).items():
+            print(f"{run} was measured under other conditions than the run before: {what}.")
     if html is not None:
         _write(html, runs, traced)
     sys.stdout.flush()
@@ -62,8 +67,6 @@ def show(folder: Path, *, form: str, html: Path | None) -> int:
 
 def runs_in(folder: Path) -> list[store.Run]:
     """The runs in `folder`, oldest first; a broken one is named and left out."""
-    from swtch.report import legible
-
     if not folder.is_dir():
         raise CorruptError(f"{folder} is not a folder of runs: there is no such folder.")
     runs = []
@@ -75,6 +78,16 @@ def runs_in(folder: Path) -> list[store.Run]:
         except CorruptError as error:
             print(f"swtch: left out: {error}", file=sys.stderr)
     return sorted(runs, key=lambda run: run.manifest.created)
+
+
+def conditions(runs: Sequence[store.Run]) -> dict[str, str]:
+    """By run, what was not as in the one before: what changed may be that alone."""
+    changed: dict[str, str] = {}
+    for before, run in itertools.pairwise(runs):
+        sides = ((one.manifest, one.samples) for one in (before, run))
+        if what := elsewhere.between(*sides):
+            changed[run.manifest.run_id] = legible.text(what)
+    return changed
 
 
 def _when(run: store.Run) -> str:
@@ -133,6 +146,7 @@ def as_json(runs: list[store.Run], traced: list[Series]) -> dict[str, Any]:
     return {
         "schema": 1,
         "runs": [{"run_id": run.manifest.run_id, "created": run.manifest.created} for run in runs],
+        "conditions": conditions(runs),
         "level": comparison.LEVEL,
         "points": _points(traced),
     }
@@ -142,7 +156,7 @@ def _write(html: Path, runs: list[store.Run], traced: list[Series]) -> None:
     from swtch.errors import os_error_text
     from swtch.report import comparing
 
-    text = comparing.history(runs, traced)
+    text = comparing.history(runs, traced, conditions(runs))
     try:
         store.write_atomically(html, text.encode())
     except OSError as error:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from swtch.analysis.comparison import LEVEL, Compared, Comparison
@@ -109,8 +109,10 @@ def _forests(comparison: Comparison) -> list[Figure]:
     return figures
 
 
-def history(runs: Sequence[Run], traced: Sequence[Series]) -> str:
-    """The page of `swtch history`."""
+def history(
+    runs: Sequence[Run], traced: Sequence[Series], conditions: Mapping[str, str] | None = None
+) -> str:
+    """The page of `swtch history`; `conditions` are by run what was not as in the one before."""
     marked = [
         series
         for series in traced
@@ -120,6 +122,7 @@ def history(runs: Sequence[Run], traced: Sequence[Series]) -> str:
         "history.html.j2",
         runs=runs,
         traced=traced,
+        conditions=conditions or {},
         figures=[
             _course(series, index) for index, series in enumerate((marked or traced)[:MOST_SERIES])
         ],
