@@ -405,7 +405,7 @@ def test_the_reason_names_what_was_compared() -> None:
     assert "--engine vm" in pthreads({"cpus": 1}).verdict("000.4").why
     assert "vm engine" in pthreads({}).verdict("000.5").why
     lost = losing({}).verdict("000.3").why
-    assert "1 of 52 invocations" in lost and "scenarios/B1/uthread with 3.99999e+06" in lost
+    assert "1 of 52 invocations" in lost and "scenarios/B1/uthread with 3 999 990" in lost
     assert "pthread A: 0 switches, holds" in pthreads({}).verdict("000.1").why
 
 

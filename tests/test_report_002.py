@@ -234,3 +234,12 @@ def test_interrupts_are_told_of_as_well(tmp_path: Path) -> None:
     scene = interrupted(Scene(), "aes", 49, 15.0, model="kthread")
     (said,) = INTERRUPT.sentences(story(scene, tmp_path))  # type: ignore[attr-defined]
     assert "how large the last one is nobody said" in said
+
+
+def test_a_sample_that_lacks_one_tasks_share_is_no_end_of_the_report(tmp_path: Path) -> None:
+    scene = both(Scene(), {})
+    for made in scene.samples[:30:3]:
+        made.values.pop("rn_b_ns", None)
+        made.values.pop("indirect_b_ns", None)
+    drawn = PAIR.figures(story(scene, tmp_path))
+    assert "lost by the tasks" in " ".join(figure.svg for figure in drawn)

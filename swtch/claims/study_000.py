@@ -117,9 +117,14 @@ def _counter_exact(evidence: Evidence) -> Ruling:
     return Ruling(
         "differs",
         f"{len(wrong)} of {len(samples)} invocations lost increments, first"
-        f" {first.trial_id} with {first.values['counter']:g}",
+        f" {first.trial_id} with {_all_digits(first.values['counter'])}",
         here,
     )
+
+
+def _all_digits(count: float) -> str:
+    """All its digits: of millions a few may be lost."""
+    return f"{count:,.0f}".replace(",", " ")
 
 
 def _increments(trial: Trial, sample: Sample) -> float | None:

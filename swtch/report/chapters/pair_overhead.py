@@ -81,13 +81,13 @@ def _over_n(story: Story, place: Place) -> Figure | None:
     rows: list[dict[str, Any]] = []
     for group in groups:
         n, pair = _n(group), str(group.trial.factors["pair"])
-        lost = zip(group.values(f"share_a_{unit}"), group.values(f"share_b_{unit}"), strict=True)
+        a, b = (group.by_block(f"share_{letter}_{unit}") for letter in "ab")
         for series, values in (
             ("direct, n C", [n * c for c in group.values(f"direct_{unit}")]),
             ("taken by the switches", group.values(f"switches_{unit}")),
             ("indirect", group.values(f"indirect_{unit}")),
             ("indirect, C warm", group.values(f"indirect_warm_{unit}")),
-            ("lost by the tasks", [a + b for a, b in lost]),
+            ("lost by the tasks", [a[i] + b[i] for i in a if i in b]),
         ):
             rows += _row(values, unit, pair=pair, x=n, series=series)
     if not rows:
