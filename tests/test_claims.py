@@ -276,6 +276,13 @@ VERDICTS: list[Row] = [
     ("11", "not measurable here", "", lambda w: Scene().scenario("C1", "uthread", where=w)),
     ("12", "holds", "", pthreads),
     ("12", "differs", "", lambda w: with_involuntary(w, {"pthread B1": 110})),
+    ("12", "holds", "a block without any", lambda w: mixed(w, "B1", "pthread", [0, 40] * 5)),
+    (
+        "12",
+        "differs",
+        "none at all",
+        lambda w: with_involuntary(w, {"pthread B1": 0, "pthread B2": 0}),
+    ),
     ("12", "cannot tell", "", lambda w: mixed(w, "B1", "pthread", [90, 110] * 5)),
     ("12", "cannot tell", "too few", lambda w: pthreads(w, n=5)),
     ("12", "not measurable here", "", lambda w: pthreads(w, "A B2")),

@@ -275,17 +275,31 @@ def _wakeups_preempt(evidence: Evidence) -> Ruling:
 
 def _one_cpu_yields_more(evidence: Evidence) -> Ruling:
     crowded, apart = (_scenario(evidence, "pthread", case) for case in ("B2", "B1"))
-    here = beside(crowded, apart, "nivcsw") if crowded and apart else None
-    if crowded is None or apart is None or here is None:
+    if crowded is None or apart is None:
         return missing("switches of pthreads in B1 and B2 are needed")
     if apart.trial.factors["cpus_used"] == crowded.trial.factors["cpus_used"]:
         return missing("B1 needs two CPUs, one is allowed", "allow more, or --engine vm")
-    ruling = evidence.more(here, "involuntary switches of pthreads, B2 over B1")
+    here, more = beside(crowded, apart, "nivcsw"), _more_switches(crowded, apart)
+    why = "involuntary switches of pthreads, B2 over B1"
+    if here is not None:
+        ruling = evidence.more(here, why)
+    elif more is not None:
+        beyond = "by how many they are above a twentieth more; a block without any has no ratio"
+        ruling = evidence.above(more, 0.0, f"{why}, {beyond}")
+    else:
+        return missing("switches of pthreads in B1 and B2 are needed")
     k_crowded, k_apart = (_scenario(evidence, "kthread", case) for case in ("B2", "B1"))
     kernels = effect(k_crowded, k_apart, "nivcsw") if k_crowded and k_apart else None
     if kernels is not None:
         ruling = ruling.also(f"Kernel threads: {plain(kernels.estimate)} x, the study's 0.79 x")
     return ruling.also(*_few_cpus({"B1": apart}))
+
+
+def _more_switches(a: Group, b: Group) -> Effect | None:
+    """By how many `a`'s are above a twentieth more than `b`'s, of which there may be none."""
+    left, right = (group.by_block("nivcsw") for group in (a, b))
+    blocks = sorted(left.keys() & right.keys())
+    return effects.level([left[i] - rules.MORE * right[i] for i in blocks], "switches")
 
 
 def _identity(evidence: Evidence) -> Ruling:
