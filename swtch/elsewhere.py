@@ -30,12 +30,12 @@ from typing import Any
 from swtch.engines import TRAITS
 from swtch.records import Engine, Manifest, Sample
 
-# What tells one machine in one setting from another: what people call it, and where it is.
+# What tells one machine in one setting from another: what people call it, and where it is. Not
+# what root reads otherwise than anybody else (how the kernel preempts), nor what has no rest.
 _MACHINE: tuple[tuple[str, str, str], ...] = (
     ("the kernel", "kernel", "release"),
     ("the kernel's build", "kernel", "version"),
     ("the kernel's command line", "kernel", "cmdline"),
-    ("the kernel's preemption", "kernel", "preempt"),
     ("the scheduler", "kernel", "scheduler"),
     ("the C library", "host", "libc"),
     ("the machine's maker", "virtualisation", "vendor"),

@@ -217,6 +217,7 @@ def test_history_says_what_was_not_as_in_the_run_before(
     assert set(json.loads(capsys.readouterr().out)["conditions"]) == {"run-2", "run-3"}
 
 
+@pytest.mark.filterwarnings("ignore:.*went on under other conditions")
 def test_python_is_warned_and_has_all_samples(tmp_path: Path) -> None:
     folder = resumed((12, 12)).write(tmp_path / "run")
     with pytest.warns(UserWarning, match="went on under other conditions"):
