@@ -68,6 +68,11 @@ FAULTS = {
         "\t\tif (unlikely(woken && load_relaxed(&rt.global_count)) &&\n",
         "\t\tif (0 && woken &&\n",
     ),
+    "inbox-tick": Fault(
+        "sched/loop.c",
+        "\t\tif (load_relaxed(&w->count) || load_relaxed(&w->inbox_count))\n",
+        "\t\tif (load_relaxed(&w->count))\n",
+    ),
     "busy-look": Fault(
         "sched/sched.c",
         "\tif (likely(next && !load_acquire(&next->ctx.busy))) {\n",

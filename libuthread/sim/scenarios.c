@@ -98,6 +98,7 @@ const struct scenario scenarios[] = {
 	{ "naps-beside", scene_naps_beside, 2, false, false, 0 },
 	{ "naps-woken", scene_naps_woken, 2, false, false, 0 },
 	{ "bound", scene_bound, 2, false, false, 0 },
+	{ "bound-beside-ticks", scene_bound_beside, 2, true, false, 0 },
 	{ "chan", scene_chan, 0, false, false, 0 },
 	{ "chan-home", scene_chan_home, 2, false, false, 0 },
 	{ "select", scene_select, 0, false, false, 0 },

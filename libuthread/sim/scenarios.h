@@ -54,6 +54,7 @@ void scene_create(void);
 void scene_children(void);
 void scene_children_workers(void);
 void scene_bound(void);
+void scene_bound_beside(void);
 void scene_ticks(void);
 void scene_workers(void);
 

@@ -318,6 +318,60 @@ void scene_bound(void)
 	join_some(t, 2);
 }
 
+/* ---- bound-beside: its worker, just about to look, takes another who computes ---- */
+
+#define BESIDE_ROUNDS 3
+
+static void *bound_to_first(void *arg)
+{
+	int i;
+
+	for (i = 0; i < BESIDE_ROUNDS; i++) {
+		uthread_sem_wait(&shared.sem);
+		__atomic_fetch_add(&shared.done, 1, __ATOMIC_RELEASE);
+	}
+	return arg;
+}
+
+static void *spins_until(void *arg)
+{
+	spin_until(&shared.done, (uint32_t)(uintptr_t)arg);
+	return NULL;
+}
+
+/* That others look, and nap in between, takes one that switches. */
+static void *makes_beside(void *arg)
+{
+	uthread_t t;
+	uint64_t n;
+	int i;
+
+	for (i = 1; i <= BESIDE_ROUNDS; i++) {
+		for (n = 1 + sim_random(3); n; n--)
+			uthread_yield();
+		make_some(&t, 1, spins_until, (void *)(intptr_t)i);
+		uthread_sem_post(&shared.sem);
+		spin_until(&shared.done, (uint32_t)i);
+		join_some(&t, 1);
+	}
+	return arg;
+}
+
+void scene_bound_beside(void)
+{
+	void *(*const fn[])(void *) = { bound_to_first, makes_beside };
+	uthread_attr_t a;
+	uthread_t t[2];
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		uthread_attr_init(&a);
+		MUST(!uthread_attr_setworker(&a, i));
+		MUST(!uthread_create(&t[i], &a, fn[i], NULL));
+	}
+	join_some(t, 2);
+}
+
 /* ---- ticks: who never gives way is stopped ---- */
 
 void scene_ticks(void)

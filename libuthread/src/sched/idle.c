@@ -257,6 +257,7 @@ bool go_idle(struct worker *w)
 	if (rt.poller == w)
 		store_relaxed(&rt.poller, NULL);
 	spin_unlock(&rt.idle_lock);
+	full_fence(); /* pairs: inbox_push(), before sched_loop() looks there */
 	if (n)
 		sched_io.deliver(&slept, n);
 	else if (unlikely(rest != NO_DEADLINE) && now_ns() >= rest)
@@ -311,4 +312,5 @@ void nap(struct worker *w, uint64_t ns)
 	if (!load_relaxed(&w->inbox_count))
 		futex_wait(&w->wake, 0, due < until ? due : until);
 	worker_become(w, WORKER_NAPPING, WORKER_WORKING);
+	full_fence(); /* the same again, for sched_loop() */
 }

@@ -274,8 +274,11 @@ void sched_loop(struct worker *w)
 			return;
 		for (n = 0; load_acquire(&next->ctx.busy);)
 			spin_pause(&n);
-		if (load_relaxed(&w->count))
-			tick_want(w); /* tick_want_here() did not */
+		/* tick_want_here() did not. Nor did who put somebody into the inbox and
+		 * found us asleep, for that was to be looked at first: what we have is
+		 * another's, perhaps, and computes. */
+		if (load_relaxed(&w->count) || load_relaxed(&w->inbox_count))
+			tick_want(w);
 		adopt(w, next);
 		san_switch_start(&w->base.busy, &w->san_fake, next->san_fake,
 				 next->on_low, next->on_bytes);
