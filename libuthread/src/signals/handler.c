@@ -365,7 +365,7 @@ static __attribute__((noinline)) void run_kept(struct uthread *me, int sig,
 {
 	const bool sure = !(load_relaxed(&me->flags) & UT_MASK_UNSURE),
 		   in_libc = me->in_libc;
-	const bool sigwaits = me->sigwaits;
+	const bool taking = me->taking, sigwaits = me->sigwaits;
 	struct call *const call = me->call;
 	struct worker *w = worker_current();
 	struct action a;
@@ -387,7 +387,9 @@ static __attribute__((noinline)) void run_kept(struct uthread *me, int sig,
 		store_release(&me->mask,
 			      mask_usable(mask_in_handler(
 				      &a, sig, me->mask | w->deferred)));
-		me->in_libc = me->sigwaits = false;
+		/* Or no tick would stop the handler: a signal comes here as the
+		 * handler of one ends that came as a tick was being taken. */
+		me->taking = me->in_libc = me->sigwaits = false;
 		store_relaxed(&me->call, NULL);
 		note_handled(me, &a, handles, call);
 	}
@@ -410,6 +412,7 @@ static __attribute__((noinline)) void run_kept(struct uthread *me, int sig,
 	region_enter();
 	w = worker_current();
 	jump_put_back(me, jump);
+	me->taking = taking;
 	me->in_libc = in_libc;
 	me->sigwaits = sigwaits;
 	look_again(me);
