@@ -228,6 +228,14 @@ static void stop_call(struct call *c, bool has_ended, bool own_tls,
 	call_end(uc);
 }
 
+/* sigsuspend() and its kin, which no handler's end begins anew: they look again by
+ * themselves (signals/wait.c). */
+static bool waits_for_signal(const struct found *f, const struct uthread *me,
+			     const ucontext_t *uc)
+{
+	return me->sigwaits && f->in_libc && call_has_ended(uc);
+}
+
 /*
  * Not computing at all: somebody else runs who waits here. Inside the runtime
  * too: it may want the lock of malloc that a uthread holds which waits for
@@ -242,13 +250,13 @@ static bool stands_in(struct found *f, struct worker *w,
 	const bool off = f->in_region || f->disabled;
 	const bool held = off || !f->own_tls;
 	struct call *call = f->in_libc ? call_of(me, uc) : NULL;
-	const bool has_ended = call;
-	long nr = call ? call->nr : -1;
+	const bool has_ended = call || waits_for_signal(f, me, uc);
+	long nr = call ? call->nr : SYS_rt_sigsuspend;
 	bool stops;
 
 	if (!f->on_stack || (f->in_region && !f->in_libc))
 		return false;
-	if (f->in_libc && (call || call_restarts(uc, &nr))) {
+	if (f->in_libc && (has_ended || call_restarts(uc, &nr))) {
 		f->asleep = true;
 		if (!has_ended)
 			call = looking_call(me, nr);
