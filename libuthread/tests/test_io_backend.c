@@ -5,6 +5,7 @@
 #include "sched/sched.h"
 
 #define RING_SETUP 425 /* io_uring_setup, everywhere */
+#define RING_ENTER 426 /* io_uring_enter */
 
 static void *waits_once(void *arg)
 {
@@ -50,22 +51,22 @@ TEST(a_wake_up_that_comes_late_does_not_stay)
 	in_uthread(is_woken_late, NULL);
 }
 
-/* No io_uring for this process from now on. */
-static int refuse_rings(void)
+/* Neither is for this process from now on: both begin with a number. */
+static int refuse_ring_call(long number)
 {
 	char params[256] = { 0 };
 
-	return refuse_call(RING_SETUP) && syscall(RING_SETUP, 1, params) < 0 &&
-	       errno == EPERM;
+	return refuse_call(number) &&
+	       syscall(number, -1, params, 0, 0, 0, 0) < 0 && errno == EPERM;
 }
 
-TEST(a_kernel_that_refuses_rings_is_said_and_epoll_used)
+static void is_said_and_epoll_used(long refused)
 {
 	char said[512] = { 0 };
 	int out[2], saved;
 
 	setenv("UTHREAD_IO", "uring", 1);
-	if (!refuse_rings())
+	if (!refuse_ring_call(refused))
 		SKIP("no seccomp");
 	CHECK(!pipe(out));
 	saved = dup(2);
@@ -75,8 +76,20 @@ TEST(a_kernel_that_refuses_rings_is_said_and_epoll_used)
 	CHECK(read(out[0], said, sizeof(said) - 1) > 0);
 	CHECK(strstr(said, "io_uring cannot be had: Operation not permitted; "
 			   "descriptors wait by epoll"));
+	CHECK_EQ(strchr(said, '\n') - said, (long)strlen(said) - 1);
 	in_uthread(waits_once, NULL);
 	CHECK_EQ(stats().io, UTHREAD_IO_EPOLL);
+}
+
+TEST(a_kernel_that_refuses_rings_is_said_and_epoll_used)
+{
+	is_said_and_epoll_used(RING_SETUP);
+}
+
+/* It was found by the first who had to wait, and ended the process. */
+TEST(a_filter_that_refuses_to_enter_a_ring_is_said_and_epoll_used)
+{
+	is_said_and_epoll_used(RING_ENTER);
 }
 
 /* ---- a filter that comes later ---- */

@@ -61,6 +61,8 @@ static void *asks_for_nonsense(void *arg)
 {
 	struct sockaddr_in at;
 	const int listens = tcp_listener(&at), event = eventfd(0, 0);
+	const int full = eventfd(0, 0);
+	uint64_t value = UINT64_MAX - 1;
 	const int datagrams = socket(AF_INET, SOCK_DGRAM, 0);
 	const int file = open("/dev/zero", O_RDONLY);
 	int p[2], sv[2];
@@ -80,10 +82,16 @@ static void *asks_for_nonsense(void *arg)
 	SAYS(uthread_splice(listens, NULL, p[1], NULL, 9, 0), ENOTCONN);
 	SAYS(uthread_sendfile(listens, file, NULL, 9), EPIPE);
 	SAYS(uthread_splice(event, NULL, p[1], NULL, 9, 0), EINVAL);
+	CHECK_EQ(uthread_write(full, &value, sizeof(value)), 8);
+	value = UINT64_MAX;
+	SAYS(uthread_write(full, &value, sizeof(value)), EINVAL);
+	SAYS(uthread_write(full, &value, 7), EINVAL);
+	SAYS(uthread_write(full, NULL, sizeof(value)), EFAULT);
 	CHECK_EQ(write(p[1], "abc", 3), 3);
 	SAYS(uthread_splice(p[0], NULL, listens, NULL, 9, 0), EPIPE);
 	close(listens);
 	close(event);
+	close(full);
 	close(datagrams);
 	close(file);
 	close(p[0]);
@@ -154,6 +162,56 @@ TEST(who_waits_sees_a_reset)
 {
 	start_workers(1);
 	in_uthread(resets, NULL);
+}
+
+/* The part that is done is said, then what has ended it, as to who waits in the kernel:
+ * that was taken with the part, and the next call knew only that there is nobody. */
+static void *sends_a_part(void *arg)
+{
+	const int fd = *(int *)arg, room = 65536;
+	char *buf = calloc(1, 8 * BIG);
+	ssize_t n;
+
+	CHECK(!setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof(room)));
+	n = uthread_send(fd, buf, 8 * BIG, 0);
+	CHECK(n > 0 && n < 8 * BIG);
+	SAYS(uthread_send(fd, buf, 1, 0), ECONNRESET);
+	SAYS(uthread_send(fd, buf, 1, MSG_NOSIGNAL), EPIPE);
+	free(buf);
+	return NULL;
+}
+
+static void *reads_a_part(void *arg)
+{
+	char c[9];
+
+	CHECK_EQ(uthread_recv(*(int *)arg, c, sizeof(c), MSG_WAITALL), 3);
+	return reads_a_reset(arg);
+}
+
+static void *resets_after_a_part(void *arg)
+{
+	uint64_t before;
+	uthread_t t;
+	int sv[2], round;
+
+	for (round = 0; round < 20; round++) {
+		tcp_pair(sv);
+		CHECK_EQ(uthread_send(sv[0], "abc", 3, 0), 3);
+		before = parks();
+		t = spawn(round % 2 ? reads_a_part : sends_a_part, &sv[1]);
+		all_parked(before, 1);
+		reset(sv[0]);
+		joined(t);
+		CHECK_EQ(uthread_close(sv[1]), 0);
+	}
+	return arg;
+}
+
+TEST(a_reset_after_a_part_is_for_the_next_call)
+{
+	start_workers(1);
+	in_uthread(resets_after_a_part, NULL);
 }
 
 /* The last bytes and the end come together, and a read shorter than its buffer does

@@ -295,6 +295,10 @@ long io_run(struct io_request *r)
 		edges = io_edges(r->e, r->way);
 		if (must_try || r->untold ||
 		    !io_is_empty(r->e, r->way, edges)) {
+			if (unlikely(done) && io_has_failed(r)) {
+				emptied = false;
+				break;
+			}
 			got = r->attempt(r);
 			emptied = got == -EAGAIN ||
 				  (got > 0 && has_emptied(r, (size_t)got));

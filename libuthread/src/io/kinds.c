@@ -20,11 +20,14 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/nowhere.h"
 #include "io/request.h"
 #include "sched/cancel.h"
 
@@ -75,6 +78,29 @@ bool io_no_more(int fd)
 	struct pollfd p = { .fd = fd, .events = POLLRDHUP };
 
 	return io_look(&p, 1) > 0 && p.revents & (POLLRDHUP | POLLHUP);
+}
+
+/*
+ * A part is done, and an error has come to the connection since. The kernel says it to
+ * the next call, once: who is in the kernel finds it there, leaves it, and returns the
+ * part, but a try would take it, and the next call of the program's would know only
+ * that there is no connection. Asked in ways that take nothing. POLLERR alone may be
+ * the news of MSG_ZEROCOPY and the like; and other sockets than TCP's give the error to
+ * who has sent a part, and lose it, themselves.
+ */
+bool io_has_failed(const struct io_request *r)
+{
+	struct pollfd p = { .fd = r->fd };
+	socklen_t bytes = sizeof(uint8_t);
+	uint8_t state = 0;
+
+	/* Who has read a part has waited, and was told. */
+	if (r->way == IO_IN && uthread_current() && !load_relaxed(&r->e->ended))
+		return false;
+	return io_kind_of(r->e, r->fd) == IO_TCP && io_look(&p, 1) > 0 &&
+	       p.revents & POLLERR &&
+	       !getsockopt(r->fd, IPPROTO_TCP, TCP_INFO, &state, &bytes) &&
+	       state == TCP_CLOSE;
 }
 
 /* MSG_PEEK and MSG_WAITALL: all that is asked for is there, or no more will be; else
@@ -270,6 +296,26 @@ static bool is_opened_for(const struct io_request *r)
 	       (flags & O_ACCMODE) == mode;
 }
 
+/* What is of no type and has no room is a full eventfd, and what is no number, or one
+ * that is never taken, it says no to at once. Else -EAGAIN. */
+static long refused_by_event(const struct io_request *r)
+{
+	const struct iovec *v;
+	uint64_t value = UINT64_MAX;
+	struct stat st;
+	int n;
+
+	if (fstat(r->fd, &st) || st.st_mode & S_IFMT)
+		return -EAGAIN;
+	for (v = array(r, &n); n > 1 && !v->iov_len; n--)
+		v++;
+	if (v->iov_len >= sizeof(value) && !is_nowhere(v->iov_base))
+		memcpy(&value, v->iov_base, sizeof(value));
+	if (value != UINT64_MAX)
+		return -EAGAIN;
+	return io_kernel(syscall(SYS_write, r->fd, v->iov_base, v->iov_len));
+}
+
 static long stream(struct io_request *r)
 {
 	const bool in = r->way == IO_IN;
@@ -287,7 +333,9 @@ static long stream(struct io_request *r)
 	}
 	got = in ? in_turn(r, POLLIN, call_readv) :
 		   in_turn(r, POLLOUT, call_write);
-	return got == -EAGAIN && !is_opened_for(r) ? -EBADF : got;
+	if (got == -EAGAIN && !is_opened_for(r))
+		return -EBADF;
+	return got == -EAGAIN && !in ? refused_by_event(r) : got;
 }
 
 /* -ENOTSOCK: it is none any more. A helper would wait at a pipe for ever. */

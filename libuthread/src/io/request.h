@@ -129,6 +129,9 @@ long io_look(struct pollfd *fds, nfds_t n);
 /* The other side has said its last, or this one hears no more. */
 bool io_no_more(int fd);
 
+/* A part is done, and the next call is to say what has ended it: not to be tried again. */
+bool io_has_failed(const struct io_request *r);
+
 /* Who has nobody to tell sleeps a little, for longer each time, from 0.2 to 20 ms; no
  * worker is held. *naps: 0 at first. 0, ETIMEDOUT, ECANCELED. */
 int io_nap(unsigned *naps, uint64_t deadline);

@@ -77,6 +77,15 @@ static const uint8_t needed[] = {
 	IORING_OP_WRITEV, IORING_OP_FSYNC,    IORING_OP_ASYNC_CANCEL,
 };
 
+/* A filter may refuse this one alone, and then nothing is ever told. */
+static int probe_enter(int fd)
+{
+	return syscall(SYS_io_uring_enter, fd, 0, 0, IORING_ENTER_GETEVENTS,
+		       NULL, 0) < 0 ?
+		       errno :
+		       0;
+}
+
 static int probe(int fd)
 {
 	struct {
@@ -93,7 +102,7 @@ static int probe(int fd)
 		if (needed[i] > p.head.last_op ||
 		    !(p.head.ops[needed[i]].flags & IO_URING_OP_SUPPORTED))
 			return ENOSYS;
-	return 0;
+	return probe_enter(fd);
 }
 
 static void *map(int fd, size_t bytes, uint64_t what)
