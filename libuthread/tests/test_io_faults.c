@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_io_faults.c - resets, half-closed sockets, no descriptors left, signals,
  * forks: defined results, and nobody stays behind. */
+#include <limits.h>
 #include <sys/eventfd.h>
 #include <sys/inotify.h>
 #include <sys/resource.h>
@@ -65,6 +66,7 @@ static void *asks_for_nonsense(void *arg)
 	uint64_t value = UINT64_MAX - 1;
 	const int datagrams = socket(AF_INET, SOCK_DGRAM, 0);
 	const int file = open("/dev/zero", O_RDONLY);
+	const int no_room = open("/dev/full", O_WRONLY);
 	int p[2], sv[2];
 
 	CHECK(!pipe(p));
@@ -87,11 +89,19 @@ static void *asks_for_nonsense(void *arg)
 	SAYS(uthread_write(full, &value, sizeof(value)), EINVAL);
 	SAYS(uthread_write(full, &value, 7), EINVAL);
 	SAYS(uthread_write(full, NULL, sizeof(value)), EFAULT);
+	SAYS(uthread_write(full, &value, 0), EINVAL);
+	SAYS(uthread_write(no_room, &value, 0), ENOSPC);
+	SAYS(uthread_readv(-1, NULL, -1), EBADF);
+	SAYS(uthread_writev(-1, NULL, IOV_MAX + 1), EBADF);
+	SAYS(uthread_writev(full, NULL, -1), EINVAL);
+	SAYS(uthread_sendfile(sv[0], sv[1], NULL, 0), EINVAL);
+	CHECK_EQ(uthread_splice(-1, NULL, -1, NULL, 0, 0), 0);
 	CHECK_EQ(write(p[1], "abc", 3), 3);
 	SAYS(uthread_splice(p[0], NULL, listens, NULL, 9, 0), EPIPE);
 	close(listens);
 	close(event);
 	close(full);
+	close(no_room);
 	close(datagrams);
 	close(file);
 	close(p[0]);

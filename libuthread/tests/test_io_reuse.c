@@ -401,6 +401,29 @@ TEST(datagrams_are_no_tcp)
 	in_uthread(tcp_then_datagrams, NULL);
 }
 
+/* Nothing was there, and nobody waited for more: that is not known of the next file, of
+ * which no edge ever comes. */
+static void *empty_then_refused(void *arg)
+{
+	int sv[2], p[2];
+	char c;
+
+	CHECK(!pipe(p));
+	CHECK(!socketpair(AF_UNIX, SOCK_STREAM, 0, sv));
+	CHECK_EQ(uthread_recv(sv[0], &c, 1, MSG_DONTWAIT), -1);
+	CHECK_EQ(test_errno(), EAGAIN);
+	CHECK_EQ(dup2(p[1], sv[0]), sv[0]);
+	CHECK_EQ(uthread_read(sv[0], &c, 1), -1);
+	CHECK_EQ(test_errno(), EBADF);
+	return arg;
+}
+
+TEST(what_was_empty_is_tried_in_the_next_file)
+{
+	start_workers(1);
+	in_uthread(empty_then_refused, NULL);
+}
+
 /* ---- numbers that are nobody's ---- */
 
 static void *nobodys(void *arg)

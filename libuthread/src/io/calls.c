@@ -274,6 +274,14 @@ static bool has_emptied(struct io_request *r, size_t got)
 	       !(r->flags & BESIDE) && io_kind_of(r->e, r->fd) == IO_TCP;
 }
 
+/* Nothing is there, and who tells of edges would have told. Where nobody tells yet, the
+ * number may be another file's since that was found, of which no edge ever comes. */
+static inline bool has_nothing(const struct io_request *r, uint32_t edges)
+{
+	return io_is_empty(r->e, r->way, edges) &&
+	       (likely(load_relaxed(&r->e->registered)) || io_levels());
+}
+
 long io_run(struct io_request *r)
 {
 	/* Only who is told of edges may go by them, and only for what they tell:
@@ -293,8 +301,7 @@ long io_run(struct io_request *r)
 	r->gen = load_acquire(&r->e->gen);
 	for (err = 0;;) {
 		edges = io_edges(r->e, r->way);
-		if (must_try || r->untold ||
-		    !io_is_empty(r->e, r->way, edges)) {
+		if (must_try || r->untold || !has_nothing(r, edges)) {
 			if (unlikely(done) && io_has_failed(r)) {
 				emptied = false;
 				break;
@@ -504,6 +511,14 @@ int uthread_accept4_timed(int fd, struct sockaddr *from, socklen_t *room,
 
 /* ---- whatever it is ---- */
 
+/* What the kernel says of an array that it does not take, or of the descriptor. */
+static ssize_t no_array(int way, int fd, const struct iovec *iov, int n)
+{
+	cancel_point();
+	return io_point_result(io_kernel(
+		syscall(way == IO_IN ? SYS_readv : SYS_writev, fd, iov, n)));
+}
+
 static ssize_t any(int fd, int way, io_try *attempt, struct iovec part,
 		   const struct iovec *iov, int n,
 		   const struct timespec *deadline)
@@ -517,7 +532,7 @@ static ssize_t any(int fd, int way, io_try *attempt, struct iovec part,
 				.n = n };
 
 	if (n < 0 || !takes((size_t)n))
-		return io_result(-EINVAL);
+		return no_array(way, fd, iov, n);
 	r.bytes = part.iov_len + io_iov_bytes(iov, n);
 	r.untold = !r.bytes; /* no file waits for something to read nothing */
 	return io_call(&r, deadline);

@@ -21,13 +21,12 @@
 #include <limits.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <string.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/nowhere.h"
 #include "io/request.h"
 #include "sched/cancel.h"
 
@@ -296,24 +295,26 @@ static bool is_opened_for(const struct io_request *r)
 	       (flags & O_ACCMODE) == mode;
 }
 
-/* What is of no type and has no room is a full eventfd, and what is no number, or one
- * that is never taken, it says no to at once. Else -EAGAIN. */
+/* What is of no type and has no room is a full eventfd, and what it never takes it says
+ * no to at once. An empty one says the same, and does not wait for the rest. Else
+ * -EAGAIN. */
 static long refused_by_event(const struct io_request *r)
 {
 	const struct iovec *v;
-	uint64_t value = UINT64_MAX;
 	struct stat st;
+	long got, empty;
 	int n;
 
 	if (fstat(r->fd, &st) || st.st_mode & S_IFMT)
 		return -EAGAIN;
+	empty = syscall(SYS_eventfd2, 0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (empty < 0)
+		return -EAGAIN;
 	for (v = array(r, &n); n > 1 && !v->iov_len; n--)
 		v++;
-	if (v->iov_len >= sizeof(value) && !is_nowhere(v->iov_base))
-		memcpy(&value, v->iov_base, sizeof(value));
-	if (value != UINT64_MAX)
-		return -EAGAIN;
-	return io_kernel(syscall(SYS_write, r->fd, v->iov_base, v->iov_len));
+	got = io_kernel(syscall(SYS_write, empty, v->iov_base, v->iov_len));
+	syscall(SYS_close, empty);
+	return got < 0 ? got : -EAGAIN;
 }
 
 static long stream(struct io_request *r)
@@ -390,10 +391,13 @@ long io_try_any(struct io_request *r)
 	return got;
 }
 
-/* writev() of nothing is nothing; write() is an empty datagram, or EPIPE. */
+/* writev() of nothing is nothing; write() is an empty datagram, or EPIPE, or what a
+ * device says of it. */
 long io_try_nothing(struct io_request *r)
 {
 	const long got = io_try_send(r);
 
-	return got == -ENOTSOCK ? call_writev(r) : got;
+	return got == -ENOTSOCK ? io_kernel(syscall(SYS_write, r->fd,
+						    r->part.iov_base, 0)) :
+				  got;
 }

@@ -154,7 +154,7 @@ static long move(const struct move *m, size_t bytes, bool all, int *how)
 
 	if (m->in < 0 || m->out < 0) /* poll() passes over such */
 		return -EBADF;
-	err = bytes ? check_move(m, &at_once) : 0;
+	err = bytes ? check_move(m, &at_once) : m->check(m);
 	if (err)
 		return -err;
 	if (at_once)
@@ -211,7 +211,8 @@ ssize_t uthread_splice_timed(int in, off_t *in_at, int out, off_t *out_at,
 	cancel_point();
 	if (!io_until(deadline, &m.deadline))
 		return io_point_result(-EINVAL);
-	if (flags & SPLICE_F_NONBLOCK) {
+	/* What would not wait; of nothing it does not even look at the descriptors. */
+	if (flags & SPLICE_F_NONBLOCK || !bytes) {
 		outer = io_call_begin();
 		got = io_kernel(some_splice(&m, bytes));
 		io_call_end(outer, 0);
