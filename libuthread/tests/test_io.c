@@ -322,6 +322,45 @@ TEST(empty_vectors_to_a_terminal)
 	in_uthread(pieces, NULL);
 }
 
+/* With VMIN 0 a read waits for VTIME at most, and then there is nothing. */
+static void *reads_for_a_time(void *arg)
+{
+	struct timespec past = test_time(0), late = test_in(100000 * MS), soon;
+	struct termios raw;
+	char buf[8];
+	int m, s;
+
+	CHECK(!openpty(&m, &s, NULL, NULL, NULL));
+	CHECK(!tcgetattr(s, &raw));
+	cfmakeraw(&raw);
+	CHECK(!tcsetattr(s, TCSANOW, &raw));
+	soon = test_in(MS);
+	CHECK_EQ(uthread_read_timed(s, buf, sizeof(buf), &soon), -1);
+	CHECK_EQ(test_errno(), ETIMEDOUT);
+	raw.c_cc[VMIN] = 0;
+	CHECK(!tcsetattr(s, TCSANOW, &raw));
+	CHECK_EQ(uthread_read(s, buf, sizeof(buf)), 0);
+	CHECK_EQ(uthread_write(m, "ab", 2), 2);
+	CHECK_EQ(uthread_read(s, buf, sizeof(buf)), 2);
+	raw.c_cc[VTIME] = 1;
+	CHECK(!tcsetattr(s, TCSANOW, &raw));
+	CHECK_EQ(uthread_read_timed(s, buf, sizeof(buf), &late), 0);
+	CHECK_EQ(uthread_read_timed(s, buf, sizeof(buf), &past), -1);
+	CHECK_EQ(test_errno(), ETIMEDOUT);
+	CHECK_EQ(uthread_write(m, "c", 1), 1);
+	CHECK_EQ(uthread_read(s, buf, sizeof(buf)), 1);
+	uthread_close(m);
+	uthread_close(s);
+	return arg;
+}
+
+TEST(terminal_that_waits_no_more)
+{
+	start_workers(1);
+	in_uthread(reads_for_a_time, NULL);
+	in_pthread(reads_for_a_time, NULL);
+}
+
 static void *files(void *arg)
 {
 	char buf[16], path[] = "/tmp/uthread-io-XXXXXX";

@@ -274,12 +274,14 @@ static bool has_emptied(struct io_request *r, size_t got)
 	       !(r->flags & BESIDE) && io_kind_of(r->e, r->fd) == IO_TCP;
 }
 
-/* Nothing is there, and who tells of edges would have told. Where nobody tells yet, the
- * number may be another file's since that was found, of which no edge ever comes. */
+/* Nothing is there, and who tells of edges would have told. If nobody has waited yet the
+ * number may be another file's since that was found, unseen (close.c), of which no edge
+ * ever comes; and what has no RWF_NOWAIT may be a terminal that waits no more. */
 static inline bool has_nothing(const struct io_request *r, uint32_t edges)
 {
 	return io_is_empty(r->e, r->way, edges) &&
-	       (likely(load_relaxed(&r->e->registered)) || io_levels());
+	       likely(load_relaxed(&r->e->waited)) &&
+	       likely(!(load_relaxed(&r->e->plain) & 1u << r->way));
 }
 
 long io_run(struct io_request *r)

@@ -25,6 +25,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include "io/request.h"
@@ -317,6 +318,35 @@ static long refused_by_event(const struct io_request *r)
 	return got < 0 ? got : -EAGAIN;
 }
 
+#define TENTH_NS 100000000u
+
+/* A terminal that is not to wait for input (VMIN 0), or for so long at most: then there
+ * is none, and poll() knows nothing of that. Else -EAGAIN. */
+static long read_for_a_time(struct io_request *r)
+{
+	struct termios t;
+	uint64_t until;
+	long got;
+	int err;
+
+	if (tcgetattr(r->fd, &t) || t.c_lflag & ICANON || t.c_cc[VMIN])
+		return -EAGAIN;
+	if (!t.c_cc[VTIME])
+		return call_readv(r);
+	until = now_ns() + t.c_cc[VTIME] * (uint64_t)TENTH_NS;
+	do {
+		err = io_poll_one(r->fd, POLLIN,
+				  until < r->deadline ? until : r->deadline);
+		got = err ? -err : in_turn(r, POLLIN, call_readv);
+	} while (got == -EAGAIN);
+	if (got != -ETIMEDOUT)
+		return got;
+	if (until < r->deadline)
+		return 0;
+	r->how = ETIMEDOUT;
+	return got;
+}
+
 static long stream(struct io_request *r)
 {
 	const bool in = r->way == IO_IN;
@@ -336,7 +366,9 @@ static long stream(struct io_request *r)
 		   in_turn(r, POLLOUT, call_write);
 	if (got == -EAGAIN && !is_opened_for(r))
 		return -EBADF;
-	return got == -EAGAIN && !in ? refused_by_event(r) : got;
+	if (got != -EAGAIN)
+		return got;
+	return in ? read_for_a_time(r) : refused_by_event(r);
 }
 
 /* -ENOTSOCK: it is none any more. A helper would wait at a pipe for ever. */
