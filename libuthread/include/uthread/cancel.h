@@ -60,8 +60,10 @@ void uthread_testcancel(void);
  * it waits too; what it blocks waits for it. 0 tests whether it is there, and is
  * said of one that has ended but is not joined. ESRCH: no such handle. EINVAL: no
  * such signal, or libc's own. EAGAIN: too many with a real-time number wait. In a
- * wait the handler comes back to the wait: it must not leave by a jump or an
- * exception. */
+ * wait the handler comes back to the wait. By siglongjmp() it may leave those for
+ * descriptors, children, signals and a time, which end first as if cancelled; not
+ * uthread_select(), what helpers do (opening, names, files), or a lock, and none by an
+ * exception or uthread_exit(). */
 int uthread_kill(uthread_t thread, int sig);
 /* The same with a value, as pthread_sigqueue(). */
 int uthread_sigqueue(uthread_t thread, int sig, union sigval value);
