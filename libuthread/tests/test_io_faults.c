@@ -2,6 +2,7 @@
 /* test_io_faults.c - resets, half-closed sockets, no descriptors left, signals,
  * forks: defined results, and nobody stays behind. */
 #include <limits.h>
+#include <netinet/tcp.h>
 #include <sys/eventfd.h>
 #include <sys/inotify.h>
 #include <sys/resource.h>
@@ -195,22 +196,26 @@ static void *reads_a_part(void *arg)
 {
 	char c[9];
 
-	CHECK_EQ(uthread_recv(*(int *)arg, c, sizeof(c), MSG_WAITALL), 3);
+	CHECK_EQ(uthread_recv(*(int *)arg, c, sizeof(c), MSG_WAITALL), 7);
 	return reads_a_reset(arg);
 }
 
 static void *resets_after_a_part(void *arg)
 {
+	const int on = 1;
 	uint64_t before;
 	uthread_t t;
 	int sv[2], round;
 
 	for (round = 0; round < 20; round++) {
 		tcp_pair(sv);
+		CHECK(!setsockopt(sv[0], IPPROTO_TCP, TCP_NODELAY, &on,
+				  sizeof(on)));
 		CHECK_EQ(uthread_send(sv[0], "abc", 3, 0), 3);
 		before = parks();
 		t = spawn(round % 2 ? reads_a_part : sends_a_part, &sv[1]);
 		all_parked(before, 1);
+		CHECK_EQ(uthread_send(sv[0], "defg", 4, 0), 4);
 		reset(sv[0]);
 		joined(t);
 		CHECK_EQ(uthread_close(sv[1]), 0);

@@ -22,6 +22,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -93,14 +94,18 @@ bool io_has_failed(const struct io_request *r)
 	struct pollfd p = { .fd = r->fd };
 	socklen_t bytes = sizeof(uint8_t);
 	uint8_t state = 0;
+	int left = 0;
 
 	/* Who has read a part has waited, and was told. */
 	if (r->way == IO_IN && uthread_current() && !load_relaxed(&r->e->ended))
 		return false;
-	return io_kind_of(r->e, r->fd) == IO_TCP && io_look(&p, 1) > 0 &&
-	       p.revents & POLLERR &&
-	       !getsockopt(r->fd, IPPROTO_TCP, TCP_INFO, &state, &bytes) &&
-	       state == TCP_CLOSE;
+	if (io_kind_of(r->e, r->fd) != IO_TCP || io_look(&p, 1) <= 0 ||
+	    !(p.revents & POLLERR) ||
+	    getsockopt(r->fd, IPPROTO_TCP, TCP_INFO, &state, &bytes) ||
+	    state != TCP_CLOSE)
+		return false;
+	/* What came before the error is read before it. */
+	return r->way == IO_OUT || (!ioctl(r->fd, FIONREAD, &left) && !left);
 }
 
 /* MSG_PEEK and MSG_WAITALL: all that is asked for is there, or no more will be; else
