@@ -53,7 +53,7 @@ public:
 			       return uthread_chan_send(c_, x);
 		       }) == chan_status::ok;
 	}
-	/* These leave `value` alone unless it was sent. */
+	/* These leave `value` alone unless it was sent, in who is cancelled too. */
 	chan_status try_send(T &value)
 	{
 		return put(value, [this](const void *x) {
@@ -228,17 +228,29 @@ private:
 		if constexpr (copied) {
 			err = send(std::addressof(value));
 		} else {
-			auto owned = std::make_unique<T>(std::move(value));
-			T *const x = owned.get();
+			on_its_way w(value);
+			T *const x = w.owned.get();
 
 			err = send(&x);
-			if (err)
-				give_back(value, *owned);
-			else
-				owned.release();
+			if (!err)
+				w.owned.release();
 		}
 		return status(err, "channel::send");
 	}
+	/* What was not sent is the caller's again; who is cancelled unwinds. */
+	struct on_its_way {
+		explicit on_its_way(T &v)
+			: value(v), owned(std::make_unique<T>(std::move(v)))
+		{
+		}
+		~on_its_way() noexcept(false) /* as T's moves */
+		{
+			if (owned)
+				give_back(value, *owned);
+		}
+		T &value;
+		std::unique_ptr<T> owned;
+	};
 	static void give_back(T &value, T &from)
 	{
 		if constexpr (std::is_move_assignable_v<T>) {

@@ -26,7 +26,8 @@ using std::stop_token;
 namespace detail {
 
 struct stop_call {
-	virtual void run() = 0;
+	virtual void
+	run() noexcept = 0; /* as the standard's: it does not throw */
 	stop_call *next = nullptr, *prev = nullptr;
 	bool listed = false;
 
@@ -213,7 +214,7 @@ public:
 	stop_callback &operator=(const stop_callback &) = delete;
 
 private:
-	void run() override
+	void run() noexcept override
 	{
 		call_();
 	}

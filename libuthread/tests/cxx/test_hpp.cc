@@ -321,6 +321,20 @@ TEST(hpp_stop_tokens)
 	CHECK(!ut::jthread().get_stop_token().stop_possible());
 }
 
+/* Else who waits for its end, as its destructor, waited for ever. */
+TEST_DIES(hpp_stop_callback_that_throws, SIGABRT, "")
+{
+	ut::stop_source source;
+	auto throws = [] { throw 1; };
+	ut::stop_callback<decltype(throws)> call(source.get_token(), throws);
+
+	try {
+		source.request_stop();
+	} catch (...) {
+		_exit(0);
+	}
+}
+
 /* Callbacks that come and go while a stop is requested. */
 TEST(hpp_stop_callbacks_race)
 {
@@ -405,6 +419,34 @@ TEST(hpp_cancel_unwinds)
 	v.join();
 	w.join();
 	CHECK_EQ(load(&unwound), 4);
+}
+
+/* What it did not send is its own, when it ends. */
+struct notes_value {
+	~notes_value()
+	{
+		store(&unwound, value ? *value : -1);
+	}
+	std::unique_ptr<int> value;
+};
+
+TEST(hpp_cancelled_send_keeps_its_value)
+{
+	start_workers(2);
+	ut::channel<std::unique_ptr<int>> full;
+	const uint64_t before = parks();
+	ut::jthread t([&] {
+		notes_value n{ std::make_unique<int>(7) };
+
+		full.send_for(n.value, 1h);
+		CHECK(!"came back");
+	});
+
+	until_parked(before, 1);
+	t.cancel();
+	t.join();
+	CHECK_EQ(load(&unwound), 7);
+	CHECK_EQ(full.size(), 0);
 }
 
 /* ---- channels ---- */
