@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_io_backend.c - who tells of descriptors, and what differs by it. */
+#include <sys/resource.h>
+
 #include "io_util.h"
 
 #include "sched/sched.h"
@@ -90,6 +92,32 @@ TEST(a_kernel_that_refuses_rings_is_said_and_epoll_used)
 TEST(a_filter_that_refuses_to_enter_a_ring_is_said_and_epoll_used)
 {
 	is_said_and_epoll_used(RING_ENTER);
+}
+
+/* It is made by the first who waits then: the line that said epoll was not true. */
+TEST(no_descriptor_for_a_ring_at_the_start_is_no_refusal)
+{
+	const char *io = getenv("UTHREAD_IO");
+	struct rlimit all, none;
+	char said[512] = { 0 };
+	int out[2], saved;
+
+	if (!io || strcmp(io, "uring"))
+		SKIP("of rings");
+	CHECK(!pipe2(out, O_NONBLOCK));
+	saved = dup(2);
+	dup2(out[1], 2);
+	CHECK(!getrlimit(RLIMIT_NOFILE, &all));
+	none = all;
+	none.rlim_cur = 3;
+	CHECK(!setrlimit(RLIMIT_NOFILE, &none));
+	start_workers(1);
+	CHECK(!setrlimit(RLIMIT_NOFILE, &all));
+	dup2(saved, 2);
+	if (read(out[0], said, sizeof(said) - 1) > 0)
+		CHECK(!strstr(said, "io_uring"));
+	in_uthread(waits_once, NULL);
+	CHECK_EQ(stats().io, UTHREAD_IO_URING);
 }
 
 /* ---- a filter that comes later ---- */

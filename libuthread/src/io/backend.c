@@ -156,7 +156,7 @@ bool io_choose(enum uthread_io which)
 	}
 	unlock_setup();
 	errno = err;
-	return !err;
+	return !err || is_short(err); /* then who waits makes it */
 }
 
 enum uthread_io io_chosen(void)
