@@ -356,4 +356,73 @@ TEST(an_open_ends_when_it_is_stopped_by_a_frame)
 	stopped_in_a_call(UTHREAD_PREEMPT_FRAME);
 }
 
+/* ---- without ticks, in the kernel ---- */
+
+static int waits_now;
+
+static void blocks(sigset_t *set, int sig)
+{
+	sigemptyset(set);
+	sigaddset(set, sig);
+	CHECK_EQ(uthread_sigmask(SIG_BLOCK, set, NULL), 0);
+	store(&waits_now, 1);
+}
+
+static void *in_sigwait(void *arg)
+{
+	sigset_t set;
+	int sig = 0;
+
+	(void)arg;
+	blocks(&set, SIGUSR2);
+	CHECK_EQ(sigwait(&set, &sig), 0);
+	CHECK_EQ(sig, SIGUSR2);
+	return &s;
+}
+
+static void *in_sigsuspend(void *arg)
+{
+	sigset_t set;
+
+	(void)arg;
+	blocks(&set, SIGUSR1);
+	sigemptyset(&set);
+	CHECK_EQ(sigsuspend(&set), -1);
+	CHECK_EQ(load(&handled), 1);
+	return &s;
+}
+
+static void sleeps_in(void *(*fn)(void *))
+{
+	store(&waits_now, 0);
+	target = spawn(fn, NULL);
+	while (!load(&waits_now))
+		usleep(100);
+	usleep(3000); /* until it sleeps, most times */
+}
+
+/* No tick ends what libc sleeps in, so who waits for a signal looks by itself. */
+TEST(who_waits_for_a_signal_without_ticks)
+{
+	struct uthread_config c = { .size = sizeof(c),
+				    .workers = 2,
+				    .tick_ns = UTHREAD_TICK_OFF };
+
+	if (TEST_ASAN || TEST_TSAN)
+		SKIP("signals are the kernel thread's");
+	if (TEST_EMULATED)
+		SKIP("signals to threads of a guest");
+	CHECK_EQ(uthread_init(&c), 0);
+	handle(SIGUSR1, 0);
+	sleeps_in(in_sigwait);
+	CHECK_EQ(uthread_kill(target, SIGUSR2), 0);
+	CHECK(joined(target) == &s);
+	sleeps_in(in_sigsuspend);
+	CHECK_EQ(uthread_kill(target, SIGUSR1), 0);
+	CHECK(joined(target) == &s);
+	sleeps_in(in_sigwait);
+	CHECK_EQ(uthread_cancel(target), 0);
+	CHECK(joined(target) == UTHREAD_CANCELED);
+}
+
 TEST_MAIN()

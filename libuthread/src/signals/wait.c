@@ -2,7 +2,8 @@
 /*
  * wait.c - waiting for a signal. A tick ends these calls as any signal does;
  * they are begun again unless a handler of the program has run, and never
- * return the tick's signal.
+ * return the tick's signal. Without ticks nobody ends them for what others send to
+ * the uthread, or for its cancellation: it looks by itself, every LOOK_NS.
  */
 #include "base/clock.h"
 #include "base/interpose.h"
@@ -38,15 +39,23 @@ static void end_wait(struct uthread *me)
 		ask(me, UT_ASK_SIGNAL);
 }
 
+#define LOOK_NS 10000000u
+
+/* So long it sleeps at most. */
+static uint64_t until_it_looks(uint64_t left)
+{
+	return rt.tick_ns || left < LOOK_NS ? left : LOOK_NS;
+}
+
 /* The signal, or -1 and errno. */
 static int wait_for(struct uthread *me, const sigset_t *which, siginfo_t *si,
 		    uint64_t deadline)
 {
 	const uint64_t set = mask_usable(ksig_word(which));
 	const uint32_t handled = me->handled;
-	struct timespec left;
+	struct timespec t;
 	siginfo_t unused;
-	uint64_t now;
+	uint64_t now, left, ns;
 	int sig;
 
 	if (!si)
@@ -66,15 +75,19 @@ static int wait_for(struct uthread *me, const sigset_t *which, siginfo_t *si,
 			return -1;
 		}
 		now = deadline == NO_DEADLINE ? 0 : now_ns();
-		now = now < deadline ? deadline - now : 0;
-		left.tv_sec = (time_t)(now / 1000000000u);
-		left.tv_nsec = (long)(now % 1000000000u);
+		left = deadline == NO_DEADLINE ? NO_DEADLINE :
+		       now < deadline	       ? deadline - now :
+						 0;
+		ns = until_it_looks(left);
+		t.tv_sec = (time_t)(ns / 1000000000u);
+		t.tv_nsec = (long)(ns % 1000000000u);
 		sig = (int)syscall(SYS_rt_sigtimedwait, &set, si,
-				   deadline == NO_DEADLINE ? NULL : &left,
-				   sizeof(set));
+				   ns == NO_DEADLINE ? NULL : &t, sizeof(set));
 		end_wait(me);
 		if (sig > 0)
 			handler_info(si);
+		else if (errno == EAGAIN && ns < left)
+			continue;
 		if (sig > 0 || errno != EINTR || me->handled != handled)
 			return sig;
 	}
@@ -140,6 +153,14 @@ WEAK int sigwait(const sigset_t *set, int *sig)
 
 static int (*next_sigsuspend)(const sigset_t *);
 
+/* The same for so long at most. */
+static void suspend_shortly(const uint64_t *mask)
+{
+	struct timespec t = { .tv_nsec = LOOK_NS };
+
+	syscall(SYS_ppoll, NULL, 0, &t, mask, sizeof(*mask));
+}
+
 WEAK int sigsuspend(const sigset_t *set)
 {
 	struct uthread *me = uthread_current();
@@ -155,7 +176,10 @@ WEAK int sigsuspend(const sigset_t *set)
 		mask_let_raised_in(set);
 		if (me->handled != handled)
 			break;
-		syscall(SYS_rt_sigsuspend, &mask, sizeof(mask));
+		if (likely(rt.tick_ns))
+			syscall(SYS_rt_sigsuspend, &mask, sizeof(mask));
+		else
+			suspend_shortly(&mask);
 		if (me->handled != handled)
 			break;
 	}
