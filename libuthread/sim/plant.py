@@ -121,7 +121,7 @@ FAULTS = {
     # Deadlines that a worker keeps itself: moved too late, or taken where they are not.
     "near-first": Fault(
         "sched/idle.c",
-        "\tif (first) /* after that; pairs: sched_wake_for_timer() */\n",
+        "\tif (first) /* after the fence; pairs: sched_wake_for_timer() */\n",
         "\tif (first && 0)\n",
     ),
     "near-moved": Fault(

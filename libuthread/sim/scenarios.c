@@ -74,6 +74,7 @@ const struct scenario scenarios[] = {
 	{ "hog", scene_hog, 2, false, false, 0 },
 	{ "unseen", scene_unseen, 2, false, false, 0 },
 	{ "chain", scene_chain, 3, false, false, 0 },
+	{ "chain-again", scene_chain_again, 3, false, false, 0 },
 	{ "burst", scene_burst, 3, false, false, 0 },
 	{ "pairs", scene_pairs, 4, false, false, 0 },
 	{ "outside", scene_outside, 0, false, false, 0 },

@@ -46,6 +46,7 @@ void scene_yield(void);
 void scene_hog(void);
 void scene_unseen(void);
 void scene_chain(void);
+void scene_chain_again(void);
 void scene_burst(void);
 void scene_pairs(void);
 void scene_outside(void);

@@ -149,6 +149,37 @@ void scene_chain(void)
 	join_some(&t, 1);
 }
 
+/* The same again and again, the next one made about when the others go to sleep. */
+static void *link_in_round(void *arg)
+{
+	const intptr_t n = (intptr_t)arg % 4, round = (intptr_t)arg / 4;
+	uint64_t pause = sim_random(100);
+	uthread_t t;
+
+	while (pause--)
+		arch_pause();
+	__atomic_fetch_add(&shared.done, 1, __ATOMIC_RELEASE);
+	if (n > 1)
+		MUST(!uthread_create(&t, NULL, link_in_round,
+				     (void *)(n - 1 + 4 * round)));
+	spin_until(&shared.done, (uint32_t)(3 * round));
+	if (n > 1)
+		MUST(!uthread_join(t, NULL));
+	return NULL;
+}
+
+void scene_chain_again(void)
+{
+	uthread_t t;
+	intptr_t round;
+
+	for (round = 1; round <= 12; round++) {
+		MUST(!uthread_create(&t, NULL, link_in_round,
+				     (void *)(3 + 4 * round)));
+		join_some(&t, 1);
+	}
+}
+
 static void *computes_until(void *arg)
 {
 	__atomic_fetch_add(&shared.done, 1, __ATOMIC_RELEASE);

@@ -229,14 +229,14 @@ bool go_idle(struct worker *w)
 	watch_claim(&others, begins);
 
 	bias_heavy_fence(); /* pairs with poke(): now look once more */
-	if (first) /* after that; pairs: sched_wake_for_timer() */
-		near_spill_all();
-	else if (near_has(w))
-		near_spill(w);
 	if (unlikely(load_relaxed(&w->mask) != rt.mask) &&
 	    sched_hooks.base_mask)
 		sched_hooks.base_mask(w, false);
 	due = watch_due(&others, &late); /* always: it gives marks back */
+	if (first) /* after the fence; pairs: sched_wake_for_timer() */
+		near_spill_all();
+	else if (near_has(w))
+		near_spill(w);
 	if (due || anything_left(w) || load_relaxed(&w->poison)) {
 		spin_lock(&rt.idle_lock);
 		idle_remove(w);
