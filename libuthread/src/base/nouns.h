@@ -303,7 +303,7 @@ struct worker {
 	uint32_t *seen_turns; /* what we saw of the others', by index */
 	uint32_t rng;
 	uint32_t unseen; /* pokes that nobody looked for (sched/watch.c) */
-	uint32_t near_looks; /* at deadlines (sched/share.c) */
+	uint32_t near_looks; /* at deadlines (sched/near.h) */
 	struct worker_stats stats; /* others read it, relaxed */
 	uint32_t put; /* slots that came into its pools; and so many */
 	uint32_t put_given; /* when it gave them all away, and */

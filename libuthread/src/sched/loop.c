@@ -77,6 +77,7 @@ static bool look(struct worker *w)
 			if (round % 2 == 0)
 				steal_begin(w);
 			next = now_ns() + LOOK_NS;
+			near_look_next(w);
 			found = steal(w, &active, &late) || look_around(w);
 			while (!found && !late &&
 			       !load_relaxed(&w->inbox_count) &&

@@ -6,6 +6,8 @@
 #include "base/clock.h"
 #include "base/nouns.h"
 
+#define NEAR_LOOKS 8 /* of a worker's looks for one at another's deadlines */
+
 #pragma GCC visibility push(hidden)
 
 /* False, and nothing done: it is for all (timer.c). */
@@ -31,6 +33,12 @@ static inline bool near_has(const struct worker *w)
 static inline uint64_t near_next(const struct worker *w)
 {
 	return near_has(w) ? load_relaxed(&w->near.next) : NO_DEADLINE;
+}
+
+/* The next look is one at another's: there is nothing else to do. */
+static inline void near_look_next(struct worker *w)
+{
+	w->near_looks |= NEAR_LOOKS - 1;
 }
 
 static inline bool near_due(const struct worker *w)

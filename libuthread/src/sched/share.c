@@ -24,7 +24,6 @@
 #define EVERY UINT32_MAX /* of take_movable() */
 #define BRISK \
 	2 /* switches between two looks: no use in stealing the one waiting */
-#define NEAR_LOOKS 8 /* of its own looks for one at another's deadlines */
 #define FEW \
 	16 /* waiting: not worth interrupting who made them again and again */
 #define INTERRUPT_NS 20000 /* from one such interruption to the next */
@@ -269,21 +268,17 @@ static void give_away(struct worker *w)
 		global_push_all(&l);
 }
 
-/* Its own deadlines, and those of one other, in turn: now and then, or each time where it
- * has nothing else to do. */
+/* Its own deadlines, and now and then those of one other, in turn. */
 static bool look_near(struct worker *w)
 {
-	const uint32_t n = (uint32_t)load_acquire(&rt.existing);
 	bool found = near_due(w) && near_run(&w->near);
+	const uint32_t looks = ++w->near_looks;
 	struct worker *v;
 
-	if (likely(load_relaxed(&w->running)))
-		w->near_looks++;
-	else
-		w->near_looks = (w->near_looks | (NEAR_LOOKS - 1)) + 1;
-	if (w->near_looks % NEAR_LOOKS)
+	if (likely(looks % NEAR_LOOKS))
 		return found;
-	v = rt.workers[w->near_looks / NEAR_LOOKS % n];
+	v = rt.workers[looks / NEAR_LOOKS %
+		       (uint32_t)load_acquire(&rt.existing)];
 	if (near_due(v))
 		found |= near_run(&v->near);
 	return found;
