@@ -92,8 +92,10 @@ static void *asks_for_nonsense(void *arg)
 	SAYS(uthread_write(full, NULL, sizeof(value)), EFAULT);
 	SAYS(uthread_write(full, &value, 0), EINVAL);
 	SAYS(uthread_write(no_room, &value, 0), ENOSPC);
-	SAYS(uthread_readv(-1, NULL, -1), EBADF);
-	SAYS(uthread_writev(-1, NULL, IOV_MAX + 1), EBADF);
+	if (!TEST_EMULATED) { /* it looks at the array first */
+		SAYS(uthread_readv(-1, NULL, -1), EBADF);
+		SAYS(uthread_writev(-1, NULL, IOV_MAX + 1), EBADF);
+	}
 	SAYS(uthread_writev(full, NULL, -1), EINVAL);
 	SAYS(uthread_sendfile(sv[0], sv[1], NULL, 0), EINVAL);
 	CHECK_EQ(uthread_splice(-1, NULL, -1, NULL, 0, 0), 0);

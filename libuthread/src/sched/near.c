@@ -46,9 +46,9 @@ static void publish(struct near *n)
 
 static bool may_keep(const struct worker *w)
 {
-	return w->near.count < NEAR_MAX && !load_relaxed(&rt.nidle) &&
-	       w->kind != WORKER_RESCUER && !worker_is_stuck(w) &&
-	       !worker_is_leaving(w);
+	return load_relaxed(&w->near.count) < NEAR_MAX &&
+	       !load_relaxed(&rt.nidle) && w->kind != WORKER_RESCUER &&
+	       !worker_is_stuck(w) && !worker_is_leaving(w);
 }
 
 bool near_add(struct worker *w, struct waiter *wt)
