@@ -28,6 +28,7 @@
 #include <signal.h>
 
 #include "base/ksignal.h"
+#include "base/small_thread.h"
 #include "io/count.h"
 #include "io/pool.h"
 #include "sched/sched.h"
@@ -142,22 +143,9 @@ static void *helper(void *arg)
 /* Not in a region, and not under the lock: making a thread may wait for others. */
 static bool make(struct helpers *p)
 {
-	pthread_attr_t attr;
-	size_t usual = 0;
 	pthread_t t;
-	int err;
 
-	pthread_attr_init(&attr);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	pthread_attr_getstacksize(&attr, &usual);
-	pthread_attr_setstacksize(&attr, STACK_BYTES);
-	err = pthread_create(&t, &attr, helper, p);
-	if (err == EINVAL) { /* where TLS is large */
-		pthread_attr_setstacksize(&attr, usual);
-		err = pthread_create(&t, &attr, helper, p);
-	}
-	pthread_attr_destroy(&attr);
-	return !err;
+	return !small_thread(&t, helper, p, STACK_BYTES);
 }
 
 /* ---- who has a job ---- */

@@ -33,6 +33,7 @@
 #include <unistd.h>
 
 #include "base/ksignal.h"
+#include "base/small_thread.h"
 #include "preempt/preempt.h"
 #include "sched/waiter.h"
 #include "stack/stack.h"
@@ -334,24 +335,12 @@ static int thread_start(void *(*fn)(void *), const char *name)
 {
 	const uint64_t all = ~KSIG_LIBC;
 	uint64_t old;
-	pthread_attr_t attr;
-	size_t usual = 0;
 	pthread_t t;
 	int err;
 
-	pthread_attr_init(&attr);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	/* They need little; where TLS is large the default has to do. */
-	pthread_attr_getstacksize(&attr, &usual);
-	pthread_attr_setstacksize(&attr, STACK_BYTES);
 	ksig_mask(SIG_SETMASK, &all, &old);
-	err = pthread_create(&t, &attr, fn, NULL);
-	if (err == EINVAL) {
-		pthread_attr_setstacksize(&attr, usual);
-		err = pthread_create(&t, &attr, fn, NULL);
-	}
+	err = small_thread(&t, fn, NULL, STACK_BYTES);
 	ksig_mask(SIG_SETMASK, &old, NULL);
-	pthread_attr_destroy(&attr);
 	if (!err)
 		pthread_setname_np(t, name);
 	return err;

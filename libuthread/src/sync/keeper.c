@@ -48,6 +48,7 @@
 
 #include "base/ksignal.h"
 #include "base/nouns.h"
+#include "base/small_thread.h"
 #include "sync/sync.h"
 #include "tls/tls.h"
 
@@ -155,22 +156,9 @@ static void *keep(void *unused)
 
 static bool make_thread(void)
 {
-	pthread_attr_t attr;
-	size_t usual = 0;
 	pthread_t t;
-	int err;
 
-	pthread_attr_init(&attr);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	pthread_attr_getstacksize(&attr, &usual);
-	pthread_attr_setstacksize(&attr, STACK_BYTES);
-	err = pthread_create(&t, &attr, keep, NULL);
-	if (err == EINVAL) { /* where TLS is large */
-		pthread_attr_setstacksize(&attr, usual);
-		err = pthread_create(&t, &attr, keep, NULL);
-	}
-	pthread_attr_destroy(&attr);
-	return !err;
+	return !small_thread(&t, keep, NULL, STACK_BYTES);
 }
 
 /* Its number, and if there is none yet one is made; 0: it cannot be had. */
