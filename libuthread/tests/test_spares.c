@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * test_spares.c - how many spare workers there are: as many as are needed, no
- * more than allowed, and given back; what is counted, and what is said.
+ * more than allowed, and given back.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -14,59 +14,7 @@
 #include <sys/un.h>
 
 #include "preempt/spare.h"
-#include "util.h"
-
-#define MANY (TEST_EMULATED ? 20 : 40) /* qemu-user has but 32 timers */
-
-static int fds[2], begun;
-
-static void start(int workers, int spares)
-{
-	struct uthread_config c = { .size = sizeof(c),
-				    .workers = workers,
-				    .tick_ns = UTHREAD_TICK_MIN * 10,
-				    .main = UTHREAD_MAIN_PTHREAD,
-				    .spares = spares };
-
-	if (TEST_ASAN || TEST_TSAN)
-		SKIP("no preemption under a sanitizer");
-	CHECK_EQ(uthread_init(&c), 0);
-	CHECK(!pipe(fds));
-}
-
-static void *reads(void *arg)
-{
-	char c;
-
-	__atomic_add_fetch(&begun, 1, __ATOMIC_RELAXED);
-	CHECK_EQ(read(fds[0], &c, 1), 1);
-	return arg;
-}
-
-static void block(uthread_t *t, int n)
-{
-	store(&begun, 0);
-	for (int i = 0; i < n; i++)
-		t[i] = spawn(reads, NULL);
-	while (load(&begun) < n)
-		usleep(1000);
-}
-
-static void unblock(uthread_t *t, int n)
-{
-	for (int i = 0; i < n; i++)
-		CHECK_EQ(write(fds[1], "x", 1), 1);
-	for (int i = 0; i < n; i++)
-		joined(t[i]);
-}
-
-/* At work just now, at least; one that stands by in vain is no mistake. The
- * test's time-out is the only one. */
-static void until_used(uint32_t n)
-{
-	while (stats().spares_used < n)
-		usleep(1000);
-}
+#include "spares.h"
 
 static int threads(void)
 {
@@ -339,17 +287,6 @@ static void blocks_without_threads(void)
 	_exit(0);
 }
 
-static int count(const char *in, const char *what)
-{
-	int n = 0;
-
-	while ((in = strstr(in, what))) {
-		n++;
-		in++;
-	}
-	return n;
-}
-
 TEST(a_kernel_without_threads_is_a_limit)
 {
 	char err[4096];
@@ -605,120 +542,6 @@ TEST(who_only_sleeps_by_syscall_starves_nobody)
 TEST(who_only_sleeps_by_syscall_starves_nobody_shared_tls)
 {
 	others_have_turns(UTHREAD_TLS_SHARED);
-}
-
-/* ---- what is said ---- */
-
-/* The monitor asks /proc in which call a worker sleeps. */
-static void need_numbers_of_calls(void)
-{
-	if (TEST_EMULATED)
-		SKIP("qemu-user: /proc has the numbers of the host's calls");
-}
-
-static void blocks_beyond(void)
-{
-	uthread_attr_t a;
-	uthread_t t[4];
-
-	start(1, 1);
-	CHECK_EQ(uthread_attr_init(&a), 0);
-	CHECK_EQ(uthread_attr_setname(&a, "reader"), 0);
-	for (int round = 0; round < 2; round++) {
-		store(&begun, 0);
-		for (int i = 0; i < 4; i++)
-			t[i] = spawn_attr(&a, reads, NULL);
-		while (load(&begun) < 4 || !stats().blocked_refused)
-			usleep(1000);
-		usleep(50000); /* the monitor says it */
-		unblock(t, 4);
-		usleep(1100000); /* so often lines may come at all */
-	}
-	_exit(0);
-}
-
-TEST(the_limit_is_said_once_with_call_and_uthread)
-{
-	char err[4096], *at;
-
-	need_numbers_of_calls();
-	if (TEST_ASAN || TEST_TSAN)
-		SKIP("no preemption under a sanitizer");
-	CHECK_EQ(in_child(blocks_beyond, err, sizeof(err)), 0);
-	fputs(err, stderr);
-	CHECK_EQ(count(err, "uthread: "), 1);
-	CHECK(strstr(err, "all 1 spare workers stand in"));
-	CHECK(strstr(err, " 'reader' in read(), "));
-	CHECK(strstr(err, "UTHREAD_SPARES=2 or more, up to 4096"));
-	at = strstr(err, "; uthread ");
-	CHECK(at && strtoul(at + 10, NULL, 10) >= UTHREAD_FIRST_ID);
-}
-
-/* ---- what is counted ---- */
-
-static void *naps(void *arg)
-{
-	for (int i = 0; i < 5; i++)
-		usleep(20000);
-	return arg;
-}
-
-static const struct uthread_blocked *find(const struct uthread_blocked *list,
-					  int n, const char *name)
-{
-	for (int i = 0; i < n; i++)
-		if (!strcmp(list[i].name, name))
-			return &list[i];
-	return NULL;
-}
-
-TEST(calls_are_counted)
-{
-	struct uthread_blocked list[16], first[1];
-	const struct uthread_blocked *r, *s;
-	uthread_t t[MANY], u[4];
-	uint64_t old[16];
-	int n;
-
-	need_numbers_of_calls();
-	start(2, 2 * MANY);
-	CHECK_EQ(uthread_blocked_calls(NULL, 0, 0), 0);
-	block(t, MANY);
-	until_used(MANY - 2);
-	for (int i = 0; i < 4; i++)
-		u[i] = spawn(naps, NULL);
-	for (int i = 0; i < 4; i++)
-		joined(u[i]);
-	n = uthread_blocked_calls(list, sizeof(*list), 16);
-	CHECK(n >= 2 && n <= 16);
-	r = find(list, n, "read()");
-	CHECK(r && r->call == SYS_read && r->count >= MANY - 2 && r->ns > 0);
-	s = find(list, n, "clock_nanosleep()");
-	if (!s)
-		s = find(list, n, "nanosleep()");
-	CHECK(s && s->count >= 1);
-	for (int i = 1; i < n; i++)
-		CHECK(list[i - 1].count >= list[i].count);
-	CHECK_EQ(uthread_blocked_calls(first, sizeof(*first), 1), n);
-	CHECK_EQ(first->call, list[0].call);
-	/* One that knows only numbers. */
-	CHECK_EQ(uthread_blocked_calls((struct uthread_blocked *)old,
-				       sizeof(*old), 16),
-		 n);
-	CHECK_EQ(old[1], (uint64_t)list[1].call);
-	unblock(t, MANY);
-}
-
-TEST(calls_have_names)
-{
-	char text[UTHREAD_CALL_NAME_MAX];
-
-	call_name(SYS_futex, text);
-	CHECK(!strcmp(text, "futex()"));
-	call_name(-1, text);
-	CHECK(!strcmp(text, "a system call"));
-	call_name(12345678, text);
-	CHECK(!strcmp(text, "system call 12345678"));
 }
 
 TEST_MAIN()
