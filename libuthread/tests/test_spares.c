@@ -91,44 +91,6 @@ TEST(there_are_as_many_as_uthreads_that_block)
 	CHECK(stats().blocked >= MANY - 2);
 }
 
-static void ends_a_wait(int sig)
-{
-	(void)sig;
-}
-
-static void *waits_for_signal(void *arg)
-{
-	sigset_t all;
-
-	sigfillset(&all);
-	sigdelset(&all, SIGUSR1);
-	CHECK_EQ(sigsuspend(&all), -1);
-	return arg;
-}
-
-/* So collectors of garbage stop threads. The tick that finds one sees a call that has
- * ended, for sigsuspend() does at any handler. */
-TEST(there_are_as_many_as_uthreads_that_wait_for_a_signal)
-{
-	const struct sigaction sa = { .sa_handler = ends_a_wait };
-	uthread_t t[MANY];
-	sigset_t usr1;
-
-	start(2, 2 * MANY);
-	sigemptyset(&usr1);
-	sigaddset(&usr1, SIGUSR1);
-	CHECK(!sigprocmask(SIG_BLOCK, &usr1, NULL));
-	CHECK(!sigaction(SIGUSR1, &sa, NULL));
-	for (int i = 0; i < MANY; i++)
-		t[i] = spawn(waits_for_signal, NULL);
-	until_used(MANY - 2);
-	for (int i = 0; i < MANY; i++)
-		CHECK_EQ(uthread_kill(t[i], SIGUSR1), 0);
-	for (int i = 0; i < MANY; i++)
-		joined(t[i]);
-	CHECK_EQ(stats().blocked_refused, 0);
-}
-
 TEST(there_are_no_more_than_allowed)
 {
 	uthread_t t[MANY];

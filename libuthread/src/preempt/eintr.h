@@ -164,6 +164,16 @@ static inline bool call_may_sleep(const ucontext_t *uc, long nr)
 	}
 }
 
+/* The same in code that is not libc's, which may end at the end of a page. */
+static inline bool call_restarts_anywhere(const ucontext_t *uc, long *nr)
+{
+#if defined(__x86_64__)
+	if ((uc->uc_mcontext.gregs[REG_RIP] & 0xfff) == 0xfff)
+		return false;
+#endif
+	return call_restarts(uc, nr) && call_may_sleep(uc, *nr);
+}
+
 /* One that call_restarts() ends with EINTR instead. */
 static inline void call_end(ucontext_t *uc)
 {

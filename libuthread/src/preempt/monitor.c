@@ -14,7 +14,7 @@
  * Nobody may wait for a worker that sleeps with one uthread, main in epoll_wait() for
  * one, and then it gets no ticks; but while others have more than they can do, and
  * nobody is idle, it is a CPU that does nothing (backlog()). So such a one is looked
- * at, too, and a spare helps the others.
+ * at, too, soon again until it is known what it does, and a spare helps the others.
  *
  * With the source `monitor` it sends the ticks as well, and only to workers
  * that run: one in a system call is found without a signal, unless it went
@@ -43,7 +43,8 @@
 #define PRESS_LOOKS 32
 #define PRESS_EVERY_NS 100000000u /* where there is nothing else to see */
 #define LOOKS 2
-#define BUSY_NS (LOOK_EVERY_NS / 8) /* of CPU time from one look to the next */
+#define BESIDE_EVERY_NS 1000000u /* between those at who may sleep for nobody */
+#define BUSY_PART 8 /* of the time between them: more is no sleeper's */
 #define STACK_BYTES (256ul << 10)
 #define SECOND_NS 1000000000u
 #define REST_AFTER 20 /* looks with nothing to see */
@@ -62,6 +63,7 @@ void (*monitor_second)(void);
 /* What the last look saw. */
 struct seen {
 	uint64_t ticks, cpu_ns;
+	uint64_t beside_ns; /* when it was looked at as one that may sleep for nobody */
 	uint32_t looks, beside;
 };
 
@@ -184,38 +186,49 @@ static bool backlog(void)
 }
 
 /* For whom nobody waits. One that runs now and then counts as one that sleeps all
- * the time: there is room beside it. */
-static void look_at_quiet(struct worker *w, struct seen *s)
+ * the time: there is room beside it. True: look again soon. */
+static bool look_at_quiet(struct worker *w, struct seen *s)
 {
-	uint64_t cpu;
-	bool sleepy;
+	const uint64_t used = s->cpu_ns, at = s->beside_ns;
 	long nr;
 
 	if (load_relaxed(&w->ticking) || !worker_is(w, WORKER_WORKING) ||
-	    !load_relaxed(&w->running))
-		return;
-	cpu = cpu_time(w);
-	sleepy = cpu - s->cpu_ns < BUSY_NS;
-	s->cpu_ns = cpu;
-	if (!sleepy || !sleeps(w, &nr))
+	    !load_relaxed(&w->running)) {
 		s->beside = 0;
-	else if (++s->beside > LOOKS && spare_is_left() &&
-		 load_relaxed(&w->running))
+		return false;
+	}
+	s->cpu_ns = cpu_time(w);
+	s->beside_ns = now_ns();
+	if (!s->beside) /* what it did until now was not looked at */
+		return ++s->beside;
+	if (s->cpu_ns - used >= (s->beside_ns - at) / BUSY_PART ||
+	    !sleeps(w, &nr)) {
+		s->beside = 0;
+		return false;
+	}
+	if (++s->beside <= LOOKS)
+		return true;
+	s->beside = 0;
+	if (spare_is_left() && load_relaxed(&w->running))
 		spare_found_asleep(w, nr);
+	return false;
 }
 
-static void look_beside(struct seen *seen, bool waits)
+/* True: as above. */
+static bool look_beside(struct seen *seen, bool waits)
 {
 	const int n = load_acquire(&rt.existing);
+	bool again = false;
 	int i;
 
 	for (i = 0; waits && i < n && backlog(); i++)
-		look_at_quiet(rt.workers[i], &seen[i]);
+		again |= look_at_quiet(rt.workers[i], &seen[i]);
 	if (i == n)
-		return;
+		return again;
 	/* It has ended: what was seen says nothing of the next. */
 	for (i = 0; i < n; i++)
 		seen[i].beside = 0;
+	return false;
 }
 
 /*
@@ -277,7 +290,7 @@ static void *monitor_main(void *arg)
 	uint64_t next = now_ns() + every, second = next + SECOND_NS, soon;
 	uint64_t beside = next;
 	uint32_t word, quiet = 0;
-	bool waits, trims, due = true;
+	bool waits, trims, due = true, again = false;
 	int i;
 
 	(void)arg;
@@ -291,8 +304,9 @@ static void *monitor_main(void *arg)
 		if (due && load_relaxed(&rt.nstuck))
 			waits |= press(seen);
 		if (now_ns() >= beside) {
-			look_beside(seen, waits);
-			beside = now_ns() + LOOK_EVERY_NS;
+			again = look_beside(seen, waits);
+			beside = now_ns() +
+				 (again ? BESIDE_EVERY_NS : LOOK_EVERY_NS);
 		}
 		drain_stuck();
 		/* In the child of a fork not before it has use for them. */
@@ -320,6 +334,7 @@ static void *monitor_main(void *arg)
 				continue;
 		}
 		soon = spare_burst(now_ns()) ? now_ns() + BURST_EVERY_NS : next;
+		soon = again && beside < soon ? beside : soon;
 		futex_wait(&mon.word, word, soon < next ? soon : next);
 		due = now_ns() >= next;
 		if (due)

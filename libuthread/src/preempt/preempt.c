@@ -268,6 +268,12 @@ static bool stands_in(struct found *f, struct worker *w,
 			stop_call(call, has_ended, f->own_tls, uc);
 		return false;
 	}
+	/* Of the program's own, as libgomp has them: begun anew by the kernel. */
+	if (!f->in_libc && call_restarts_anywhere(uc, &nr)) {
+		f->asleep = true;
+		return (off || !sched_bound_waits(w)) &&
+		       spare_stuck(w, nr, off);
+	}
 	if (!call_interrupted(uc, !f->in_libc, &nr)) {
 		/* Nor of any that this knows: syscall() forgets the number. It slept,
 		 * and ends with EINTR, whatever is done; but with shared TLS it

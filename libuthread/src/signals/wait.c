@@ -9,6 +9,7 @@
 #include "base/interpose.h"
 #include "base/nowhere.h"
 #include "base/san.h"
+#include "preempt/preempt.h"
 #include "sched/ask.h"
 #include "sched/cancel.h"
 #include "signals/signals.h"
@@ -37,6 +38,13 @@ static void end_wait(struct uthread *me)
 	me->sigwaits = false;
 	if (unlikely(me->raised))
 		ask(me, UT_ASK_SIGNAL);
+}
+
+/* Who waits for a signal does so for long, mostly: nobody need have found that out. */
+static void gives_worker(long nr)
+{
+	if (rt.tick_ns)
+		spare_hand_over(nr);
 }
 
 #define LOOK_NS 10000000u
@@ -81,6 +89,8 @@ static int wait_for(struct uthread *me, const sigset_t *which, siginfo_t *si,
 		ns = until_it_looks(left);
 		t.tv_sec = (time_t)(ns / 1000000000u);
 		t.tv_nsec = (long)(ns % 1000000000u);
+		if (left > LOOK_NS)
+			gives_worker(SYS_rt_sigtimedwait);
 		sig = (int)syscall(SYS_rt_sigtimedwait, &set, si,
 				   ns == NO_DEADLINE ? NULL : &t, sizeof(set));
 		end_wait(me);
@@ -176,10 +186,12 @@ WEAK int sigsuspend(const sigset_t *set)
 		mask_let_raised_in(set);
 		if (me->handled != handled)
 			break;
-		if (likely(rt.tick_ns))
+		if (likely(rt.tick_ns)) {
+			gives_worker(SYS_rt_sigsuspend);
 			syscall(SYS_rt_sigsuspend, &mask, sizeof(mask));
-		else
+		} else {
 			suspend_shortly(&mask);
+		}
 		if (me->handled != handled)
 			break;
 	}
@@ -189,6 +201,12 @@ WEAK int sigsuspend(const sigset_t *set)
 }
 
 static int (*next_pause)(void);
+
+#ifdef SYS_pause
+#define PAUSE_NR SYS_pause
+#else
+#define PAUSE_NR SYS_ppoll
+#endif
 
 /* Any handler ends it that has begun before a tick does: what is meant for main
  * may come while its worker runs another, and nothing else would come. */
@@ -200,6 +218,7 @@ WEAK int pause(void)
 		return next_pause();
 	while (load_acquire(&actions_begun) == begun) {
 		cancel_point();
+		gives_worker(PAUSE_NR);
 		next_pause();
 	}
 	errno = EINTR;
