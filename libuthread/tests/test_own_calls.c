@@ -70,10 +70,8 @@ static void *sleeper_that_stays(void *arg)
 	return arg;
 }
 
-/* All but one for each worker, behind whom nobody waits. */
-static void stand_ins_for(void *(*fn)(void *), int tls)
+static void sleep_all(uthread_t *t, void *(*fn)(void *), int tls)
 {
-	uthread_t t[SLEEPERS];
 	uthread_attr_t a;
 
 	start(2, 20);
@@ -81,26 +79,44 @@ static void stand_ins_for(void *(*fn)(void *), int tls)
 	CHECK_EQ(uthread_attr_settls(&a, tls), 0);
 	for (int i = 0; i < SLEEPERS; i++)
 		t[i] = spawn_attr(&a, fn, NULL);
-	until_used(SLEEPERS - 2);
-	CHECK_EQ(load(&begun), SLEEPERS);
+	while (load(&begun) < SLEEPERS)
+		usleep(1000);
+}
+
+static void wake_all(uthread_t *t)
+{
 	wakes();
 	for (int i = 0; i < SLEEPERS; i++)
 		joined(t[i]);
 }
 
-TEST(who_waits_behind_a_sleeper_gets_a_stand_in)
+/* All but one for each worker, behind whom nobody waits. */
+static void stand_ins_for(void *(*fn)(void *))
 {
-	stand_ins_for(sleeper, UTHREAD_TLS_DEFAULT);
+	uthread_t t[SLEEPERS];
+
+	sleep_all(t, fn, UTHREAD_TLS_DEFAULT);
+	until_used(SLEEPERS - 2);
+	wake_all(t);
 }
 
-TEST(who_waits_behind_a_sleeper_gets_a_stand_in_shared_tls)
+TEST(who_waits_behind_a_sleeper_gets_a_stand_in)
 {
-	stand_ins_for(sleeper, UTHREAD_TLS_SHARED);
+	stand_ins_for(sleeper);
 }
 
 TEST(who_waits_behind_one_that_is_not_to_be_stopped_gets_a_stand_in)
 {
-	stand_ins_for(sleeper_that_stays, UTHREAD_TLS_DEFAULT);
+	stand_ins_for(sleeper_that_stays);
+}
+
+/* Whom a tick stops is bound there, and no stand-in runs it: they have turns. */
+TEST(who_waits_behind_a_sleeper_has_a_turn_shared_tls)
+{
+	uthread_t t[SLEEPERS];
+
+	sleep_all(t, sleeper, UTHREAD_TLS_SHARED);
+	wake_all(t);
 }
 
 static void *waker(void *arg)
