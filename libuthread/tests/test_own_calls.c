@@ -91,23 +91,22 @@ static void wake_all(uthread_t *t)
 }
 
 /* All but one for each worker, behind whom nobody waits. */
-static void stand_ins_for(void *(*fn)(void *))
+TEST(who_waits_behind_a_sleeper_gets_a_stand_in)
 {
 	uthread_t t[SLEEPERS];
 
-	sleep_all(t, fn, UTHREAD_TLS_DEFAULT);
+	sleep_all(t, sleeper, UTHREAD_TLS_DEFAULT);
 	until_used(SLEEPERS - 2);
 	wake_all(t);
 }
 
-TEST(who_waits_behind_a_sleeper_gets_a_stand_in)
-{
-	stand_ins_for(sleeper);
-}
-
+/* Else it would never begin. */
 TEST(who_waits_behind_one_that_is_not_to_be_stopped_gets_a_stand_in)
 {
-	stand_ins_for(sleeper_that_stays);
+	uthread_t t[SLEEPERS];
+
+	sleep_all(t, sleeper_that_stays, UTHREAD_TLS_DEFAULT);
+	wake_all(t);
 }
 
 /* Whom a tick stops is bound there, and no stand-in runs it: they have turns. */

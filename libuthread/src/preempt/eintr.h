@@ -37,17 +37,19 @@
 static inline bool call_restarts(const ucontext_t *uc, long *nr)
 {
 #if defined(__x86_64__)
-	static const unsigned char instruction[] = { 0x0f, 0x05 };
-	const void *pc = (const void *)uc->uc_mcontext.gregs[REG_RIP];
+	const unsigned char *pc =
+		(const unsigned char *)uc->uc_mcontext.gregs[REG_RIP];
 
 	*nr = (long)uc->uc_mcontext.gregs[REG_RAX];
+	/* A byte at a time: another instruction may end where the page does. */
+	return pc[0] == 0x0f && pc[1] == 0x05;
 #else
 	static const unsigned char instruction[] = { 0x01, 0x00, 0x00, 0xd4 };
 	const void *pc = (const void *)(uintptr_t)uc->uc_mcontext.pc;
 
 	*nr = (long)uc->uc_mcontext.regs[8];
-#endif
 	return !memcmp(pc, instruction, sizeof(instruction));
+#endif
 }
 
 /* A call that slept and that ends with EINTR. */
@@ -64,6 +66,21 @@ static inline bool call_has_ended(const ucontext_t *uc)
 #endif
 	return result == -EINTR && !memcmp(pc - sizeof(instruction),
 					   instruction, sizeof(instruction));
+}
+
+/* In code that is not libc's: there may be either. */
+static inline bool call_is_seen(const ucontext_t *uc)
+{
+#if defined(__x86_64__)
+	const greg_t *r = uc->uc_mcontext.gregs;
+
+	return *(const unsigned char *)r[REG_RIP] == 0x0f ||
+	       r[REG_RAX] == -EINTR;
+#else
+	long nr;
+
+	return call_restarts(uc, &nr);
+#endif
 }
 
 /*
@@ -162,16 +179,6 @@ static inline bool call_may_sleep(const ucontext_t *uc, long nr)
 	default:
 		return false;
 	}
-}
-
-/* The same in code that is not libc's, which may end at the end of a page. */
-static inline bool call_restarts_anywhere(const ucontext_t *uc, long *nr)
-{
-#if defined(__x86_64__)
-	if ((uc->uc_mcontext.gregs[REG_RIP] & 0xfff) == 0xfff)
-		return false;
-#endif
-	return call_restarts(uc, nr) && call_may_sleep(uc, *nr);
 }
 
 /* One that call_restarts() ends with EINTR instead. */

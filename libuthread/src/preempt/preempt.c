@@ -244,8 +244,8 @@ static bool waits_for_signal(const struct found *f, const struct uthread *me,
  * somebody waits who is bound here, whom no spare runs: what is slept for may be
  * that one's to do. True: a spare stands in.
  */
-static bool stands_in(struct found *f, struct worker *w,
-		      const struct uthread *me, ucontext_t *uc)
+static bool stands_in_for_call(struct found *f, struct worker *w,
+			       const struct uthread *me, ucontext_t *uc)
 {
 	const bool off = f->in_region || f->disabled;
 	const bool held = off || !f->own_tls;
@@ -254,8 +254,6 @@ static bool stands_in(struct found *f, struct worker *w,
 	long nr = call ? call->nr : SYS_rt_sigsuspend;
 	bool stops;
 
-	if (!f->on_stack || (f->in_region && !f->in_libc))
-		return false;
 	if (f->in_libc && (has_ended || call_restarts(uc, &nr))) {
 		f->asleep = true;
 		if (!has_ended)
@@ -269,7 +267,7 @@ static bool stands_in(struct found *f, struct worker *w,
 		return false;
 	}
 	/* Of the program's own, as libgomp has them: begun anew by the kernel. */
-	if (!f->in_libc && call_restarts_anywhere(uc, &nr)) {
+	if (unlikely(call_restarts(uc, &nr)) && call_may_sleep(uc, nr)) {
 		f->asleep = true;
 		return (off || !sched_bound_waits(w)) &&
 		       spare_stuck(w, nr, off);
@@ -298,6 +296,15 @@ static bool stands_in(struct found *f, struct worker *w,
 	if (f->asleep)
 		call_again(uc, nr);
 	return false;
+}
+
+static inline bool stands_in(struct found *f, struct worker *w,
+			     const struct uthread *me, ucontext_t *uc)
+{
+	if (!f->on_stack ||
+	    (!f->in_libc && (f->in_region || likely(!call_is_seen(uc)))))
+		return false;
+	return stands_in_for_call(f, w, me, uc);
 }
 
 /* A call that this tick found asleep for nobody is begun anew. */
