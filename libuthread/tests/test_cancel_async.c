@@ -156,6 +156,19 @@ TEST(who_is_mostly_in_the_runtime)
 	CHECK_EQ(uthread_mutex_trylock(&m), 0);
 }
 
+/* A tick finds the other each time. */
+TEST(who_yields_to_another_all_the_time)
+{
+	struct uthread_config c = { .size = sizeof(c), .workers = 1 };
+	uthread_t other;
+
+	CHECK_EQ(uthread_init(&c), 0);
+	need_ticks();
+	other = spawn(computes, NULL);
+	each(locks, 10);
+	CHECK(canceled(other) == UTHREAD_CANCELED);
+}
+
 static void *yields(void *arg)
 {
 	uthread_setcanceltype(UTHREAD_CANCEL_ASYNCHRONOUS, NULL);

@@ -39,3 +39,14 @@ void cancel_act(void)
 		sched_hooks.jump(me);
 	cancel_exit(me);
 }
+
+void cancel_yielding(void)
+{
+	struct uthread *me = uthread_current();
+
+	if (load_relaxed(&me->cancel) & CANCEL_ASYNC && cancel_heeded(me) &&
+	    !here_now()->off && !me->preempt_off && !me->waits && !me->call &&
+	    /* a handler runs, maybe */
+	    !(load_relaxed(&me->flags) & UT_MASK_UNSURE))
+		cancel_act();
+}

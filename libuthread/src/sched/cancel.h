@@ -40,6 +40,10 @@ extern bool cancel_unwinds;
 /* May a request be seen to at a moment that only a tick finds? */
 bool cancel_needs_looks(const struct uthread *ut);
 
+/* Of who may be cancelled anywhere: it yields, which is no point, but the tick that is
+ * to find it elsewhere may find another each time. */
+void cancel_yielding(void);
+
 /* A cancellation point, where nothing has begun. Not in a region. */
 static inline void cancel_point(void)
 {

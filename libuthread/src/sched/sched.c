@@ -24,6 +24,7 @@
  * of one); LIFO slots for the last readied thread (unfair without ticks).
  */
 #include "sched/affinity.h"
+#include "sched/cancel.h"
 #include "sched/cpuclock.h"
 #include "sched/near.h"
 #include "sched/runq.h"
@@ -126,7 +127,8 @@ static __attribute__((noinline)) void come_slowly(struct here *h)
 		cpuclock_start(h->self);
 }
 
-static inline void switch_leave(uint32_t off, bool switched)
+/* True: something waited for that, and has been seen to. */
+static inline bool switch_leave(uint32_t off, bool switched)
 {
 	struct here *h = here_now();
 
@@ -145,8 +147,10 @@ static inline void switch_leave(uint32_t off, bool switched)
 	barrier(); /* pairs: the handler, same CPU */
 	store_relaxed(&h->off, off);
 	barrier();
-	if (unlikely(!off && load_relaxed(&h->pending)))
-		region_pending();
+	if (likely(off || !load_relaxed(&h->pending)))
+		return false;
+	region_pending();
+	return true;
 }
 
 /*
@@ -515,7 +519,8 @@ int uthread_yield(void)
 	if (unlikely(looks_now(w) || around_waits(w))) {
 		look_around(w);
 		if (step_down(w, me)) {
-			switch_leave(off, true);
+			if (switch_leave(off, true))
+				cancel_yielding();
 			return 0;
 		}
 	}
@@ -523,7 +528,8 @@ int uthread_yield(void)
 	/* Who yields to nobody hears of it, too: there may be no ticks. */
 	if (unlikely(!switched && is_asked(me)))
 		region_wait(here_now());
-	switch_leave(off, switched);
+	if (unlikely(switch_leave(off, switched)))
+		cancel_yielding();
 	return 0;
 }
 
