@@ -13,7 +13,8 @@
  * The kernel has put -EINTR where the number of the call was, so it is read
  * from the instruction before, as the wrappers of glibc before 2.41 have it.
  * The arguments are still in their registers. On arm64 the first of them is
- * where -EINTR is now, and lost: there libc has its EINTR.
+ * where -EINTR is now, and lost: there libc has its EINTR. So has a program whose own
+ * instruction has the number from elsewhere; once, for a spare stands in then.
  *
  * How long it slept is lost too, but for the calls that say what is left. A
  * timeout that is relative starts again, so the wait is longer by the time
@@ -79,7 +80,8 @@ static inline bool call_is_seen(const ucontext_t *uc)
 #else
 	long nr;
 
-	return call_restarts(uc, &nr);
+	return call_restarts(uc, &nr) ||
+	       (long)uc->uc_mcontext.regs[0] == -EINTR;
 #endif
 }
 
@@ -179,6 +181,17 @@ static inline bool call_may_sleep(const ucontext_t *uc, long nr)
 	default:
 		return false;
 	}
+}
+
+/* A call that slept and has ended, in code that is not libc's and may begin with a page. */
+static inline bool call_has_ended_anywhere(const ucontext_t *uc)
+{
+#if defined(__x86_64__)
+	const uintptr_t pc = (uintptr_t)uc->uc_mcontext.gregs[REG_RIP];
+#else
+	const uintptr_t pc = (uintptr_t)uc->uc_mcontext.pc;
+#endif
+	return (pc & 0xfff) >= 4 && call_has_ended(uc);
 }
 
 /* One that call_restarts() ends with EINTR instead. */

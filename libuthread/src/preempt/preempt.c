@@ -273,6 +273,13 @@ static bool stands_in_for_call(struct found *f, struct worker *w,
 		       spare_stuck(w, nr, off);
 	}
 	if (!call_interrupted(uc, !f->in_libc, &nr)) {
+		/* With a time-out, mostly, and a number from who knows where. It has its
+		 * EINTR, once: with no stand-in it would at each of its turns. */
+		if (!f->in_libc && call_has_ended_anywhere(uc)) {
+			f->asleep = true;
+			return (off || !sched_bound_waits(w)) &&
+			       spare_stuck(w, -1, off);
+		}
 		/* Nor of any that this knows: syscall() forgets the number. It slept,
 		 * and ends with EINTR, whatever is done; but with shared TLS it
 		 * cannot be stopped in libc, and if it only ever sleeps it is
