@@ -47,8 +47,9 @@ uint32_t uthread_handlers_run(void);
  * the process may reach it nowhere else: it is main, which the kernel prefers, or it
  * lets in what main blocks. So should a pthread. 0: it may as well park. */
 int uthread_stays_for_signals(void);
-/* As uthread_yield(), but if nobody else is to run on this worker its kernel thread yields:
- * whom the caller waits for may be on another one, which has to share the CPU. */
+/* As uthread_yield(), but if nobody else is to run on this worker, and else now and then, its
+ * kernel thread yields: whom the caller waits for may be on another one, which has to
+ * share the CPU. */
 int uthread_yield_cpu(void);
 /* 1: who reads there now would find nothing, as far as is known: the last one emptied
  * it, and it is watched since. So uthread_read() and the like wait at once, and who asks

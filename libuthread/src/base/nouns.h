@@ -304,6 +304,7 @@ struct worker {
 	uint32_t rng;
 	uint32_t unseen; /* pokes that nobody looked for (sched/watch.c) */
 	uint32_t near_looks; /* at deadlines (sched/near.h) */
+	uint64_t offered; /* its CPU, to the kernel: when (uthread_yield_cpu()) */
 	struct worker_stats stats; /* others read it, relaxed */
 	uint32_t put; /* slots that came into its pools; and so many */
 	uint32_t put_given; /* when it gave them all away, and */

@@ -533,16 +533,37 @@ int uthread_yield(void)
 	return 0;
 }
 
+#define OFFER_LOOKS 16 /* yields between looks at the time */
+#define OFFER_EVERY_NS 50000u
+
+/* Uthreads that yield to each other may all wait for one of another worker, or of
+ * another process, that wants this CPU: the kernel hears of it now and then, where of
+ * pthreads it hears each time. */
+static bool offers_cpu(struct worker *w)
+{
+	uint64_t now;
+
+	if (likely(load_relaxed(&w->stats.yields) % OFFER_LOOKS))
+		return false;
+	now = now_ns();
+	if (likely(now - load_relaxed(&w->offered) < OFFER_EVERY_NS))
+		return false;
+	store_relaxed(&w->offered, now);
+	return true;
+}
+
 /* Not by what uthread_yield() found, which would cost each yield some registers: who
  * comes or goes just now is none the worse. */
 int uthread_yield_cpu(void)
 {
-	const struct worker *w = worker_current();
-	const bool alone = uthread_current() && !load_relaxed(&w->count) &&
-			   !around_waits(w);
+	struct worker *w = worker_current();
+	const bool to_kernel =
+		uthread_current() &&
+		((!load_relaxed(&w->count) && !around_waits(w)) ||
+		 offers_cpu(w));
 
 	uthread_yield();
-	if (alone)
+	if (to_kernel)
 		sched_yield();
 	return 0;
 }
