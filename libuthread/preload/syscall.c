@@ -78,6 +78,7 @@ EXPORT int tgkill(pid_t process, pid_t thread, int sig)
  * libc has no function: the runtime finds them by the number in the instruction before
  * (x86-64), and begins them anew where a spare worker stands in. Else they are begun
  * anew here, unless it was for a handler of the program's. 0 or more, or -error.
+ * So are some for which libc has one: the kernel says by them what is left of the time.
  */
 #if defined(__x86_64__)
 #define PLAIN(number)                                                       \
@@ -110,13 +111,26 @@ PLAIN(futex)
 PLAIN(io_getevents)
 PLAIN(io_pgetevents)
 PLAIN(io_uring_enter)
+PLAIN(ppoll)
+PLAIN(pselect6)
+#ifdef SYS_select
+PLAIN(select)
+#endif
 #ifdef SYS_futex_waitv
 PLAIN(futex_waitv)
 #endif
 
-static bool is_plain(long nr)
+/* None with a mask of signals, which is given to be interrupted. */
+static bool is_plain(long nr, const long *a)
 {
 	switch (nr) {
+	case SYS_ppoll:
+		return !a[3];
+	case SYS_pselect6:
+		return !a[5];
+#ifdef SYS_select
+	case SYS_select:
+#endif
 	case SYS_futex:
 	case SYS_io_getevents:
 	case SYS_io_pgetevents:
@@ -141,6 +155,14 @@ static long plain_once(long nr, const long *a)
 		return plain_io_pgetevents(a);
 	case SYS_io_uring_enter:
 		return plain_io_uring_enter(a);
+	case SYS_ppoll:
+		return plain_ppoll(a);
+	case SYS_pselect6:
+		return plain_pselect6(a);
+#ifdef SYS_select
+	case SYS_select:
+		return plain_select(a);
+#endif
 #ifdef SYS_futex_waitv
 	case SYS_futex_waitv:
 		return plain_futex_waitv(a);
@@ -226,7 +248,7 @@ static bool plain(long nr, const long *from, long *got)
 	struct rest r;
 	long a[6];
 
-	if (!is_plain(nr))
+	if (!is_plain(nr, from))
 		return false;
 	clock_gettime(CLOCK_MONOTONIC, &r.begun);
 	memcpy(a, from, sizeof(a));
@@ -247,6 +269,8 @@ static bool plain(long nr, const long *from, long *got)
  * is none of these. */
 static bool by_name(long nr, const long *a, long *got)
 {
+	int err;
+
 	switch (nr) {
 #ifdef SYS_poll
 	case SYS_poll:
@@ -266,6 +290,17 @@ static bool by_name(long nr, const long *a, long *got)
 	case SYS_nanosleep:
 		*got = nanosleep((const struct timespec *)a[0],
 				 (struct timespec *)a[1]);
+		return true;
+	case SYS_clock_nanosleep:
+		err = clock_nanosleep((clockid_t)a[0], (int)a[1],
+				      (const struct timespec *)a[2],
+				      (struct timespec *)a[3]);
+		if (err)
+			errno = err;
+		*got = err ? -1 : 0;
+		return true;
+	case SYS_sched_yield:
+		*got = sched_yield();
 		return true;
 	case SYS_signalfd4:
 		if (a[2] != sizeof(uint64_t) || is_nowhere((void *)a[1]))

@@ -374,3 +374,13 @@ EXPORT int sched_yield(void)
 {
 	return uthread_self() ? uthread_yield_cpu() : LIBC(sched_yield)();
 }
+
+/* <pthread.h> makes it sched_yield(); who was compiled before that, by glibc 2.33 or
+ * earlier, asks for it. */
+EXPORT int pthread_yield(void);
+__attribute__((visibility("default"))) int
+yield_by_old_name(void) __asm__("pthread_yield");
+int yield_by_old_name(void)
+{
+	return sched_yield();
+}

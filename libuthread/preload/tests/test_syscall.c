@@ -53,6 +53,7 @@ static void futexes(void)
 static void waits(void)
 {
 	const int fd = epoll_create1(0);
+	struct timespec time;
 	struct epoll_event e;
 
 	CHECK(fd >= 0);
@@ -62,6 +63,11 @@ static void waits(void)
 	IS(syscall(SYS_poll, NULL, 0, 30), 0);
 #endif
 	IS(syscall(SYS_nanosleep, &a_while, NULL), 0);
+	IS(syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &a_while, NULL), 0);
+	time = a_while; /* the kernel says what is left */
+	IS(syscall(SYS_ppoll, NULL, 0, &time, NULL, 8), 0);
+	time = a_while;
+	IS(syscall(SYS_pselect6, 0, NULL, NULL, NULL, &time, NULL), 0);
 	close(fd);
 }
 
