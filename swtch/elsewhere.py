@@ -9,8 +9,9 @@ with one and the same machine has nothing there.
 Invariants:
 
 - What is computed is of samples under one and the same condition: findings, figures and
-  verdicts (`alike`). Of each engine that is the condition under which most good samples
-  were measured, and the first of several.
+  verdicts (`alike`). Of each engine that is the newest condition which says as much as any:
+  under which as many trials as under any other have the blocks that a verdict needs. Where
+  none has them of any trial it is the one with most good samples, the newest of several.
 - Nothing is lost: the others stay in samples.jsonl and in the frame of samples, and every
   report says how many they are and why (`sentence`).
 - A fact that is not known of one of the two is no difference.
@@ -18,7 +19,9 @@ Invariants:
 Rejected: to refuse going on (what was measured would be lost to who cannot go back); to
 judge each condition by itself (a report of two machines, and blocks too few of both); to
 take all together (the interval of a mixture is of neither, and where the interrupted block
-lies decides who was slower).
+lies decides who was slower); always the newest (one block of it would take every verdict of a
+long run away); the most samples (who goes on after an update asks of the machine as it is now,
+and a run with a target stops as soon as that is measured well enough: `analysis.adaptive`).
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from swtch.analysis.effects import LEAST
 from swtch.engines import TRAITS
 from swtch.records import Engine, Manifest, Sample
 
@@ -53,6 +57,7 @@ PROGRAM = "the probe program"
 OWN_PROGRAM = "the probe program of"
 # Of a long fact, a command line, so much is shown; of many facts so many.
 LONGEST = 40
+WHICH = "the newest conditions that say as much as any"
 NAMED_MOST = 4
 
 Condition = frozenset[tuple[str, str]]
@@ -104,19 +109,29 @@ def alike(samples: Sequence[Sample]) -> tuple[Sample, ...]:
     experiment those by one and the same program."""
     if not any(sample.elsewhere for sample in samples):
         return tuple(samples)
-    machines = _most([(s, (s.engine,), _machine(s)) for s in samples])
-    return _most([(s, (s.engine, s.experiment), _condition(s)) for s in machines])
+    machines = _newest([(s, (s.engine,), _machine(s)) for s in samples])
+    return _newest([(s, (s.engine, s.experiment), _condition(s)) for s in machines])
 
 
-def _most(
+def _newest(
     samples: Sequence[tuple[Sample, tuple[str, ...], Condition]],
 ) -> tuple[Sample, ...]:
-    """Of each room the samples under its condition with most good ones, the first of several."""
-    counts: dict[tuple[str, ...], Counter[Condition]] = {}
-    for sample, room, condition in sorted(samples, key=lambda one: one[0].seq):
-        counts.setdefault(room, Counter())[condition] += sample.status == "ok"
-    chosen = {room: max(of, key=lambda one: of[one]) for room, of in counts.items()}
+    """Of each room the samples under the condition that counts there."""
+    rooms: dict[tuple[str, ...], dict[Condition, list[Sample]]] = {}
+    for sample, room, condition in samples:
+        rooms.setdefault(room, {}).setdefault(condition, []).append(sample)
+    chosen = {room: max(of, key=lambda one: _rank(of[one])) for room, of in rooms.items()}
     return tuple(sample for sample, room, condition in samples if condition == chosen[room])
+
+
+def _rank(samples: Sequence[Sample]) -> tuple[int, int, int]:
+    """The more trials can be judged the higher; of as many, the later. A condition that can
+    judge none is as good as it has samples."""
+    good = [sample for sample in samples if sample.status == "ok"]
+    blocks = Counter(trial for trial, _ in {(s.trial_id, s.block) for s in good})
+    judged = sum(n >= LEAST for n in blocks.values())
+    last = max((sample.seq for sample in good), default=-1)
+    return judged, 0 if judged else len(good), last
 
 
 def _condition(sample: Sample) -> Condition:
@@ -138,10 +153,10 @@ def sentence(manifest: Manifest, samples: Sequence[Sample]) -> str:
     else:
         from_there = [bool(sample.elsewhere) for sample in used]
         side = "those from there" if all(from_there) else "those from before"
-        side = side if all(from_there) or not any(from_there) else "of each engine the larger part"
+        side = side if all(from_there) or not any(from_there) else "of each engine those that count"
         which = (
             f"numbers, figures and verdicts are of {len(used)} of its {len(samples)} samples,"
-            f" {side}, and the others are kept beside"
+            f" {side} ({WHICH}), and the others are kept beside"
         )
     return (
         f"This run went on under other conditions than it began with ({_changed(manifest, there)}):"

@@ -60,13 +60,14 @@ def nothing_noticed() -> Iterator[None]:
 @pytest.mark.parametrize(
     ("begins", "verdict", "used"),
     [
-        ((12, 12), "holds", range(12)),
+        # The machine as it is now, as soon as that can be judged.
+        ((14, 14), "differs", range(14, 20)),
         ((8, 8), "differs", range(8, 20)),
-        # As many of both: what was first.
-        ((10, 10), "holds", range(10)),
+        # A few blocks of it take no verdict away.
+        ((15, 15), "holds", range(15)),
     ],
 )
-def test_claims_and_numbers_are_of_the_larger_part(
+def test_claims_and_numbers_are_of_the_newest_that_can_be_judged(
     begins: tuple[int, int], verdict: str, used: range
 ) -> None:
     scene = resumed(begins)
@@ -78,27 +79,54 @@ def test_claims_and_numbers_are_of_the_larger_part(
 
 
 def test_an_interrupted_block_has_no_pair_of_two_machines() -> None:
-    """Of block 12 A was measured before, and B2 after."""
-    scene = resumed((13, 12))
+    """Of block 15 A was measured before, and B2 after."""
+    scene = resumed((16, 15))
     here = scene.verdict("000.4").here
-    assert here is not None and (here.n, here.low) == (12, here.high)
+    assert here is not None and (here.n, here.low) == (15, here.high)
 
 
-def test_failed_samples_are_no_larger_part() -> None:
+def test_many_samples_of_few_trials_take_no_verdict_of_others_away() -> None:
+    """As in a run with a target: what had enough before was not measured there."""
+    scene = resumed((8, 20), n=30)
+    scene.samples = [s for s in scene.samples if s.factors["scenario"] == "A" or s.block < 8]
+    used = elsewhere.alike(scene.samples)
+    assert blocks(used, "A") == blocks(used, "B2") == list(range(8))
+
+
+@pytest.mark.parametrize(("begin", "used"), [(3, range(3)), (2, range(2, 5))])
+def test_where_nothing_can_be_judged_the_larger_part_counts(begin: int, used: range) -> None:
+    assert blocks(elsewhere.alike(resumed((begin, begin), n=5).samples), "A") == list(used)
+
+
+def test_of_as_many_that_decide_nothing_the_newest_count() -> None:
+    assert blocks(elsewhere.alike(resumed((2, 2), n=4).samples), "A") == [2, 3]
+
+
+def test_who_comes_back_is_where_he_began() -> None:
+    """Seven blocks, seven elsewhere, and six as the first again."""
+    scene = resumed((7, 7))
+    scene.samples = [
+        msgspec.structs.replace(s, elsewhere={}) if s.block >= 14 else s for s in scene.samples
+    ]
+    used = elsewhere.alike(scene.samples)
+    assert blocks(used, "A") == [*range(7), *range(14, 20)]
+
+
+def test_failed_samples_can_not_be_judged() -> None:
     scene = resumed((8, 8))
     scene.samples = [
-        msgspec.structs.replace(s, status="failed", error="x", values={}) if s.block > 10 else s
+        msgspec.structs.replace(s, status="failed", error="x", values={}) if s.block > 12 else s
         for s in scene.samples
     ]
     assert blocks(elsewhere.alike(scene.samples), "A") == list(range(8))
 
 
 def test_a_users_program_is_another_for_its_own_experiment_alone() -> None:
-    scene = resumed((12, 12), {"the probe program of scenarios": "0a"})
+    scene = resumed((15, 15), {"the probe program of scenarios": "0a"})
     scene.gantt(n=20)
     used = elsewhere.alike(scene.samples)
     assert len([s for s in used if s.experiment == "coroutine-gantt"]) == 20
-    assert blocks(used, "A") == list(range(12))
+    assert blocks(used, "A") == list(range(15))
 
 
 def test_a_run_in_one_place_is_left_as_it_is() -> None:
@@ -162,10 +190,10 @@ SAID = "This run went on under other conditions than it began with (the kernel 6
 def test_every_form_of_the_report_says_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = resumed((12, 12)).write(tmp_path / "run")
+    folder = resumed((15, 15)).write(tmp_path / "run")
     story = tell(folder)
     assert story.elsewhere.startswith(SAID)
-    assert "of 24 of its 40 samples, those from before" in story.elsewhere
+    assert "of 30 of its 40 samples, those from before (the newest" in story.elsewhere
     for file in write(folder, story=story):
         assert SAID in file.read_text()
     assert SAID in as_markdown(folder) and as_json(folder)["elsewhere"] == story.elsewhere
@@ -219,13 +247,13 @@ def test_history_says_what_was_not_as_in_the_run_before(
 
 @pytest.mark.filterwarnings("ignore:.*went on under other conditions")
 def test_python_is_warned_and_has_all_samples(tmp_path: Path) -> None:
-    folder = resumed((12, 12)).write(tmp_path / "run")
+    folder = resumed((15, 15)).write(tmp_path / "run")
     with pytest.warns(UserWarning, match="went on under other conditions"):
         run = lab.load(folder)
     assert run.samples.height == 40
-    assert run.samples["elsewhere"].to_list().count("the kernel: 6.12.0") == 16
-    assert set(run.metrics["block"]) == set(range(12))
-    assert run.verdicts.filter(claim="000.4")["n"].to_list() == [12]
+    assert run.samples["elsewhere"].to_list().count("the kernel: 6.12.0") == 10
+    assert set(run.metrics["block"]) == set(range(15))
+    assert run.verdicts.filter(claim="000.4")["n"].to_list() == [15]
 
 
 # ---- where it is noted ----
