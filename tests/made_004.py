@@ -184,7 +184,7 @@ def counting(
             for size in counters.SIZES if strides else ():
                 for stride in (8, counters.STRIDE):
                     name = metric(mode, "l1d", size, stride)
-                    values[name] = size / 64 * (1.0 if stride == 8 else strides) * factor
+                    values[name] = size / 64 * (1.0 if stride == 8 else strides * factor)
         made.append(
             sample(
                 one,

@@ -33,7 +33,7 @@ from swtch.analysis import effects, gates
 from swtch.analysis.effects import Effect
 from swtch.analysis.findings import ApartError, Group, Place
 from swtch.claims import rules
-from swtch.claims.rules import Question, Ruling, missing, plain, too_few
+from swtch.claims.rules import Question, Ruling, UnsureError, missing, plain, too_few
 from swtch.records import Engine, Kind, Model, Verdict
 
 __all__ = [
@@ -251,11 +251,12 @@ def ruling(claim: Claim, evidence: Evidence, unmarked: Evidence) -> Ruling:
 
 
 def _checked(claim: Claim, evidence: Evidence) -> Ruling:
-    """The check's ruling; of a case whose two sides were never measured in one block, none."""
+    """The check's ruling; of a case whose two sides were never measured in one block, or that
+    lacks a fact that is sure, none."""
     try:
         return claim.check(evidence)
-    except ApartError as apart:
-        return Ruling("cannot tell", str(apart))
+    except (ApartError, UnsureError) as said:
+        return Ruling("cannot tell", str(said))
 
 
 def _without(trials: Sequence[str]) -> str:

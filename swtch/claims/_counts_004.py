@@ -8,13 +8,16 @@ unit of work in turns has more than one alone.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from swtch.analysis import effects, stats
 from swtch.analysis.findings import Group, beside
 from swtch.claims import Evidence, Ruling, missing, plain
+from swtch.claims import _caches_004 as caches
+from swtch.claims.rules import UnsureError
 from swtch.experiments import Setting, counters
-from swtch.records import Model
+from swtch.records import Model, VerdictName
 
 # "Approximately 10 times more" from a stride of 8 to one of 64; half and twice of it.
 TEN_TIMES = (5.0, 20.0)
@@ -24,6 +27,8 @@ HALF = 2.0
 # "Hardly": of the rise between processes.
 HARDLY = 0.25
 A_MISS = 1.0
+# Of the sizes of a sweep so many may be wild.
+WILD = 1
 
 
 SUBJECTS: tuple[tuple[Model, str], ...] = (("process", "processes"), ("uthread", "uthreads"))
@@ -69,12 +74,32 @@ def _cells(group: Group, event: str) -> dict[int, tuple[dict[int, float], dict[i
     return cells
 
 
-def _begins(cells: Mapping[int, tuple[dict[int, float], ...]], mode: int, block: int) -> float:
-    """The first size of whose lines each is missed once a walk; twice the last if none is."""
-    for size, of in cells.items():
-        if of[mode].get(block, 0.0) >= size / 64:
-            return float(size)
-    return 2.0 * max(cells)
+def _begins(
+    cells: Mapping[int, tuple[dict[int, float], ...]], mode: int, block: int
+) -> tuple[float, bool]:
+    """The size from which on each line is missed once a walk, twice the last if there is none,
+    and whether it is sure: that with which most sizes agree, the first of several.
+
+    One size may be wild; of the first that is missed so it would be the beginning.
+    """
+    missed = [of[mode][block] >= size / 64 for size, of in cells.items()]
+    wrong = [
+        missed[:first].count(True) + missed[first:].count(False) for first in range(len(missed) + 1)
+    ]
+    first = wrong.index(min(wrong))
+    sure = wrong[first] <= WILD and wrong.count(wrong[first]) == 1
+    return float([*cells, 2 * max(cells)][first]), sure
+
+
+def _beginnings(
+    cells: Mapping[int, tuple[dict[int, float], ...]], mode: int, blocks: Sequence[int], name: str
+) -> list[float]:
+    """By block; UnsureError where the sizes do not agree in half of the blocks."""
+    found = [_begins(cells, mode, block) for block in blocks]
+    if 2 * sum(not sure for _, sure in found) >= max(1, len(found)):
+        how = ("alone", "in turns")[mode]
+        raise UnsureError(f"the sizes do not agree where misses of {name} {how} begin")
+    return [size for size, _ in found]
 
 
 def l1d_misses(evidence: Evidence) -> Ruling:
@@ -85,12 +110,13 @@ def l1d_misses(evidence: Evidence) -> Ruling:
         cells = _cells(group, "l1d") if group else {}
         if group is None or len(cells) < 3:
             continue
-        blocks = sorted(set.intersection(*(set(alone) for alone, _ in cells.values())))
-        l1 = _l1d_bytes(group)
-        if not l1:
-            return missing("this machine does not tell the size of its L1d")
-        alone = [_begins(cells, 0, block) for block in blocks]
-        turns = [_begins(cells, 1, block) for block in blocks]
+        blocks = sorted(set.intersection(*(set(mode) for both in cells.values() for mode in both)))
+        l1 = caches.l1d_that_counted(group)
+        if none := caches.is_none(l1):
+            return missing(none)
+        if not blocks:
+            continue
+        alone, turns = (_beginnings(cells, mode, blocks, name) for mode in (0, 1))
         at = effects.level([size / l1 for size in alone], "of L1")
         half = effects.level([a / b for a, b in zip(alone, turns, strict=True)], "x")
         if at is None or half is None:
@@ -106,15 +132,6 @@ def l1d_misses(evidence: Evidence) -> Ruling:
     )
     why = f"{ruling.why}. Alone, in turns: {'; '.join(begins)}"
     return Ruling(ruling.verdict, why, ruling.here, ruling.threshold)
-
-
-def _l1d_bytes(group: Group) -> float:
-    """Of the model's geometry, or of the processor that counted."""
-    for sample in group.good:
-        model = sample.detail.get("model")
-        if isinstance(model, dict):
-            return float(model["l1d"][0])
-    return max(group.values("l1d_kib"), default=0.0) * 1024
 
 
 def _rise(group: Group, event: str) -> dict[int, float]:
@@ -214,7 +231,7 @@ def more_instructions(evidence: Evidence) -> Ruling:
 
 def _variation(group: Group) -> dict[int, float]:
     """By block: by how many per cent its counts of instructions in turns are off the median
-    of all blocks, the mean over the cells."""
+    of all blocks, the median over the cells: one wild cell is not the claim."""
     off: dict[int, list[float]] = {}
     for size, stride in counters.grid(Setting(cpus=(0,), models=())):
         name = counters.metric("switch", "instructions", size, stride)
@@ -223,7 +240,7 @@ def _variation(group: Group) -> dict[int, float]:
         for block, count in counts.items():
             if middle:
                 off.setdefault(block, []).append(abs(count - middle) / middle * 100)
-    return {block: sum(values) / len(values) for block, values in sorted(off.items())}
+    return {block: float(stats.median(values)) for block, values in sorted(off.items())}
 
 
 def instructions_vary(evidence: Evidence) -> Ruling:
@@ -250,11 +267,16 @@ def misses_by_stride(evidence: Evidence) -> Ruling:
     rulings: dict[str, Ruling] = {}
     groups = [(name, _counted(evidence, model)) for model, name in SUBJECTS]
     for name, group in groups:
-        near, far = (_missed(group, stride) if group else {} for stride in (8, counters.STRIDE))
-        blocks = sorted(near.keys() & far.keys())
-        here = effects.paired([far[block] for block in blocks], [near[block] for block in blocks])
+        by_size = _by_stride(group) if group else {}
+        known = [of for of in by_size.values() if of]
+        blocks = set.intersection(*(set(of) for of in known)) if known else set()
+        ratios = [_middle([of[block] for of in known]) for block in sorted(blocks)]
+        here = effects.paired(ratios, [1.0] * len(ratios))
         if here is not None:
-            rulings[name] = evidence.within(here, *TEN_TIMES)
+            ruling = evidence.within(here, *TEN_TIMES)
+            rulings[name] = _agreed(
+                ruling, [evidence.within(one, *TEN_TIMES) for one in _each(known)]
+            )
     if len(rulings) == len(SUBJECTS):
         return evidence.all_of(rulings, "L1d misses of a walk by 64 bytes over those of one by 8")
     if all(group and _cells(group, "l1d") for _, group in groups):
@@ -262,14 +284,43 @@ def misses_by_stride(evidence: Evidence) -> Ruling:
     return _uncounted(evidence)
 
 
-def _missed(group: Group, stride: int) -> dict[int, float]:
-    """By block: L1d misses of one thread alone, of all arrays of more than twice L1d together."""
-    l1 = _l1d_bytes(group)
-    of_sizes = [
-        group.by_block(counters.metric("single", "l1d", size, stride))
-        for size in counters.SIZES
-        if l1 and size > 2 * l1
+def _by_stride(group: Group) -> dict[int, dict[int, float]]:
+    """By size and block: L1d misses of one thread alone by a line, over those by an element."""
+    l1 = caches.l1d_that_counted(group)
+    if caches.is_none(l1):
+        return {}
+    ratios: dict[int, dict[int, float]] = {}
+    for size in counters.SIZES:
+        near, far = (
+            group.by_block(counters.metric("single", "l1d", size, stride))
+            for stride in (8, counters.STRIDE)
+        )
+        if size > 2 * l1:
+            common = near.keys() & far.keys()
+            ratios[size] = {b: far[b] / near[b] if near[b] > 0 else math.nan for b in common}
+    return ratios
+
+
+def _middle(ratios: Sequence[float]) -> float:
+    """The geometric mean of the two in the middle, or the one: of a ratio and of its inverse it
+    is the same. None of a size that has no ratio."""
+    if not all(0 < ratio < math.inf for ratio in ratios):
+        return math.nan
+    return math.exp(float(stats.median([math.log(ratio) for ratio in ratios])))
+
+
+def _each(known: Sequence[Mapping[int, float]]) -> list[effects.Effect]:
+    """The effect of each size by itself, where it has one."""
+    of_sizes = (effects.paired(list(of.values()), [1.0] * len(of)) for of in known)
+    return [effect for effect in of_sizes if effect is not None]
+
+
+def _agreed(ruling: Ruling, of_sizes: Sequence[Ruling]) -> Ruling:
+    """The ruling; none where as many sizes by themselves say the opposite as say it."""
+    decided: list[VerdictName] = [
+        one.verdict for one in of_sizes if one.verdict in ("holds", "differs")
     ]
-    known = [of for of in of_sizes if of]
-    blocks = set.intersection(*(set(of) for of in known)) if known else set()
-    return {block: sum(of[block] for of in known) for block in sorted(blocks)}
+    alike = decided.count(ruling.verdict)
+    if ruling.verdict in ("holds", "differs") and len(decided) - alike >= max(1, alike):
+        return replace(ruling, verdict="cannot tell", open="the sizes do not agree")
+    return ruling

@@ -39,6 +39,10 @@ MORE = 1.05
 NOT_COMPARABLE = "no block has samples of both that can be compared"
 
 
+class UnsureError(Exception):
+    """What a check has to know is not sure, so that nothing can be told; ``str()`` says why."""
+
+
 @dataclass(frozen=True)
 class Question:
     """Whether an effect lies within the bounds, in its unit; an equal bound is inside
@@ -59,17 +63,23 @@ class Question:
         if not self.effect.decides(level):
             return "cannot tell"
         here = self.effect.interval(level)
-        if self._inside(here):
+        low, high = self._exact(here.low), self._exact(here.high)
+        if self._inside(low, high):
             return "holds"
-        outside = here.high < self.low or here.low > self.high
+        outside = high < self.low or low > self.high
         if not self.closed:
-            outside |= here.high == here.low and here.low in (self.low, self.high)
+            outside |= high == low and low in (self.low, self.high)
         return "differs" if outside else "cannot tell"
 
-    def _inside(self, here: Interval) -> bool:
+    def _exact(self, limit: float) -> float:
+        """The bound where the limit is one but for what logarithms lose: counts five times
+        others are 4.999999999999999 times them."""
+        return next((b for b in (self.low, self.high) if math.isclose(limit, b)), limit)
+
+    def _inside(self, low: float, high: float) -> bool:
         if self.closed:
-            return self.low <= here.low and here.high <= self.high
-        return self.low < here.low and here.high < self.high
+            return self.low <= low and high <= self.high
+        return self.low < low and high < self.high
 
     def across(self) -> str:
         """What an interval reaches across that decides nothing."""

@@ -12,12 +12,13 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from swtch.analysis import effects, stats
 from swtch.analysis.effects import Effect
 from swtch.analysis.findings import Group, beside, effect
 from swtch.claims import Claim, Evidence, Ruling, missing, plain
+from swtch.claims import _caches_004 as caches
 from swtch.claims import _counts_004 as counts
 from swtch.claims.rules import MORE, NOT_COMPARABLE
 from swtch.experiments import counters, direct_cost, working_set
@@ -35,6 +36,8 @@ FALLS_ABOVE = 16
 # Of the study's user-level peaks, at 192 and 256 KB of an L2 of 256 KB.
 NEAR_L2 = (0.75, 1.0)
 BY_HOW_MUCH = "by how much it is above a twentieth more than the lower one's"
+# By size, by block.
+Costs = Mapping[int, Mapping[int, float]]
 NO_CACHES = "an emulated processor loses no time with its caches"
 
 
@@ -153,6 +156,11 @@ def _nearest(sizes: Iterable[int], size: float) -> int:
     return min(sizes, key=lambda known: (abs(math.log(known / size)), known))
 
 
+def _next(sizes: Sequence[int], size: int, below: float = math.inf) -> int:
+    """The size after this one, itself where there is none below that."""
+    return next((known for known in sizes if size < known < below), size)
+
+
 def _kib(size: int) -> str:
     return f"{size >> 10} KiB"
 
@@ -167,30 +175,36 @@ class Sizes:
     near_l2: tuple[int, ...]  # three quarters of L2 to L2
     l2: int
     beyond: int  # twice L2
-    caches: str
+    # In the place of one that may be wild: the next of its kind, itself where there is none.
+    small: int
+    next_valley: int
+    farther: int
+    told: str
 
     @classmethod
     def of(cls, evidence: Evidence, model: Model, sizes: Iterable[int]) -> Sizes | str:
         """Or why there are none."""
         known = sorted(size for size in sizes if size)
         groups = evidence.of(working_set.NAME, model)
-        caches = [
-            max((kib for group in groups for kib in group.values(name)), default=0.0)
-            for name in ("l1d_kib", "l2_kib")
-        ]
-        if min(caches) <= 0:
+        l1, l2 = (caches.size_of(groups, name) for name in caches.NAMES)
+        if min(l1, l2) <= 0:
             return "this machine does not tell the sizes of its L1d and L2"
+        if none := caches.is_none(l1):
+            return none
         if not known:
             return "arrays of several sizes are needed"
-        l1, l2 = (kib * 1024 for kib in caches)
+        valley, beyond = _nearest(known, 2 * l1), _nearest(known, 2 * l2)
         here = cls(
             smallest=known[0],
             l1=_nearest(known, l1),
-            valley=_nearest(known, 2 * l1),
+            valley=valley,
             near_l2=tuple(size for size in known if NEAR_L2[0] <= size / l2 <= NEAR_L2[1]),
             l2=_nearest(known, l2),
-            beyond=_nearest(known, 2 * l2),
-            caches=f"L1d is {plain(caches[0])} KiB, L2 {plain(caches[1])} KiB",
+            beyond=beyond,
+            small=_next(known, known[0], l1 / 2),
+            next_valley=_next(known, valley, NEAR_L2[0] * l2),
+            farther=_next(known, beyond),
+            told=f"L1d is {plain(l1 / caches.KIB)} KiB, L2 {plain(l2 / caches.KIB)} KiB",
         )
         order = (
             here.smallest,
@@ -201,7 +215,7 @@ class Sizes:
         )
         # Of a machine with an L2 beyond all arrays, the nearest size is not a size of it.
         if list(order) != sorted(set(order)) or not here.near_l2 or here.l2 < l2 / 2:
-            return f"arrays below L1d, between it and L2, and beyond L2 are needed ({here.caches})"
+            return f"arrays below L1d, between it and L2, and beyond L2 are needed ({here.told})"
         return here
 
 
@@ -222,10 +236,37 @@ def _more(
     return effects.level(rises, "us")
 
 
-def _steps(evidence: Evidence, rises: Mapping[str, Effect | None], why: str) -> Ruling:
+@dataclass(frozen=True)
+class Step:
+    """One upwards, and the same by other sizes, each with its name: of one that is wild the
+    opposite of these is no verdict. A peak has no other size; what it stands above has."""
+
+    by: Effect | None
+    others: Mapping[str, Effect | None] = field(default_factory=dict)
+
+    def ruling(self, evidence: Evidence) -> Ruling | None:
+        if self.by is None:
+            return None
+        others = {name: evidence.above(other, 0.0) for name, other in self.others.items() if other}
+        return caches.unless_turned(evidence.above(self.by, 0.0), others)
+
+
+def _step(costs: Costs, higher: Sequence[int], lower: int, other: int, even: Costs) -> Step:
+    """Up from `lower` to the sizes `higher`, by their mean; and from `other`, of the strides
+    that all have, and to each."""
+    others = {}
+    if other != lower and other in even:
+        others[f"from {_kib(other)}"] = _more(even, higher, other)
+    if len(higher) > 1:
+        others |= {f"at {_kib(size)}": _more(costs, (size,), lower) for size in higher}
+    return Step(_more(costs, higher, lower), others)
+
+
+def _steps(evidence: Evidence, steps: Mapping[str, Step], why: str) -> Ruling:
     """Each step is one upwards: from the size that follows to those before it."""
-    rulings = {step: evidence.above(rise, 0.0) for step, rise in rises.items() if rise is not None}
-    if len(rulings) < len(rises):
+    found = {name: step.ruling(evidence) for name, step in steps.items()}
+    rulings = {name: ruling for name, ruling in found.items() if ruling is not None}
+    if len(rulings) < len(steps):
         return missing(NOT_COMPARABLE)
     return evidence.all_of(rulings, why)
 
@@ -244,13 +285,15 @@ def _two_peaks(evidence: Evidence) -> Ruling:
     if not {at.l2, at.beyond} <= wide.keys():
         return missing(f"processes with strides above {FALLS_ABOVE} bytes are needed")
     steps = {
-        f"up to {_kib(at.l1)}": _more(costs, (at.l1,), at.smallest),
-        f"less at {_kib(at.valley)}": _more(costs, (at.l1,), at.valley),
-        f"up to {_kib(at.l2)}": _more(even, (at.l2,), at.valley),
-        f"above the first peak at {_kib(at.l2)}": _more(even, (at.l2,), at.l1),
-        f"less at {_kib(at.beyond)}, strides above {FALLS_ABOVE}": _more(wide, (at.l2,), at.beyond),
+        f"up to {_kib(at.l1)}": _step(costs, (at.l1,), at.smallest, at.small, even),
+        f"less at {_kib(at.valley)}": _step(costs, (at.l1,), at.valley, at.next_valley, even),
+        f"up to {_kib(at.l2)}": _step(even, (at.l2,), at.valley, at.next_valley, even),
+        f"above the first peak at {_kib(at.l2)}": Step(_more(even, (at.l2,), at.l1)),
+        f"less at {_kib(at.beyond)}, strides above {FALLS_ABOVE}": _step(
+            wide, (at.l2,), at.beyond, at.farther, wide
+        ),
     }
-    return _steps(evidence, steps, f"a process's cost, {BY_HOW_MUCH} ({at.caches})")
+    return _steps(evidence, steps, f"a process's cost, {BY_HOW_MUCH} ({at.told})")
 
 
 def _user_level_peak(evidence: Evidence) -> Ruling:
@@ -263,10 +306,12 @@ def _user_level_peak(evidence: Evidence) -> Ruling:
         return missing(at if isinstance(at, str) and costs else "uthreads with arrays are needed")
     peak = " and ".join(map(_kib, at.near_l2))
     steps = {
-        f"at {peak} more than at {_kib(at.valley)}": _more(costs, at.near_l2, at.valley),
-        f"and than at {_kib(at.beyond)}": _more(costs, at.near_l2, at.beyond),
+        f"at {peak} more than at {_kib(at.valley)}": _step(
+            costs, at.near_l2, at.valley, at.next_valley, costs
+        ),
+        f"and than at {_kib(at.beyond)}": _step(costs, at.near_l2, at.beyond, at.farther, costs),
     }
-    return _steps(evidence, steps, f"a uthread's cost, {BY_HOW_MUCH} ({at.caches})")
+    return _steps(evidence, steps, f"a uthread's cost, {BY_HOW_MUCH} ({at.told})")
 
 
 def _by_size(costs: Mapping[int, Mapping[int, float]]) -> list[list[float]]:
@@ -360,7 +405,7 @@ def _flat(evidence: Evidence) -> Ruling:
     return evidence.all_of(
         rulings,
         f"the range of a uthread's cost from {_kib(at.smallest)} to {_kib(max(small[0]))}"
-        f" ({at.caches})",
+        f" ({at.told})",
     )
 
 
