@@ -43,6 +43,7 @@ from swtch.report.chapters import chapter, coroutine_gantt, scenarios
 from swtch.report.chapters.plain import Plain
 from swtch.report.story import number, tell, where
 from swtch.report.story import spread as spread_text
+from swtch.report.tables import Row, Table
 
 Swtch = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -264,7 +265,8 @@ def test_verdicts_are_the_same_in_every_form(written: Get, name: str) -> None:
 
 def check_verdict(verdict: Verdict, more: str, row: list[str], html: list[str]) -> None:
     here = f"{spread_text(verdict.here)} {verdict.here.unit}" if verdict.here else ""
-    why = " ".join(f"{verdict.why} {more}".split())
+    # Two sentences.
+    why = " ".join((f"{verdict.why}. {more}" if more else verdict.why).split())
     assert row == [
         verdict.claim,
         verdict.text,
@@ -682,3 +684,21 @@ def test_highlights_say_no_more_than_the_interval_allows(tmp_path: Path) -> None
     scene.scenario("B2", "pthread", spread(110.0, share=-0.5))
     (sentence, *_) = tell(scene.write(tmp_path / "run")).highlights
     assert "get through as much, within the noise, on one CPU as on 4" in sentence
+
+
+@pytest.mark.parametrize("width", [20, 40, 60, 80, 200])
+def test_no_number_is_lost_in_a_narrow_terminal(width: int) -> None:
+    """Left to itself rich gives the labels all the width, and the numbers none."""
+    rows = (
+        Row(("pthread", "condition variable", "2 801 [2 568, 3 033]", "10 386"), first=True),
+        Row(("", "futex", "5 306", "–"), first=False),
+    )
+    (shown,) = shapes.terminal([Table("Measured here", ("model", "by", "ns", "p90"), 2, rows)])
+    file = io.StringIO()
+    Console(file=file, width=width).print(shown)
+    said = file.getvalue()
+    for cell in ("2 801", "[2 568,", "3 033]", "10 386", "5 306"):
+        assert " ".join(cell.split()) in " ".join(said.split()), said
+    assert max(map(len, said.splitlines())) <= width
+    if width < 40:
+        assert "pthread, futex" in said and "  ns: 5 306" in said

@@ -357,7 +357,7 @@ def _md_verdicts(story: Story, verdicts: Sequence[Verdict]) -> list[str]:
                 if verdict.here
                 else "–",
                 standing.marked(verdict),
-                " ".join(filter(None, (verdict.why, story.to_decide(verdict)))),
+                ". ".join(filter(None, (verdict.why, story.to_decide(verdict)))),
             )
             for verdict in verdicts
         ],

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from rich.console import RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 
 from swtch.records import Interval, Scalar
 from swtch.report.charts import APART, COLOURS, INK, WIDTH, data
@@ -354,13 +355,40 @@ def pooled(quantiles: Sequence[Sequence[Sequence[float]]], scale: float) -> Rows
 
 def terminal(tables: Sequence[Table]) -> list[RenderableType]:
     """The tables for `swtch show`."""
-    from rich.table import Table as RichTable
-    from rich.text import Text
+    return [_Shown(table) for table in tables if table.rows]
 
-    shown: list[RenderableType] = []
-    for table in tables:
-        if not table.rows:
-            continue
+
+@dataclass(frozen=True)
+class _Shown:
+    """A table; where a terminal is too narrow for its columns, each row as lines of its own.
+    Left to itself rich takes all width from the numbers, and shows none of them."""
+
+    table: Table
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        if self._least() <= options.max_width:
+            yield self._columns()
+        else:
+            yield self._lines()
+
+    def _least(self) -> int:
+        """Columns with labels do not wrap, and others between words."""
+        from rich.cells import cell_len
+
+        table = self.table
+        widths = []
+        for index, column in enumerate(table.columns):
+            cells = (column, *(row.cells[index] for row in table.rows))
+            whole = index < table.labels
+            parts = cells if whole else [word for cell in cells for word in cell.split()]
+            widths.append(max(map(cell_len, parts), default=0))
+        return sum(widths) + 3 * (len(widths) - 1)
+
+    def _columns(self) -> RenderableType:
+        from rich.table import Table as RichTable
+        from rich.text import Text
+
+        table = self.table
         rich_table = RichTable(
             title=table.caption, title_justify="left", show_edge=False, pad_edge=False
         )
@@ -371,5 +399,22 @@ def terminal(tables: Sequence[Table]) -> list[RenderableType]:
             if row.first and index:
                 rich_table.add_section()
             rich_table.add_row(*map(Text, row.cells))
-        shown.append(rich_table)
-    return shown
+        return rich_table
+
+    def _lines(self) -> RenderableType:
+        from rich.text import Text
+
+        table = self.table
+        lines = [table.caption, ""]
+        labels = [""] * table.labels
+        for row in table.rows:
+            # A label that is not repeated is that of the row above.
+            own = row.cells[: table.labels]
+            labels = [
+                cell or ("" if row.first else above)
+                for cell, above in zip(own, labels, strict=True)
+            ]
+            lines.append(", ".join(filter(None, labels)))
+            values = zip(table.columns[table.labels :], row.cells[table.labels :], strict=True)
+            lines += [f"  {name}: {cell}" for name, cell in values if cell]
+        return Text("\n".join(lines))

@@ -269,7 +269,7 @@ def _print_table(title: str, own: Sequence[Verdict], story: Story, console: Cons
         before = verdict.claim
         if not again:
             table.add_section()
-        why = Text(" ".join(filter(None, (verdict.why, story.to_decide(verdict)))), style="dim")
+        why = Text(". ".join(filter(None, (verdict.why, story.to_decide(verdict)))), style="dim")
         table.add_row(
             "" if again else verdict.claim,
             why if again else Text.assemble(verdict.text, "\n", why),
