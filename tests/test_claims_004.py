@@ -436,6 +436,22 @@ def test_four_is_not_about_how_noisy_the_costs_are(noise: float) -> None:
     assert far.verdict == "differs", far.why
 
 
+def test_four_does_not_hold_for_noise_alone() -> None:
+    """The cost grows threefold, and noise of thrice the cost hides it: 15 of 40 held."""
+    held = 0
+    for seed in range(20):
+        drawn = random.Random(seed)
+        scene = both_walk({}, 0.4, 0.9, noise=0.0)
+        scene.samples = [
+            msgspec.structs.replace(
+                s, values={**s.values, "cost_ns": s.values["cost_ns"] + drawn.gauss(0, 3000)}
+            )
+            for s in scene.samples
+        ]
+        held += scene.verdict("004.4").verdict == "holds"
+    assert held == 0
+
+
 def test_four_compares_variances_without_that_of_noise() -> None:
     """Flat processes beside flat uthreads: as noisy as they may be, neither varies less."""
     scene = walking(Scene(), "uthread", level(1.2, 0.0), share=0.0, noise=0.001)
