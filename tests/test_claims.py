@@ -416,6 +416,26 @@ def test_the_reason_names_what_was_compared() -> None:
     assert "pthread A: 0 switches, holds" in pthreads({}).verdict("000.1").why
 
 
+@pytest.mark.parametrize(
+    ("claim", "without", "said"),
+    [("000.10", ("B1", "B2"), "pthread B1 or pthread B2"), ("000.11", ("C1",), "of pthread C1,")],
+)
+@pytest.mark.parametrize("how", ["not measured", "failed"])
+def test_few_switches_are_half_of_a_signature(
+    claim: str, without: tuple[str, ...], said: str, how: str
+) -> None:
+    """That idle threads are not switched says nothing of those that yield, or are woken."""
+    scene = pthreads({})
+    assert scene.verdict(claim).verdict == "holds"
+    lost = {s.trial_id for s in scene.samples if s.factors["scenario"] in without}
+    kept = [s for s in scene.samples if s.trial_id not in lost]
+    if how == "failed":
+        kept += [failed(one) for one in scene.trials if one.id in lost]
+    scene.samples = kept
+    verdict = scene.verdict(claim)
+    assert verdict.verdict == "cannot tell" and said in verdict.why
+
+
 def test_a_case_that_failed_is_named() -> None:
     """What always failed is no case that held."""
     scene = kthreads({}, {"B1": 1.8, "B2": 1.4})

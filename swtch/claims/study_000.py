@@ -240,6 +240,10 @@ def _signature(
     if not rulings:
         return _nothing(evidence, " and ".join(cases))
     ruling = evidence.all_of(rulings, f"involuntary switches for {INTERVENTIONS} interventions")
+    if ruling.verdict == "holds" and not above.keys() & rulings.keys():
+        # That there are few where there are to be few is half of a signature.
+        more = f"Nothing was measured of {' or '.join(above)}, which is to have more"
+        ruling = replace(ruling.also(more), verdict="cannot tell")
     return ruling.also(*_few_cpus({name: groups[name] for name in rulings}))
 
 
