@@ -88,16 +88,16 @@ def neighbours(pthreads: int, uthreads: int) -> tuple[Case, ...]:
 
 
 QUICK: Final = (
-    f"0.3 or 0.6 s a trial instead of 2, {QUICK_UTHREADS} uthreads and {QUICK_PTHREADS} pthreads"
-    " for the study's 100 000"
-)
+    f"0.3 or 0.6 s a trial instead of 2, {QUICK_UTHREADS:_} uthreads and"
+    f" {QUICK_PTHREADS:_} pthreads for the study's 100 000"
+).replace("_", " ")
 MANY_NOTE: Final = (
-    f"{MANY_PTHREADS} pthreads for the study's 100 000: a kernel allows 32 768 threads by default"
-)
+    f"{MANY_PTHREADS:_} pthreads for the study's 100 000: a kernel allows 32 768 threads by default"
+).replace("_", " ")
 GUEST: Final = (
-    f"{GUEST_UTHREADS} uthreads and {GUEST_PTHREADS} pthreads for the study's 100 000, one loop a"
-    " CPU only, and no Go"
-)
+    f"{GUEST_UTHREADS:_} uthreads and {GUEST_PTHREADS:_} pthreads for the study's 100 000, one"
+    " loop a CPU only, and no Go"
+).replace("_", " ")
 ONE_CPU_NOTE: Final = "on one CPU: no more are allowed here"
 POLICY_NOTE: Final = "SCHED_OTHER: under another policy, the kernel is told whom to starve"
 
