@@ -3,10 +3,10 @@
  * test_eintr_whole.c - a tick when some of a call is through already: what waits
  * until all has gone through does so, and who will not wait is told how much has.
  */
-#include "util.h"
-
-#include <sys/socket.h>
+#include <netinet/tcp.h>
 #include <sys/uio.h>
+
+#include "io_util.h"
 
 #define WHOLE (256 * 1024)
 #define PIECE 8192
@@ -133,6 +133,125 @@ TEST(who_will_not_wait_is_told_how_much_went_through)
 	CHECK(got > 0);
 	CHECK(!close(way[1]));
 	CHECK_EQ(recv(way[0], from_here, sizeof(from_here), MSG_WAITALL), got);
+}
+
+/* ---- what ends it after a part ---- */
+
+static char much[8 * BIG];
+static int begins;
+
+static void *reset_it(void *arg)
+{
+	const struct linger l = { .l_onoff = 1 };
+
+	CHECK(!setsockopt(way[0], SOL_SOCKET, SO_LINGER, &l, sizeof(l)));
+	CHECK(!close(way[0]));
+	return arg;
+}
+
+static void *shut_it(void *arg)
+{
+	CHECK(!shutdown(way[1], SHUT_WR));
+	return arg;
+}
+
+static void *(*ends_it)(void *arg);
+
+static void *ends_it_soon(void *arg)
+{
+	while (!load(&begins))
+		;
+	usleep(20 * 1000); /* a tick has come */
+	return ends_it(arg);
+}
+
+static void *the_error_is_for_the_next(ssize_t got)
+{
+	char c = 0;
+
+	CHECK(got > 0 && got < (ssize_t)sizeof(much));
+	if (ends_it == reset_it) {
+		CHECK_EQ(send(way[1], &c, 1, 0), -1);
+		CHECK_EQ(test_errno(), ECONNRESET);
+	}
+	CHECK_EQ(send(way[1], &c, 1, MSG_NOSIGNAL), -1);
+	CHECK_EQ(test_errno(), EPIPE);
+	return NULL;
+}
+
+static void *writes_a_part(void *arg)
+{
+	(void)arg;
+	store(&begins, 1);
+	return the_error_is_for_the_next(write(way[1], much, sizeof(much)));
+}
+
+static void *sends_a_part_of_parts(void *arg)
+{
+	struct iovec v[] = { { much, 5 }, { much + 5, sizeof(much) - 5 } };
+	const struct msghdr m = { .msg_iov = v, .msg_iovlen = 2 };
+
+	(void)arg;
+	store(&begins, 1);
+	return the_error_is_for_the_next(sendmsg(way[1], &m, 0));
+}
+
+static void *sends_a_part_as_ours(void *arg)
+{
+	(void)arg;
+	store(&begins, 1);
+	return the_error_is_for_the_next(
+		uthread_send(way[1], much, sizeof(much), 0));
+}
+
+static void *receives_a_part(void *arg)
+{
+	store(&begins, 1);
+	CHECK_EQ(recv(way[1], much, 9, MSG_WAITALL), 7);
+	CHECK_EQ(recv(way[1], much, 9, MSG_WAITALL), -1);
+	CHECK_EQ(test_errno(), ECONNRESET);
+	CHECK_EQ(recv(way[1], much, 9, MSG_WAITALL), 0);
+	return arg;
+}
+
+/* The same to a pthread, which the kernel tells. */
+static void is_told(void *(*whole)(void *), void *(*ends)(void *))
+{
+	const int room = 65536;
+	pthread_t p;
+
+	for (int plain = 1; plain >= 0; plain--) {
+		tcp_pair(way);
+		CHECK(!setsockopt(way[1], SOL_SOCKET, SO_SNDBUF, &room,
+				  sizeof(room)));
+		CHECK_EQ(write(way[0], "abcdefg", 7), 7);
+		store(&begins, 0);
+		ends_it = ends;
+		if (plain) {
+			CHECK(!pthread_create(&p, NULL, whole, NULL));
+			ends_it_soon(NULL);
+			CHECK(!pthread_join(p, NULL));
+		} else {
+			beside(ends_it_soon, whole);
+		}
+		CHECK(!close(way[1]));
+		if (ends != reset_it)
+			CHECK(!close(way[0]));
+	}
+}
+
+TEST(what_ends_it_after_a_part_is_for_the_next_call)
+{
+	if (TEST_ASAN)
+		SKIP("no ticks under AddressSanitizer");
+	start_workers(2);
+	is_told(writes_a_part, reset_it);
+	is_told(sends_a_part_of_parts, reset_it);
+	is_told(sends_a_part_as_ours, reset_it);
+	is_told(receives_a_part, reset_it);
+	is_told(writes_a_part, shut_it);
+	is_told(sends_a_part_of_parts, shut_it);
+	is_told(sends_a_part_as_ours, shut_it);
 }
 
 TEST_MAIN()

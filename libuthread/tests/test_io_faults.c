@@ -5,6 +5,7 @@
 #include <netinet/tcp.h>
 #include <sys/eventfd.h>
 #include <sys/inotify.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 
 #include "fork_util.h"
@@ -194,6 +195,23 @@ static void *sends_a_part(void *arg)
 	return NULL;
 }
 
+static void *sends_a_part_of_a_file(void *arg)
+{
+	const int fd = *(int *)arg, room = 65536;
+	int file = memfd_create("much", 0);
+	ssize_t n;
+	char c = 0;
+
+	CHECK(file >= 0 && !ftruncate(file, 8 * BIG));
+	CHECK(!setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof(room)));
+	n = uthread_sendfile(fd, file, NULL, 8 * BIG);
+	CHECK(n > 0 && n < 8 * BIG);
+	SAYS(uthread_send(fd, &c, 1, 0), ECONNRESET);
+	SAYS(uthread_send(fd, &c, 1, MSG_NOSIGNAL), EPIPE);
+	CHECK(!close(file));
+	return NULL;
+}
+
 static void *reads_a_part(void *arg)
 {
 	char c[9];
@@ -204,18 +222,20 @@ static void *reads_a_part(void *arg)
 
 static void *resets_after_a_part(void *arg)
 {
+	static void *(*const does[])(void *) = { sends_a_part, reads_a_part,
+						 sends_a_part_of_a_file };
 	const int on = 1;
 	uint64_t before;
 	uthread_t t;
 	int sv[2], round;
 
-	for (round = 0; round < 20; round++) {
+	for (round = 0; round < 30; round++) {
 		tcp_pair(sv);
 		CHECK(!setsockopt(sv[0], IPPROTO_TCP, TCP_NODELAY, &on,
 				  sizeof(on)));
 		CHECK_EQ(uthread_send(sv[0], "abc", 3, 0), 3);
 		before = parks();
-		t = spawn(round % 2 ? reads_a_part : sends_a_part, &sv[1]);
+		t = spawn(does[round % 3], &sv[1]);
 		all_parked(before, 1);
 		CHECK_EQ(uthread_send(sv[0], "defg", 4, 0), 4);
 		reset(sv[0]);

@@ -211,6 +211,7 @@ static int pause_if_wasted(struct io_request *r, unsigned wasted)
 static void shrink(struct io_request *r, size_t done)
 {
 	r->bytes -= done;
+	r->flags |= MSG_NOSIGNAL; /* SIGPIPE is for who has sent nothing */
 	r->msg = NULL;
 	r->name = NULL; /* it is known by the first part */
 	r->name_bytes = 0;

@@ -20,15 +20,14 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/eventfd.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <termios.h>
 #include <unistd.h>
 
+#include "base/tcp.h"
 #include "io/request.h"
 #include "sched/cancel.h"
 
@@ -81,31 +80,13 @@ bool io_no_more(int fd)
 	return io_look(&p, 1) > 0 && p.revents & (POLLRDHUP | POLLHUP);
 }
 
-/*
- * A part is done, and an error has come to the connection since. The kernel says it to
- * the next call, once: who is in the kernel finds it there, leaves it, and returns the
- * part, but a try would take it, and the next call of the program's would know only
- * that there is no connection. Asked in ways that take nothing. POLLERR alone may be
- * the news of MSG_ZEROCOPY and the like; and other sockets than TCP's give the error to
- * who has sent a part, and lose it, themselves.
- */
 bool io_has_failed(const struct io_request *r)
 {
-	struct pollfd p = { .fd = r->fd };
-	socklen_t bytes = sizeof(uint8_t);
-	uint8_t state = 0;
-	int left = 0;
-
 	/* Who has read a part has waited, and was told. */
 	if (r->way == IO_IN && uthread_current() && !load_relaxed(&r->e->ended))
 		return false;
-	if (io_kind_of(r->e, r->fd) != IO_TCP || io_look(&p, 1) <= 0 ||
-	    !(p.revents & POLLERR) ||
-	    getsockopt(r->fd, IPPROTO_TCP, TCP_INFO, &state, &bytes) ||
-	    state != TCP_CLOSE)
-		return false;
-	/* What came before the error is read before it. */
-	return r->way == IO_OUT || (!ioctl(r->fd, FIONREAD, &left) && !left);
+	return io_kind_of(r->e, r->fd) == IO_TCP &&
+	       tcp_has_failed(r->fd, r->way == IO_IN);
 }
 
 /* MSG_PEEK and MSG_WAITALL: all that is asked for is there, or no more will be; else

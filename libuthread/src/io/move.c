@@ -15,6 +15,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/tcp.h"
 #include "io/request.h"
 #include "sched/cancel.h"
 
@@ -172,6 +173,8 @@ static long move(const struct move *m, size_t bytes, bool all, int *how)
 			*how = err;
 			return done ? (long)done : -err;
 		}
+		if (done && tcp_has_failed(m->out, false))
+			break; /* the next call is told */
 		got = io_kernel(
 			m->some(m, bytes - done < SURE ? bytes - done : SURE));
 		if (got == -EAGAIN)

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <sys/uio.h>
 
+#include "base/tcp.h"
 #include "preempt/calls.h"
 #include "sched/cancel.h"
 
@@ -130,24 +131,60 @@ static bool goes_whole(int fd, int option)
 typedef ssize_t some_fn(int fd, char *at, size_t bytes, int flags);
 
 /*
+ * A part of it has gone through. Who is in the kernel with it returns that when the
+ * connection fails, and leaves the error to the next call; so that there is none of ours
+ * which takes it, this waits until there is something to do, and looks.
+ */
+static bool may_go_on(int fd, bool reads)
+{
+	struct pollfd p = { .fd = fd, .events = reads ? POLLIN : POLLOUT };
+	socklen_t bytes = sizeof(int);
+	int low = 1;
+
+	if (!tcp_is(fd))
+		return true;
+	/* poll() says nothing of less than that. */
+	if (reads)
+		getsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &low, &bytes);
+	if (low <= 1 && ppoll(&p, 1, NULL, NULL) < 0)
+		return false; /* a handler's */
+	return !tcp_has_failed(fd, reads);
+}
+
+static bool is_socket(int fd)
+{
+	socklen_t bytes = sizeof(int);
+	int type;
+
+	return !getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &bytes);
+}
+
+static some_fn send_some;
+
+/*
  * `done` bytes of these parts have gone through, and a tick has ended the call: the
  * rest, by `some`, unless a handler has come. What comes beside the bytes has gone
- * with the first.
+ * with the first. SIGPIPE is for who has sent nothing.
  */
-static ssize_t rest(some_fn *some, int fd, const struct iovec *part, size_t n,
-		    size_t done, int flags, uint32_t handled)
+static ssize_t rest(some_fn *some, int option, int fd, const struct iovec *part,
+		    size_t n, size_t done, int flags, uint32_t handled)
 {
+	const bool reads = option == SO_RCVTIMEO;
 	struct uthread *me = uthread_current();
 	const int saved = errno;
 	size_t at = done;
 	ssize_t got;
 
+	if (!reads && is_socket(fd)) {
+		some = send_some;
+		flags |= MSG_NOSIGNAL;
+	}
 	me->cancel |= CANCEL_HELD; /* what is done is to be told */
 	for (; n; part++, n--) {
 		while (at < part->iov_len) {
 			/* Asked so far: here. From now on: asked.c. */
 			if (load_relaxed(&me->handled) != handled ||
-			    cancel_wanted(me))
+			    cancel_wanted(me) || !may_go_on(fd, reads))
 				goto out;
 			got = some(fd, (char *)part->iov_base + at,
 				   part->iov_len - at, flags);
@@ -202,7 +239,8 @@ static ssize_t all(some_fn *some, int option, int fd, char *at, size_t bytes,
 	const ssize_t got = some(fd, at, bytes, flags);
 
 	return unlikely(is_cut(got, bytes, fd, option, flags)) ?
-		       rest(some, fd, &part, 1, (size_t)got, flags, handled) :
+		       rest(some, option, fd, &part, 1, (size_t)got, flags,
+			    handled) :
 		       got;
 }
 
@@ -261,7 +299,8 @@ WEAK ssize_t writev(int fd, const struct iovec *from, int n)
 	if (likely(got <= 0) ||
 	    likely(!is_cut(got, bytes_of(from, (size_t)n), fd, SO_SNDTIMEO, 0)))
 		return got;
-	return rest(write_some, fd, from, (size_t)n, (size_t)got, 0, handled);
+	return rest(write_some, SO_SNDTIMEO, fd, from, (size_t)n, (size_t)got,
+		    0, handled);
 }
 
 WEAK ssize_t recvfrom(int fd, void *to, size_t bytes, int flags,
@@ -305,8 +344,8 @@ WEAK ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
 	    likely(!is_cut(got, bytes_of(m->msg_iov, m->msg_iovlen), fd,
 			   SO_SNDTIMEO, flags)))
 		return got;
-	return rest(send_some, fd, m->msg_iov, m->msg_iovlen, (size_t)got,
-		    flags, handled);
+	return rest(send_some, SO_SNDTIMEO, fd, m->msg_iov, m->msg_iovlen,
+		    (size_t)got, flags, handled);
 }
 
 WEAK int sendmmsg(int fd, struct mmsghdr *m, unsigned n, int flags)
