@@ -7,6 +7,8 @@
 #include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/timerfd.h>
 
 #include "fork_util.h"
 #include "io_util.h"
@@ -69,8 +71,14 @@ static void *asks_for_nonsense(void *arg)
 	const int datagrams = socket(AF_INET, SOCK_DGRAM, 0);
 	const int file = open("/dev/zero", O_RDONLY);
 	const int no_room = open("/dev/full", O_WRONLY);
-	int p[2], sv[2];
+	const int folder = open("/", O_RDONLY), note = inotify_init();
+	const int timer = timerfd_create(CLOCK_MONOTONIC, 0);
+	const struct timespec soon = test_in(MS);
+	sigset_t none;
+	int p[2], sv[2], signals;
 
+	sigemptyset(&none);
+	signals = signalfd(-1, &none, 0);
 	CHECK(!pipe(p));
 	local_pair(sv);
 	SAYS(uthread_accept4(p[0], NULL, NULL, 0), ENOTSOCK);
@@ -92,7 +100,22 @@ static void *asks_for_nonsense(void *arg)
 	SAYS(uthread_write(full, &value, 7), EINVAL);
 	SAYS(uthread_write(full, NULL, sizeof(value)), EFAULT);
 	SAYS(uthread_write(full, &value, 0), EINVAL);
+	value = 0;
+	CHECK_EQ(uthread_write(full, &value, sizeof(value)), 8);
 	SAYS(uthread_write(no_room, &value, 0), ENOSPC);
+	SAYS(uthread_pwrite(no_room, &value, 0, 0), ENOSPC);
+	SAYS(uthread_read(event, &value, 0), EINVAL);
+	SAYS(uthread_read(timer, &value, 0), EINVAL);
+	SAYS(uthread_read(signals, &value, 0), EINVAL);
+	SAYS(uthread_read(event, &value, 7), EINVAL);
+	SAYS(uthread_read(folder, &value, 0), EISDIR);
+	SAYS(uthread_pread(folder, &value, 0, 0), EISDIR);
+	SAYS(uthread_read_timed(note, &value, 0, &soon), ETIMEDOUT);
+	CHECK(inotify_add_watch(note, "/", IN_OPEN) >= 0);
+	CHECK(!close(open("/", O_RDONLY)));
+	SAYS(uthread_read(note, &value, 0), EINVAL);
+	CHECK_EQ(uthread_read(p[0], &value, 0), 0);
+	CHECK_EQ(uthread_read(sv[0], &value, 0), 0);
 	if (!TEST_EMULATED) { /* it looks at the array first */
 		SAYS(uthread_readv(-1, NULL, -1), EBADF);
 		SAYS(uthread_writev(-1, NULL, IOV_MAX + 1), EBADF);
@@ -106,6 +129,10 @@ static void *asks_for_nonsense(void *arg)
 	close(event);
 	close(full);
 	close(no_room);
+	close(folder);
+	close(note);
+	close(timer);
+	close(signals);
 	close(datagrams);
 	close(file);
 	close(p[0]);

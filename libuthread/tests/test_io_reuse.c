@@ -7,6 +7,7 @@
 #include <arpa/inet.h>
 #include <limits.h>
 #include <netinet/in.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -422,6 +423,31 @@ TEST(what_was_empty_is_tried_in_the_next_file)
 {
 	start_workers(1);
 	in_uthread(empty_then_refused, NULL);
+}
+
+/* The same of a file that is asked otherwise, for it knows no RWF_NOWAIT: the next one
+ * says no at once, to who asks it. Nobody tells of this close. */
+static void *asked_otherwise_then_refused(void *arg)
+{
+	const struct timespec late = test_in(20000 * MS);
+	const int next = epoll_create1(0);
+	char c = 0;
+
+	fd = open("/dev/full", O_RDWR);
+	CHECK(fd >= 0);
+	CHECK_EQ(uthread_read(fd, &c, 1), 1);
+	CHECK_EQ(syscall(SYS_close, fd), 0);
+	takes_number(next);
+	CHECK_EQ(uthread_read_timed(fd, &c, 1, &late), -1);
+	CHECK_EQ(test_errno(), EINVAL);
+	CHECK(!close(fd));
+	return arg;
+}
+
+TEST(who_was_asked_otherwise_is_not_the_next_file)
+{
+	start_workers(1);
+	in_uthread(asked_otherwise_then_refused, NULL);
 }
 
 /* ---- numbers that are nobody's ---- */

@@ -544,8 +544,8 @@ static ssize_t any(int fd, int way, io_try *attempt, struct iovec part,
 ssize_t uthread_read_timed(int fd, void *buf, size_t bytes,
 			   const struct timespec *deadline)
 {
-	return any(fd, IO_IN, io_try_any, (struct iovec)ALONE(buf, bytes), NULL,
-		   0, deadline);
+	return any(fd, IO_IN, bytes ? io_try_any : io_try_read_nothing,
+		   (struct iovec)ALONE(buf, bytes), NULL, 0, deadline);
 }
 
 ssize_t uthread_write_timed(int fd, const void *buf, size_t bytes,

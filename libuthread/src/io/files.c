@@ -271,6 +271,13 @@ static ssize_t whole(int fd, bool in, char *buf, size_t bytes, off_t offset,
 	if (offset < 0 || !io_until(deadline, &ns))
 		return io_result(-EINVAL);
 	outer = io_call_begin();
+	if (unlikely(
+		    !bytes)) { /* preadv2() and pwritev2() do not ask the file */
+		got = io_kernel(syscall(in ? SYS_pread64 : SYS_pwrite64, fd,
+					buf, bytes, offset));
+		io_call_end(outer, 0);
+		return io_point_result(got);
+	}
 	do {
 		const struct iovec v = { buf + done, bytes - done };
 

@@ -21,6 +21,7 @@
 #include <limits.h>
 #include <netinet/in.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -283,13 +284,14 @@ static bool is_opened_for(const struct io_request *r)
 }
 
 /* What is of no type and has no room is a full eventfd, and what it never takes it says
- * no to at once. An empty one says the same, and does not wait for the rest. Else
- * -EAGAIN. */
+ * no to at once. An empty one says the same, and does not wait for the rest. There is
+ * always room for 0. Else -EAGAIN. */
 static long refused_by_event(const struct io_request *r)
 {
 	const struct iovec *v;
 	struct stat st;
 	long got, empty;
+	uint64_t value;
 	int n;
 
 	if (fstat(r->fd, &st) || st.st_mode & S_IFMT)
@@ -300,8 +302,13 @@ static long refused_by_event(const struct io_request *r)
 	for (v = array(r, &n); n > 1 && !v->iov_len; n--)
 		v++;
 	got = io_kernel(syscall(SYS_write, empty, v->iov_base, v->iov_len));
+	if (got > 0 && syscall(SYS_read, empty, &value, sizeof(value)) < 0)
+		got = io_kernel(
+			syscall(SYS_write, r->fd, v->iov_base, v->iov_len));
+	else if (got > 0)
+		got = -EAGAIN;
 	syscall(SYS_close, empty);
-	return got < 0 ? got : -EAGAIN;
+	return got;
 }
 
 #define TENTH_NS 100000000u
@@ -350,6 +357,17 @@ static long stream(struct io_request *r)
 	}
 	got = in ? in_turn(r, POLLIN, call_readv) :
 		   in_turn(r, POLLOUT, call_write);
+	if (unlikely(got == -EAGAIN && plain & bit &&
+		     !load_relaxed(&r->e->waited))) {
+		/* It may have been another file of that number's (close.c). */
+		v = array(r, &n);
+		got = io_nowait(r->fd, in, v, n, -1);
+		if (!io_knows_no_nowait(got)) {
+			store_relaxed(&r->e->plain, plain & (uint8_t)~bit);
+			return got;
+		}
+		got = -EAGAIN;
+	}
 	if (got == -EAGAIN && !is_opened_for(r))
 		return -EBADF;
 	if (got != -EAGAIN)
@@ -418,4 +436,23 @@ long io_try_nothing(struct io_request *r)
 	return got == -ENOTSOCK ? io_kernel(syscall(SYS_write, r->fd,
 						    r->part.iov_base, 0)) :
 				  got;
+}
+
+static long read_nothing(struct io_request *r)
+{
+	return io_kernel(syscall(SYS_read, r->fd, r->part.iov_base, 0));
+}
+
+/* readv() of nothing is nothing; to read() it may be too little (EINVAL), or no file to
+ * read (EISDIR). What tells events that have a length, as an inotify does, waits for one
+ * before it says so. */
+long io_try_read_nothing(struct io_request *r)
+{
+	struct stat st;
+	int left;
+
+	if (!fstat(r->fd, &st) && !(st.st_mode & S_IFMT) &&
+	    !ioctl(r->fd, FIONREAD, &left))
+		return in_turn(r, POLLIN, read_nothing);
+	return read_nothing(r);
 }

@@ -50,7 +50,7 @@ struct io_request {
 };
 
 io_try io_try_recv, io_try_send, io_try_recvmsg, io_try_sendmsg, io_try_accept,
-	io_try_any, io_try_nothing;
+	io_try_any, io_try_nothing, io_try_read_nothing;
 
 int io_kind_of(struct io_fd *e, int fd);
 
