@@ -35,16 +35,21 @@ enum {
 	NOT_FOUND = 127,
 };
 
+/* One line, whatever is in the names. */
 static __attribute__((noreturn, format(printf, 2, 3))) void
 die(int code, const char *fmt, ...)
 {
+	char *said = NULL, *p;
 	va_list ap;
 
-	fputs("uthread-run: ", stderr);
 	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
+	if (vasprintf(&said, fmt, ap) < 0)
+		exit(code);
 	va_end(ap);
-	fputc('\n', stderr);
+	for (p = said; *p; p++)
+		if ((unsigned char)*p < ' ' || *p == 0x7f)
+			*p = '?';
+	fprintf(stderr, "uthread-run: %s\n", said);
 	exit(code);
 }
 

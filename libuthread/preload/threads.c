@@ -7,6 +7,7 @@
  * for a real-time policy, or for more stack than a uthread can have: these are
  * glibc's, and may use all objects with uthreads.
  */
+#include <dlfcn.h>
 #include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -187,6 +188,12 @@ static void look_at_program(void)
 {
 	uint32_t no = 0;
 
+	/* Its runtime is one of pthreads, and would crash at the first switch. */
+	if (dlsym(RTLD_DEFAULT, "__tsan_switch_to_fiber")) {
+		fprintf(stderr,
+			"uthread-run: the program is built with -fsanitize=thread, which knows the threads of libc alone: run it without uthread-run\n");
+		_exit(125);
+	}
 	if (dl_iterate_phdr(is_go, NULL))
 		are_pthreads(
 			"the program, or a library of it, is written in Go");

@@ -89,6 +89,23 @@ static void *stack_of_self(void *arg)
 	return (void *)(uintptr_t)bytes;
 }
 
+/* ---- what is said ---- */
+
+/* One line, whatever is in it; and why, however long it is. */
+TEST(nonsense_is_said_in_one_line)
+{
+	char value[1000] = "a\nb\tc\033[2J\177d\n";
+	const char *start =
+		"uthread: UTHREAD_WORKERS=a\\nb\\tc\\x1b[2J\\x7fd\\n";
+
+	memset(value + strlen(value), 'e', sizeof(value) - strlen(value) - 1);
+	setenv("UTHREAD_WORKERS", value, 1);
+	start_quoted();
+	CHECK_EQ(nlines(text), 1);
+	CHECK(!strncmp(text, start, strlen(start)));
+	CHECK(strstr(text, "eee: not a number from 1 to "));
+}
+
 /* ---- UTHREAD_WORKERS ---- */
 
 TEST(workers_default_is_the_cpus_allowed)

@@ -40,6 +40,8 @@ is 0 '' "$run" sh -c "grep -q libuthread-pthread.so /proc/self/maps"
 LD_PRELOAD='' is 0 '' "$run" "$program"
 is 127 'no such program in PATH' "$run" no-such-program-here
 is 127 'no such program' "$run" "$dir/none"
+is 127 'no?such?program: no such program in PATH' "$run" "$(printf 'no\nsuch\033program')"
+UTHREAD_WORKERS=$(printf 'a\nb') is 0 'UTHREAD_WORKERS=a\\nb: not a number' "$run" "$program"
 
 printf 'echo\n' >"$dir/text"
 is 126 'Permission denied' "$run" "$dir/text"
@@ -53,6 +55,12 @@ chmod u+s "$dir/rights"
 if printf 'int main(void) { return 0; }\n' |
 	cc -static -x c -o "$dir/static" - 2>/dev/null; then
 	is 126 'linked statically' "$run" "$dir/static"
+fi
+
+if printf '#include <pthread.h>\nvoid *f(void *a) { return a; }\n%s\n' \
+	'int main(void) { pthread_t t; return pthread_create(&t, 0, f, 0) || pthread_join(t, 0); }' |
+	cc -fsanitize=thread -x c -o "$dir/tsan" - 2>/dev/null && "$dir/tsan" 2>/dev/null; then
+	is 125 'run it without uthread-run' "$run" "$dir/tsan"
 fi
 
 # says STATUS PATTERN COMMAND...: it ends so, and has such a line.

@@ -8,16 +8,38 @@
 
 void (*panic_dump)(int fd);
 
+#define BYTES 512
+
+/* What was given by others may have more than one line, or tell the terminal to do
+ * something. */
+static size_t put(char *at, char c)
+{
+	static const char digits[] = "0123456789abcdef";
+	const unsigned char u = (unsigned char)c;
+
+	at[0] = c;
+	if (u >= ' ' && u != 0x7f)
+		return 1;
+	at[0] = '\\';
+	at[1] = c == '\n' ? 'n' : c == '\t' ? 't' : 'x';
+	if (at[1] != 'x')
+		return 2;
+	at[2] = digits[u >> 4];
+	at[3] = digits[u & 15];
+	return 4;
+}
+
 static void line(const char *fmt, va_list ap)
 {
-	char buf[512] = "uthread: ";
-	int n = 9, saved = errno;
+	char said[BYTES], buf[BYTES + 16] = "uthread: ";
+	size_t n = sizeof("uthread: ") - 1, i;
+	int saved = errno;
 
-	n += vsnprintf(buf + n, sizeof(buf) - (size_t)n - 1, fmt, ap);
-	if (n > (int)sizeof(buf) - 2)
-		n = (int)sizeof(buf) - 2;
+	vsnprintf(said, sizeof(said), fmt, ap);
+	for (i = 0; said[i] && n < BYTES; i++)
+		n += put(buf + n, said[i]);
 	buf[n++] = '\n';
-	while (write(2, buf, (size_t)n) < 0 && errno == EINTR)
+	while (write(2, buf, n) < 0 && errno == EINTR)
 		;
 	errno = saved;
 }

@@ -103,13 +103,13 @@ static void preemption_from_environment(struct config *c)
 
 	s = secure_getenv("UTHREAD_TICK");
 	if (s && !tick(s, c))
-		ut_warn("UTHREAD_TICK=%s: not off, nor worker:, process: or monitor: and a time from 100us to 1s; using worker:1ms",
+		ut_warn("UTHREAD_TICK=%.80s: not off, nor worker:, process: or monitor: and a time from 100us to 1s; using worker:1ms",
 			s);
 	s = secure_getenv("UTHREAD_POLICY");
 	if (s) {
 		c->policy = uthread_policy(s);
 		if (!c->policy && strcmp(s, "fifo"))
-			ut_warn("UTHREAD_POLICY=%s: neither fifo nor priority nor fair; using fifo",
+			ut_warn("UTHREAD_POLICY=%.80s: neither fifo nor priority nor fair; using fifo",
 				s);
 	}
 	s = secure_getenv("UTHREAD_PREEMPT");
@@ -118,14 +118,14 @@ static void preemption_from_environment(struct config *c)
 	else if (s && !strcmp(s, "frame"))
 		c->mechanism = UTHREAD_PREEMPT_FRAME;
 	else if (s)
-		ut_warn("UTHREAD_PREEMPT=%s: neither call nor frame; using the better one",
+		ut_warn("UTHREAD_PREEMPT=%.80s: neither call nor frame; using the better one",
 			s);
 	s = secure_getenv("UTHREAD_SIGNAL");
 	if (s) {
 		if (number(s, false, &n) && n >= 1 && n <= (unsigned)SIGRTMAX)
 			c->tick_signal = (int)n;
 		else
-			ut_warn("UTHREAD_SIGNAL=%s: not a signal's number; not used",
+			ut_warn("UTHREAD_SIGNAL=%.80s: not a signal's number; not used",
 				s);
 	}
 	s = secure_getenv("UTHREAD_SPARES");
@@ -133,7 +133,7 @@ static void preemption_from_environment(struct config *c)
 		if (number(s, false, &n) && n <= SPARES_MAX)
 			c->spares = (int)n;
 		else
-			ut_warn("UTHREAD_SPARES=%s: not a number from 0 to %d; using %d",
+			ut_warn("UTHREAD_SPARES=%.80s: not a number from 0 to %d; using %d",
 				s, SPARES_MAX, c->spares);
 	}
 }
@@ -149,7 +149,7 @@ static void io_from_environment(struct config *c)
 	else if (!strcmp(s, "uring"))
 		c->io = UTHREAD_IO_URING;
 	else
-		ut_warn("UTHREAD_IO=%s: neither epoll nor uring; using the default",
+		ut_warn("UTHREAD_IO=%.80s: neither epoll nor uring; using the default",
 			s);
 }
 
@@ -166,7 +166,7 @@ static void from_environment(struct config *c)
 		if (c->fixed)
 			c->workers = (int)n;
 		else
-			ut_warn("UTHREAD_WORKERS=%s: not a number from 1 to %d; using %d",
+			ut_warn("UTHREAD_WORKERS=%.80s: not a number from 1 to %d; using %d",
 				s, WORKERS_MAX, c->workers);
 	}
 	s = secure_getenv("UTHREAD_STACK_SIZE");
@@ -175,7 +175,7 @@ static void from_environment(struct config *c)
 		    n <= UTHREAD_STACK_LIMIT)
 			c->stack_slot = stack_slot_of((size_t)n);
 		else
-			ut_warn("UTHREAD_STACK_SIZE=%s: not a size from 16K to 1G; using 256K",
+			ut_warn("UTHREAD_STACK_SIZE=%.80s: not a size from 16K to 1G; using 256K",
 				s);
 	}
 	s = secure_getenv("UTHREAD_TLS");
@@ -185,7 +185,7 @@ static void from_environment(struct config *c)
 		else if (!strcmp(s, "shared"))
 			c->tls = UTHREAD_TLS_SHARED;
 		else
-			ut_warn("UTHREAD_TLS=%s: neither own nor shared; using own where possible",
+			ut_warn("UTHREAD_TLS=%.80s: neither own nor shared; using own where possible",
 				s);
 	}
 	s = secure_getenv("UTHREAD_MAIN");
@@ -194,7 +194,7 @@ static void from_environment(struct config *c)
 			c->main = n ? UTHREAD_MAIN_UTHREAD :
 				      UTHREAD_MAIN_PTHREAD;
 		else
-			ut_warn("UTHREAD_MAIN=%s: neither 0 nor 1; using 1 where it can be",
+			ut_warn("UTHREAD_MAIN=%.80s: neither 0 nor 1; using 1 where it can be",
 				s);
 	}
 	s = secure_getenv("UTHREAD_PIN");
@@ -202,7 +202,8 @@ static void from_environment(struct config *c)
 		if (number(s, false, &n) && n <= 1)
 			c->pin = (int)n;
 		else
-			ut_warn("UTHREAD_PIN=%s: neither 0 nor 1; using 0", s);
+			ut_warn("UTHREAD_PIN=%.80s: neither 0 nor 1; using 0",
+				s);
 	}
 }
 

@@ -113,7 +113,7 @@ int stack_setup(void)
 	guard_kind = GUARD_MADVISE;
 	if (s && strcmp(s, "auto") && strcmp(s, "madvise") &&
 	    strcmp(s, "mprotect")) {
-		ut_warn("UTHREAD_GUARD=%s: none of auto, madvise, mprotect; using auto",
+		ut_warn("UTHREAD_GUARD=%.80s: none of auto, madvise, mprotect; using auto",
 			s);
 		s = NULL;
 	}

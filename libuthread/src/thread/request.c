@@ -106,7 +106,7 @@ static void begun(void)
 	request.signal = signal_of(s);
 	/* Not as the kernel has it: a default action may be held (action.c). */
 	if (!request.signal || sigaction(request.signal, NULL, &was)) {
-		ut_warn("UTHREAD_DUMP=%s: no signal that can be had for it, such as SIGQUIT",
+		ut_warn("UTHREAD_DUMP=%.80s: no signal that can be had for it, such as SIGQUIT",
 			s);
 		return;
 	}
