@@ -108,6 +108,10 @@ static void *asks_for_nonsense(void *arg)
 	SAYS(uthread_read(timer, &value, 0), EINVAL);
 	SAYS(uthread_read(signals, &value, 0), EINVAL);
 	SAYS(uthread_read(event, &value, 7), EINVAL);
+	/* Known to have nothing, too. */
+	SAYS(uthread_read_timed(event, &value, 8, &soon), ETIMEDOUT);
+	SAYS(uthread_read(event, &value, 7), EINVAL);
+	SAYS(uthread_read(event, &value, 0), EINVAL);
 	SAYS(uthread_read(folder, &value, 0), EISDIR);
 	SAYS(uthread_pread(folder, &value, 0, 0), EISDIR);
 	SAYS(uthread_read_timed(note, &value, 0, &soon), ETIMEDOUT);

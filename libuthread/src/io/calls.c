@@ -18,6 +18,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
+#include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -522,6 +523,8 @@ static ssize_t no_array(int way, int fd, const struct iovec *iov, int n)
 		syscall(way == IO_IN ? SYS_readv : SYS_writev, fd, iov, n)));
 }
 
+#define EVENT_BYTES sizeof(struct signalfd_siginfo) /* the largest */
+
 static ssize_t any(int fd, int way, io_try *attempt, struct iovec part,
 		   const struct iovec *iov, int n,
 		   const struct timespec *deadline)
@@ -537,7 +540,9 @@ static ssize_t any(int fd, int way, io_try *attempt, struct iovec part,
 	if (n < 0 || !takes((size_t)n))
 		return no_array(way, fd, iov, n);
 	r.bytes = part.iov_len + io_iov_bytes(iov, n);
-	r.untold = !r.bytes; /* no file waits for something to read nothing */
+	/* No file waits for something to read nothing; and what tells events says no at
+	 * once to who has no room for one (EINVAL), though it has none. */
+	r.untold = r.bytes < EVENT_BYTES;
 	return io_call(&r, deadline);
 }
 
