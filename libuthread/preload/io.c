@@ -225,12 +225,23 @@ EXPORT ssize_t readv(int fd, const struct iovec *to, int n)
 					     core_readv(fd, to, n);
 }
 
+/* A part of it has gone, and who is in the kernel with the rest leaves an error of the
+ * connection to the next call. */
+static int goes_on(int fd, const struct wait *w)
+{
+	int tcp;
+
+	return uthread_io_goes_on(fd, w->deadline, &tcp) || !tcp;
+}
+
 /* All of it, where a blocking call would; what is done counts more than an error. */
-static ssize_t rest(int fd, const char *from, size_t bytes)
+static ssize_t rest(int fd, const char *from, size_t bytes, int part)
 {
 	ssize_t got;
 
 	WAIT_OUT(w, fd);
+	if (part && !goes_on(fd, &w))
+		return 0;
 	got = uthread_write_timed(fd, from, bytes, w.deadline);
 	return result(&w, got, EAGAIN);
 }
@@ -255,10 +266,10 @@ EXPORT ssize_t write(int fd, const void *from, size_t bytes)
 	}
 	errno = saved;
 	if (got < 0)
-		return rest(fd, from, bytes);
+		return rest(fd, from, bytes, 0);
 	if (!may_wait(fd))
 		return got;
-	more = rest(fd, (const char *)from + got, bytes - (size_t)got);
+	more = rest(fd, (const char *)from + got, bytes - (size_t)got, 1);
 	if (more > 0)
 		got += more;
 	errno = saved;
@@ -319,7 +330,7 @@ static ssize_t rest_of(int fd, const struct iovec *from, size_t n, ssize_t got,
 
 	WAIT_OUT(w, fd);
 	parts_done(&p, (size_t)got);
-	while (p.n) {
+	while (p.n && goes_on(fd, &w)) {
 		m.msg_iovlen = (size_t)parts_next(&p, part);
 		more = is_socket ?
 			       uthread_sendmsg_timed(fd, &m, flags,
@@ -453,8 +464,11 @@ EXPORT ssize_t sendto(int fd, const void *from, size_t bytes, int flags,
 	errno = saved;
 	WAIT_OUT(w, fd);
 	done = got > 0 ? (size_t)got : 0;
-	more = uthread_sendto_timed(fd, (const char *)from + done, bytes - done,
-				    flags, to, room, w.deadline);
+	more = done && !goes_on(fd, &w) ?
+		       0 :
+		       uthread_sendto_timed(fd, (const char *)from + done,
+					    bytes - done, flags, to, room,
+					    w.deadline);
 	if (!done)
 		return result(&w, more, EAGAIN);
 	errno = saved;

@@ -72,6 +72,10 @@ void uthread_io_set_blocks(int fd, uint32_t changes);
  * other processes have got it, or it is about to be closed so that nobody tells. */
 void uthread_io_changed(int fd);
 void uthread_io_given(int fd);
+/* A part is sent there. 1: there is room for more, after a wait, maybe, until `deadline` (as
+ * uthread_send_timed()). 0: not, or the connection has failed, and the next call is to be told;
+ * or it is no TCP socket, and *tcp is 0. */
+int uthread_io_goes_on(int fd, const struct timespec *deadline, int *tcp);
 
 /*
  * glibc's robust mutexes that processes share, without inheritance and ceiling: other

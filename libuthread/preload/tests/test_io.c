@@ -517,6 +517,66 @@ static void *time_passes(void *arg)
 	return arg;
 }
 
+/* ---- a reset after a part ---- */
+
+static void tcp_pair(int sv[2])
+{
+	struct sockaddr_in at = { .sin_family = AF_INET };
+	socklen_t room = sizeof(at);
+	const int l = socket(AF_INET, SOCK_STREAM, 0);
+
+	at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	IS(bind(l, (struct sockaddr *)&at, room), 0);
+	IS(listen(l, 1), 0);
+	IS(getsockname(l, (struct sockaddr *)&at, &room), 0);
+	sv[0] = socket(AF_INET, SOCK_STREAM, 0);
+	IS(connect(sv[0], (struct sockaddr *)&at, room), 0);
+	sv[1] = accept(l, NULL, NULL);
+	close(l);
+}
+
+static char much[8 * BULK];
+
+static void *is_told_next(void *arg)
+{
+	const int how = *(int *)arg;
+	struct iovec v[] = { { much, 5 }, { much + 5, sizeof(much) - 5 } };
+	const struct msghdr m = { .msg_iov = v, .msg_iovlen = 2 };
+	const ssize_t got = how == 0 ? write(a_pair[1], much, sizeof(much)) :
+			    how == 1 ? writev(a_pair[1], v, 2) :
+			    how == 2 ? send(a_pair[1], much, sizeof(much), 0) :
+				       sendmsg(a_pair[1], &m, 0);
+
+	IS(got > 0 && got < (ssize_t)sizeof(much), 1);
+	IS(send(a_pair[1], "x", 1, 0), -1);
+	IS(errno, ECONNRESET);
+	IS(send(a_pair[1], "x", 1, MSG_NOSIGNAL), -1);
+	IS(errno, EPIPE);
+	return NULL;
+}
+
+static void test_resets(void)
+{
+	const struct linger l = { .l_onoff = 1 };
+	const int room = 65536;
+	pthread_t t;
+	int how;
+
+	for (how = 0; how < 4; how++) {
+		tcp_pair(a_pair);
+		IS(setsockopt(a_pair[1], SOL_SOCKET, SO_SNDBUF, &room,
+			      sizeof(room)),
+		   0);
+		t = start(is_told_next, &how);
+		usleep(30000); /* it has sent a part, and waits */
+		IS(setsockopt(a_pair[0], SOL_SOCKET, SO_LINGER, &l, sizeof(l)),
+		   0);
+		close(a_pair[0]);
+		pthread_join(t, NULL);
+		close(a_pair[1]);
+	}
+}
+
 int main(void)
 {
 	IS(pipe(a_pipe), 0);
@@ -527,6 +587,7 @@ int main(void)
 	test_parts();
 	test_nonblocking();
 	test_connections();
+	test_resets();
 	is_not_taken(NULL);
 	pthread_join(start(is_not_taken, NULL), NULL);
 	test_readiness();

@@ -10,8 +10,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/tcp.h"
 #include "io/request.h"
 #include "sched/cancel.h"
+#include "uthread/pthread.h"
 
 #define WATCHES_HERE 8 /* on the stack; more are malloced */
 
@@ -166,6 +168,20 @@ int io_poll_one(int fd, short events, uint64_t deadline)
 	if (got <= 0)
 		return got ? -got : ETIMEDOUT;
 	return p.revents & POLLNVAL ? EBADF : 0;
+}
+
+int uthread_io_goes_on(int fd, const struct timespec *deadline, int *tcp)
+{
+	const int saved = errno;
+	uint64_t ns;
+	int on = 0;
+
+	*tcp = tcp_is(fd);
+	if (*tcp && io_until(deadline, &ns))
+		on = !io_poll_one(fd, POLLOUT, ns) &&
+		     !tcp_has_failed(fd, false);
+	errno = saved;
+	return on;
 }
 
 /* poll_until() as a public call. */
