@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * test_spares_signal.c - who waits for a signal does so for long: a spare stands in at
- * once.
+ * once. Who is taken in a call, as no spare is left, has its mask when that is done.
  */
 #include <signal.h>
+#include <sys/syscall.h>
 
 #include "spares.h"
 
@@ -107,6 +108,56 @@ TEST(who_waits_for_a_signal_gives_its_worker_away_at_once)
 			joined(t);
 		} while (stats().blocked == before);
 	}
+}
+
+static void *spins(void *arg)
+{
+	while (!load(&ended))
+		;
+	return arg;
+}
+
+/* Of the kernel thread that it runs on. */
+static uint64_t blocked_really(void)
+{
+	uint64_t now = 0;
+
+	CHECK(!syscall(SYS_rt_sigprocmask, SIG_BLOCK, NULL, &now, sizeof(now)));
+	return now;
+}
+
+static void *runs_commands(void *arg)
+{
+	const uint64_t before = blocked_really();
+	sigset_t now;
+
+	for (int i = 0; i < 5; i++) {
+		CHECK_EQ(system("exec sleep 0.02"), 0);
+		CHECK(!sigprocmask(SIG_BLOCK, NULL, &now));
+		CHECK(!sigismember(&now, SIGCHLD));
+		for (int turn = 0; turn < 3; turn++) {
+			uthread_yield();
+			CHECK_EQ(blocked_really(), before);
+		}
+	}
+	return arg;
+}
+
+/* libc blocks SIGCHLD meanwhile, of which nobody hears. */
+TEST(who_is_taken_in_system_has_its_mask_behind_it)
+{
+	uthread_t waiting, spinning, running;
+
+	start(1, 1);
+	block(&waiting, 1);
+	store(&ended, 0);
+	spinning = spawn(spins, NULL);
+	until_used(1);
+	running = spawn(runs_commands, NULL);
+	joined(running);
+	store(&ended, 1);
+	joined(spinning);
+	unblock(&waiting, 1);
 }
 
 TEST_MAIN()

@@ -72,6 +72,7 @@ enum {
 	UT_JUMPS = 2048, /* its wait ends for a jump (sched/jump.h) */
 	UT_TRAPPED =
 		4096, /* it is in its handler for SIGSYS, or has left one so */
+	UT_MASK_LIBC = 8192, /* UNSURE for libc's sake, not for a handler's */
 };
 
 #define UT_ASKED (UT_ASK_CANCEL | UT_ASK_SIGNAL | UT_ASK_MOVE)

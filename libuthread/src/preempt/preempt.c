@@ -345,6 +345,22 @@ static void in_fork(struct worker *w, const ucontext_t *uc)
 
 /* ---- what is done ---- */
 
+/* What the kernel has: libc changes it at times without us, as siglongjmp() does. One
+ * that is found inside of libc is so for a while, as in system(), and libc puts back the
+ * other without us, too: until it has left there, each switch asks the kernel. */
+static void know_mask(struct uthread *me, const ucontext_t *uc)
+{
+	const uint64_t mask = ksig_word(&uc->uc_sigmask);
+
+	if (unlikely(me->in_libc && mask != me->mask &&
+		     !(load_relaxed(&me->flags) & UT_MASK_UNSURE))) {
+		me->handler_sp = (uintptr_t)UC_SP(uc);
+		me->mask_behind = me->mask;
+		ut_flags_set(me, UT_MASK_UNSURE | UT_MASK_LIBC);
+	}
+	me->mask = mask;
+}
+
 static void take(struct worker *w, struct uthread *me, const struct found *f,
 		 const siginfo_t *si, ucontext_t *uc)
 {
@@ -355,9 +371,7 @@ static void take(struct worker *w, struct uthread *me, const struct found *f,
 	/* Or on its way back there. */
 	me->in_libc = f->in_libc || pc - (uintptr_t)preempt_now < BACK_BYTES;
 	me->taking = true;
-	/* What the kernel has: libc changes it at times without us, as
-	 * siglongjmp() does. */
-	me->mask = ksig_word(&uc->uc_sigmask);
+	know_mask(me, uc);
 	w->mask = me->mask | w->poison;
 	STAT_INC(w->stats.preempted);
 	asleep = f->in_libc && call_restarts(uc, &nr) && call_may_sleep(uc, nr);

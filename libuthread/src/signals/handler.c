@@ -129,6 +129,8 @@ static void note_handler(struct uthread *me, uintptr_t sp, uint64_t mask)
 		return;
 	me->handler_sp = sp;
 	me->mask_behind = mask;
+	if (unlikely(load_relaxed(&me->flags) & UT_MASK_LIBC))
+		ut_flags_clear(me, UT_MASK_LIBC);
 }
 
 /* A call that it ends has EINTR for the handler's sake, or goes on (calls.c). */

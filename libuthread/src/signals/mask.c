@@ -14,7 +14,8 @@
  * siglongjmp(), and in libc's own calls. The truth is then in the frame of the
  * next tick, which takes it from there. Before a switch by itself a uthread
  * whose mask may be another than we know (UT_MASK_UNSURE: a handler runs or
- * was left by siglongjmp()) reads it back; nobody else pays for that.
+ * was left by siglongjmp(), or a tick found a mask of libc's own, as in system())
+ * reads it back; nobody else pays for that.
  * Rejected: that flag for everybody who once changed its mask, instead of
  * standing before siglongjmp(): a thread that blocks what it does not handle
  * would pay a system call at each switch for ever. setcontext() is not seen;
@@ -99,6 +100,13 @@ static bool has_left_handler(const struct uthread *me)
 	       here >= me->handler_sp;
 }
 
+/* Has libc put back the mask that was there before its own? */
+static bool has_left_libc(const struct uthread *me)
+{
+	return load_relaxed(&me->flags) & UT_MASK_LIBC &&
+	       me->mask == me->mask_behind;
+}
+
 void mask_out(struct worker *w, struct uthread *me)
 {
 	uint64_t now = mask_now();
@@ -109,8 +117,8 @@ void mask_out(struct worker *w, struct uthread *me)
 		now = w->mask_kept;
 	me->mask = mask_usable(now);
 	know(w, now);
-	if (has_left_handler(me))
-		ut_flags_clear(me, UT_MASK_UNSURE);
+	if (has_left_handler(me) || has_left_libc(me))
+		ut_flags_clear(me, UT_MASK_UNSURE | UT_MASK_LIBC);
 }
 
 void mask_in(struct here *h)
