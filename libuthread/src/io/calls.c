@@ -276,12 +276,22 @@ static bool has_emptied(struct io_request *r, size_t got)
 	       !(r->flags & BESIDE) && io_kind_of(r->e, r->fd) == IO_TCP;
 }
 
+#define EVENT_BYTES sizeof(struct signalfd_siginfo) /* the largest */
+
+/* What tells events says no at once to who has no room for one (EINVAL), though it has
+ * none. */
+static inline bool may_be_too_little(const struct io_request *r)
+{
+	return unlikely(r->bytes < EVENT_BYTES) &&
+	       unlikely(load_relaxed(&r->e->kind) == IO_STREAM);
+}
+
 /* Nothing is there, and who tells of edges would have told. If nobody has waited yet the
  * number may be another file's since that was found, unseen (close.c), of which no edge
  * ever comes; and what has no RWF_NOWAIT may be a terminal that waits no more. */
 static inline bool has_nothing(const struct io_request *r, uint32_t edges)
 {
-	return io_is_empty(r->e, r->way, edges) &&
+	return io_is_empty(r->e, r->way, edges) && !may_be_too_little(r) &&
 	       likely(load_relaxed(&r->e->waited)) &&
 	       likely(!(load_relaxed(&r->e->plain) & 1u << r->way));
 }
@@ -523,8 +533,6 @@ static ssize_t no_array(int way, int fd, const struct iovec *iov, int n)
 		syscall(way == IO_IN ? SYS_readv : SYS_writev, fd, iov, n)));
 }
 
-#define EVENT_BYTES sizeof(struct signalfd_siginfo) /* the largest */
-
 static ssize_t any(int fd, int way, io_try *attempt, struct iovec part,
 		   const struct iovec *iov, int n,
 		   const struct timespec *deadline)
@@ -540,9 +548,7 @@ static ssize_t any(int fd, int way, io_try *attempt, struct iovec part,
 	if (n < 0 || !takes((size_t)n))
 		return no_array(way, fd, iov, n);
 	r.bytes = part.iov_len + io_iov_bytes(iov, n);
-	/* No file waits for something to read nothing; and what tells events says no at
-	 * once to who has no room for one (EINVAL), though it has none. */
-	r.untold = r.bytes < EVENT_BYTES;
+	r.untold = !r.bytes; /* no file waits for something to read nothing */
 	return io_call(&r, deadline);
 }
 
