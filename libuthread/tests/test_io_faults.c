@@ -107,11 +107,13 @@ static void *asks_for_nonsense(void *arg)
 	SAYS(uthread_read(event, &value, 0), EINVAL);
 	SAYS(uthread_read(timer, &value, 0), EINVAL);
 	SAYS(uthread_read(signals, &value, 0), EINVAL);
-	SAYS(uthread_read(event, &value, 7), EINVAL);
-	/* Known to have nothing, too. */
-	SAYS(uthread_read_timed(event, &value, 8, &soon), ETIMEDOUT);
-	SAYS(uthread_read(event, &value, 7), EINVAL);
-	SAYS(uthread_read(event, &value, 0), EINVAL);
+	if (!TEST_EMULATED) { /* it knows no preadv2(), which asks without waiting */
+		SAYS(uthread_read(event, &value, 7), EINVAL);
+		/* Known to have nothing, too. */
+		SAYS(uthread_read_timed(event, &value, 8, &soon), ETIMEDOUT);
+		SAYS(uthread_read(event, &value, 7), EINVAL);
+		SAYS(uthread_read(event, &value, 0), EINVAL);
+	}
 	SAYS(uthread_read(folder, &value, 0), EISDIR);
 	SAYS(uthread_pread(folder, &value, 0, 0), EISDIR);
 	SAYS(uthread_read_timed(note, &value, 0, &soon), ETIMEDOUT);
@@ -251,12 +253,30 @@ static void *reads_a_part(void *arg)
 	return reads_a_reset(arg);
 }
 
+struct does {
+	void *(*fn)(void *arg);
+	void *arg;
+};
+
+/* A tick that stopped it where it has seen that the connection is whole, and is about to
+ * send more, would let the reset in between: the error would be the part's. */
+static void *does_in_one_go(void *arg)
+{
+	const struct does *d = arg;
+
+	CHECK_EQ(uthread_preempt_disable(), 0);
+	d->fn(d->arg);
+	CHECK_EQ(uthread_preempt_enable(), 0);
+	return NULL;
+}
+
 static void *resets_after_a_part(void *arg)
 {
 	static void *(*const does[])(void *) = { sends_a_part, reads_a_part,
 						 sends_a_part_of_a_file };
 	const int on = 1;
 	uint64_t before;
+	struct does d;
 	uthread_t t;
 	int sv[2], round;
 
@@ -266,7 +286,8 @@ static void *resets_after_a_part(void *arg)
 				  sizeof(on)));
 		CHECK_EQ(uthread_send(sv[0], "abc", 3, 0), 3);
 		before = parks();
-		t = spawn(does[round % 3], &sv[1]);
+		d = (struct does){ does[round % 3], &sv[1] };
+		t = spawn(does_in_one_go, &d);
 		all_parked(before, 1);
 		CHECK_EQ(uthread_send(sv[0], "defg", 4, 0), 4);
 		reset(sv[0]);
