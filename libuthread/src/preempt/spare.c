@@ -11,7 +11,8 @@
  *			the address in the signal's frame is the call itself
  *			(spare_stuck(), from the handler, within one tick),
  *			or one that is begun anew here (eintr.h)
- *			or the monitor (monitor.c)
+ *			or the monitor (monitor.c),
+ *			or it says so itself, as who waits for a signal does
  *	stand-in	whoever sees it wakes a parked spare
  *	end		the worker comes back to the scheduler; then there is
  *			one spare too many, which gives away what it has at
