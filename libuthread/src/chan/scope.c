@@ -457,7 +457,8 @@ static int leave(uthread_scope_t *s, struct leaving *l)
 	bool nested;
 	int err;
 
-	if (s->_state & STATE_LEFT)
+	/* acquire: what it ended with. Children may be at it now. */
+	if (load_acquire(&s->_state) & STATE_LEFT)
 		return result_of(s, l);
 	remember(s);
 	if (is_child(s, uthread_current()))
