@@ -372,6 +372,8 @@ HIDDEN void told_now(const struct told *told);
 
 /* What CPUs the process began with, before anybody changes that. */
 HIDDEN void cpus_look(void);
+/* The kernel is about to be told of a thread's that is none of ours. */
+HIDDEN void cpus_tell_kernel(void);
 /* The caller may run on all that is needed for workers that run a thread like that;
  * false: it may already. Then cpus_narrow(), when they are there. */
 HIDDEN bool cpus_widen(const struct told *told, cpu_set_t *old);

@@ -3,8 +3,10 @@
  * sched.c - policies, priorities and CPUs of threads. To the kernel these are its own
  * threads', of which a uthread is none, or another each time: so what a uthread is told
  * is checked as the kernel would, remembered, handed down to the threads that it makes,
- * and given back to who asks, and no more. Real-time policies are refused (EPERM), for
- * who has one relies on it; in attributes they make a pthread (threads.c).
+ * and given back to who asks. Its CPUs are those of whatever kernel thread runs it
+ * (uthread_confine()), for programs rely on where they run; of policies there is no
+ * more than that. Real-time policies are refused (EPERM), for who has one relies on it;
+ * in attributes they make a pthread (threads.c).
  */
 #include <string.h>
 
@@ -29,6 +31,9 @@ static inline bool is_gone(uthread_t ut)
  * let a thread have since. Only ever more. */
 static cpu_set_t known;
 
+/* Some thread that the kernel knows was bound, and may hand that down. */
+static uint32_t kernel_told; /* atomic */
+
 /* A library's constructor may come first, and bind main (libgomp's OMP_PROC_BIND). */
 void cpus_look(void)
 {
@@ -37,6 +42,12 @@ void cpus_look(void)
 
 	if (cas(&done, &no, 1))
 		LIBC(sched_getaffinity)(0, sizeof(known), &known);
+}
+
+void cpus_tell_kernel(void)
+{
+	cpus_look();
+	__atomic_store_n(&kernel_told, 1, __ATOMIC_RELAXED);
 }
 
 __attribute__((constructor)) static void look_at_start(void)
@@ -69,7 +80,7 @@ static bool any_is_there(const cpu_set_t *set)
 {
 	cpu_set_t have, both;
 
-	if (LIBC(sched_getaffinity)(getpid(), sizeof(have), &have))
+	if (uthread_process_cpus(have.__bits, sizeof(have)))
 		CPU_ZERO(&have);
 	CPU_OR(&have, &have, &known);
 	CPU_AND(&both, &have, set);
@@ -101,6 +112,17 @@ void cpus_narrow(const cpu_set_t *old)
 	LIBC(sched_setaffinity)(0, sizeof(*old), old);
 }
 
+/* Of who is a thread of the kernel's, or main. */
+static void as_kernel_has(struct told *to)
+{
+	cpu_set_t both;
+
+	if (LIBC(sched_getaffinity)(0, sizeof(to->cpus), &to->cpus))
+		return;
+	CPU_AND(&both, &to->cpus, &known);
+	to->has_cpus = !CPU_EQUAL(&both, &known);
+}
+
 static void creators(struct told *to)
 {
 	struct sched_param param;
@@ -112,6 +134,8 @@ static void creators(struct told *to)
 	if (other_than_main(pthread_self()))
 		return;
 	/* As the kernel has it. */
+	if (unlikely(load_relaxed(&kernel_told)) && !to->has_cpus)
+		as_kernel_has(to);
 	if (LIBC(pthread_getschedparam)(pthread_self(), &to->policy, &param))
 		return;
 	to->priority = param.sched_priority;
@@ -144,9 +168,18 @@ bool told_nothing(const struct told *told)
 	       !told->has_cpus && !told->stack && !told->guard;
 }
 
+/* Of who has been told nothing since. An error is no memory: it runs anywhere. */
+static int confine(uthread_t ut, const struct told *told)
+{
+	return uthread_confine(ut, told->has_cpus ? told->cpus.__bits : NULL,
+			       sizeof(told->cpus));
+}
+
 void told_now(const struct told *told)
 {
 	mine = *told;
+	if (told->has_cpus)
+		confine(uthread_self(), told);
 }
 
 /* ---- CPUs ---- */
@@ -156,6 +189,7 @@ EXPORT int pthread_getaffinity_np(pthread_t thread, size_t bytes,
 {
 	uthread_t ut = uthread_of_pthread(thread);
 	const int saved = errno;
+	cpu_set_t have;
 	int err;
 
 	if (!ut)
@@ -167,15 +201,14 @@ EXPORT int pthread_getaffinity_np(pthread_t thread, size_t bytes,
 		errno = saved;
 		return err;
 	}
+	err = uthread_process_cpus(have.__bits, sizeof(have));
+	if (err)
+		return err;
 	if (of(thread)->has_cpus) {
-		cpu_set_t have;
-
-		if (LIBC(sched_getaffinity)(getpid(), sizeof(have), &have))
-			return errno;
 		CPU_OR(&have, &have, &known);
 		CPU_AND(&have, &have, &of(thread)->cpus);
-		memcpy(set, &have, bytes < sizeof(have) ? bytes : sizeof(have));
 	}
+	memcpy(set, &have, bytes < sizeof(have) ? bytes : sizeof(have));
 	return 0;
 }
 
@@ -186,8 +219,10 @@ EXPORT int pthread_setaffinity_np(pthread_t thread, size_t bytes,
 	cpu_set_t want;
 
 	cpus_look();
-	if (!ut)
+	if (!ut) {
+		cpus_tell_kernel();
 		return LIBC(pthread_setaffinity_np)(thread, bytes, set);
+	}
 	if (is_gone(ut))
 		return ESRCH;
 	if (bytes && is_nowhere(set))
@@ -198,7 +233,7 @@ EXPORT int pthread_setaffinity_np(pthread_t thread, size_t bytes,
 		return EINVAL;
 	of(thread)->cpus = want;
 	of(thread)->has_cpus = 1;
-	return 0;
+	return confine(ut, of(thread)) ? ENOMEM : 0;
 }
 
 /* ---- policies ---- */

@@ -14,6 +14,26 @@ static bool is_me(pid_t pid)
 	return other_than_main(pthread_self()) && (!pid || pid == gettid());
 }
 
+/* Main's, on whose kernel thread others run, too. */
+static pthread_t first;
+
+__attribute__((constructor)) static void look_at_start(void)
+{
+	first = pthread_self();
+}
+
+/* The process's first thread, if that is a uthread and there, and `pid` is its number, or
+ * it asks for itself. */
+static bool is_first(pid_t pid, pthread_t *thread)
+{
+	const pthread_t it = libc()->forker ? libc()->forker : first;
+	const uthread_t ut = uthread_of_pthread(it);
+
+	*thread = it;
+	return ut && (pid ? pid == getpid() : ut == uthread_self()) &&
+	       !uthread_kill(ut, 0);
+}
+
 static int result(int err)
 {
 	if (!err)
@@ -24,17 +44,22 @@ static int result(int err)
 
 EXPORT int sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t *set)
 {
-	return is_me(pid) ? result(pthread_getaffinity_np(pthread_self(), bytes,
-							  set)) :
-			    LIBC(sched_getaffinity)(pid, bytes, set);
+	pthread_t thread = pthread_self();
+
+	return is_me(pid) || is_first(pid, &thread) ?
+		       result(pthread_getaffinity_np(thread, bytes, set)) :
+		       LIBC(sched_getaffinity)(pid, bytes, set);
 }
 
 EXPORT int sched_setaffinity(pid_t pid, size_t bytes, const cpu_set_t *set)
 {
+	pthread_t thread = pthread_self();
+
 	cpus_look();
-	return is_me(pid) ? result(pthread_setaffinity_np(pthread_self(), bytes,
-							  set)) :
-			    LIBC(sched_setaffinity)(pid, bytes, set);
+	if (is_me(pid) || is_first(pid, &thread))
+		return result(pthread_setaffinity_np(thread, bytes, set));
+	cpus_tell_kernel();
+	return LIBC(sched_setaffinity)(pid, bytes, set);
 }
 
 EXPORT int sched_getscheduler(pid_t pid)

@@ -334,6 +334,10 @@ EXPORT long syscall(long nr, ...)
 		return got;
 	if (unlikely(nr == SYS_gettid))
 		return gettid();
+	/* Of which the kernel knows its own threads'. */
+	if (unlikely(nr == SYS_sched_setaffinity && uthread_self()))
+		return sched_setaffinity((pid_t)a[0], (size_t)a[1],
+					 (const cpu_set_t *)a[2]);
 	if (unlikely(nr == SYS_sched_getattr || nr == SYS_sched_setattr) &&
 	    attr_of_self(nr, a, &got))
 		return got;

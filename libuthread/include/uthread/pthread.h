@@ -51,6 +51,15 @@ int uthread_stays_for_signals(void);
  * kernel thread yields: whom the caller waits for may be on another one, which has to
  * share the CPU. */
 int uthread_yield_cpu(void);
+/*
+ * While it runs, the kernel thread that runs it has these CPUs, `bytes` of a cpu_set_t; NULL:
+ * those of the worker, as at first. So do the children that it forks, and what it
+ * execs. Its own turn at once; another's as soon as it can be stopped. CPUs that the process
+ * cannot have are none. ESRCH: it is gone; EAGAIN: no memory, or 4 096 sets were asked for.
+ */
+int uthread_confine(uthread_t thread, const unsigned long *cpus, size_t bytes);
+/* What the first kernel thread of the process has, whoever runs there now. 0, or an errno. */
+int uthread_process_cpus(unsigned long *cpus, size_t bytes);
 /* 1: who reads there now would find nothing, as far as is known: the last one emptied
  * it, and it is watched since. So uthread_read() and the like wait at once, and who asks
  * the kernel first need not. 0: it is to be tried. */

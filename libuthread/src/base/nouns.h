@@ -43,6 +43,7 @@
 #define SPARES_MAX 4096
 #define SPARES_RESERVE 8 /* beyond the limit, for who cannot be stopped */
 #define WATCH_WORDS ((WORKERS_MAX + SPARES_MAX + SPARES_RESERVE + 1 + 63) / 64)
+#define CONFINE_CPUS 1024 /* of the machine, as in a cpu_set_t */
 #define STACK_CLASS_MIN 15 /* log2 of the smallest slot, 32 KiB */
 #define STACK_CLASS_MAX 31 /* log2 of the largest slot, 2 GiB */
 #define STACK_CLASSES (STACK_CLASS_MAX - STACK_CLASS_MIN + 1)
@@ -73,15 +74,19 @@ enum {
 	UT_TRAPPED =
 		4096, /* it is in its handler for SIGSYS, or has left one so */
 	UT_MASK_LIBC = 8192, /* UNSURE for libc's sake, not for a handler's */
+	UT_CONFINED = 16384, /* to CPUs (sched/confine.h) */
 };
 
 #define UT_ASKED (UT_ASK_CANCEL | UT_ASK_SIGNAL | UT_ASK_MOVE)
+/* Something is to be done when a turn begins, and when it ends (sched/turn.h). */
+#define UT_TURNS (UT_CLOCK | UT_CONFINED)
 
 struct waiter;
 struct away;
 struct keyblock;
 struct call;
 struct raised;
+struct cpus;
 
 #define ONCES_MAX 4
 
@@ -189,6 +194,7 @@ struct uthread {
 	struct worker *queued; /* guarded by that worker's bias lock */
 	uint64_t policy_data[UTHREAD_POLICY_DATA / 8]; /* the policy's */
 	uint64_t workers[UTHREAD_WORKERSET_MAX / 64]; /* that it may run on */
+	const struct cpus *cpus; /* with UT_CONFINED; atomic */
 	char *slot; /* lowest address; the guard is here; immutable */
 };
 
@@ -315,6 +321,11 @@ struct worker {
 	const void *san_low; /* the base context's stack, for ASan */
 	size_t san_size;
 	void *san_fake;
+	/* sched/confine.h; others read these, relaxed: */
+	const struct cpus
+		*cpus; /* that its kernel thread is confined to, or NULL, */
+	uint32_t cpus_changes; /* odd: just now, */
+	uint64_t own_cpus[CONFINE_CPUS / 64]; /* and what it had before */
 
 	/* Guarded by `bias`. */
 	struct bias bias __attribute__((aligned(CACHE_LINE)));

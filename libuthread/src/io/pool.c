@@ -31,6 +31,7 @@
 #include "base/small_thread.h"
 #include "io/count.h"
 #include "io/pool.h"
+#include "sched/confine.h"
 #include "sched/sched.h"
 
 #define STACK_BYTES (256ul << 10) /* getaddrinfo() has large buffers on it */
@@ -143,9 +144,13 @@ static void *helper(void *arg)
 /* Not in a region, and not under the lock: making a thread may wait for others. */
 static bool make(struct helpers *p)
 {
+	const bool lifted = confine_lift();
 	pthread_t t;
+	const int err = small_thread(&t, helper, p, STACK_BYTES);
 
-	return !small_thread(&t, helper, p, STACK_BYTES);
+	if (lifted)
+		confine_again();
+	return !err;
 }
 
 /* ---- who has a job ---- */

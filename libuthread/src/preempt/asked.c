@@ -42,7 +42,7 @@
 #include "preempt/mechanism.h"
 #include "preempt/preempt.h"
 #include "sched/cancel.h"
-#include "sched/cpuclock.h"
+#include "sched/turn.h"
 #include "tls/tls.h"
 
 extern const char cancel_here[];
@@ -203,8 +203,8 @@ enum asked asked_on_tick(const struct found *f, struct uthread *me,
 		region_wait(h);
 		return ASKED_NOTHING;
 	}
-	if (cpuclock_waits(me))
-		cpuclock_start(me);
+	if (turn_waits(me))
+		turn_begin(me);
 	/* What it takes in the last steps of a handler, whose mask is still there,
 	 * would wait for the next one (signals/handler.c). */
 	if (flags & UT_ASK_SIGNAL && preempt_sent)

@@ -35,6 +35,7 @@
 #include "base/ksignal.h"
 #include "base/small_thread.h"
 #include "preempt/preempt.h"
+#include "sched/confine.h"
 #include "sched/waiter.h"
 #include "stack/stack.h"
 
@@ -349,6 +350,7 @@ static void *monitor_main(void *arg)
 static int thread_start(void *(*fn)(void *), const char *name)
 {
 	const uint64_t all = ~KSIG_LIBC;
+	const bool lifted = confine_lift();
 	uint64_t old;
 	pthread_t t;
 	int err;
@@ -356,6 +358,8 @@ static int thread_start(void *(*fn)(void *), const char *name)
 	ksig_mask(SIG_SETMASK, &all, &old);
 	err = small_thread(&t, fn, NULL, STACK_BYTES);
 	ksig_mask(SIG_SETMASK, &old, NULL);
+	if (lifted)
+		confine_again();
 	if (!err)
 		pthread_setname_np(t, name);
 	return err;

@@ -21,7 +21,7 @@
 #include "preempt/eintr.h"
 #include "preempt/mechanism.h"
 #include "sched/cancel.h"
-#include "sched/cpuclock.h"
+#include "sched/turn.h"
 #include "sched/waiter.h"
 #include "tls/tls.h"
 
@@ -61,9 +61,9 @@ static void see_to_it(struct uthread *me)
 {
 	struct worker *w = me->worker;
 
-	if (cpuclock_waits(me)) {
+	if (turn_waits(me)) {
 		region_enter();
-		cpuclock_start(me);
+		turn_begin(me);
 		region_leave();
 	}
 	if (rt.tick_ns &&
@@ -89,7 +89,7 @@ static void take_pending(void)
 		region_wakes();
 	me = uthread_current();
 	/* Before a handler, which may sleep. */
-	if (me && unlikely(load_relaxed(&me->flags) & (UT_ASKED | UT_CLOCK)))
+	if (me && unlikely(load_relaxed(&me->flags) & (UT_ASKED | UT_TURNS)))
 		see_to_it(me);
 	errno = saved;
 	if (preempt_signals)
@@ -446,7 +446,7 @@ static inline bool is_asked(const struct worker *w, const struct here *h)
 {
 	return h->self && h->worker == w && !forks(w) &&
 	       (load_relaxed(&h->self->flags) & UT_ASKED ||
-		cpuclock_waits(h->self));
+		turn_waits(h->self));
 }
 
 /*
@@ -470,8 +470,9 @@ static void not_a_tick(struct worker *w, const struct here *h)
 static inline void asked_meanwhile(struct worker *w, const struct here *h,
 				   uint32_t seen)
 {
-	if (unlikely(is_asked(w, h) && load_relaxed(&h->self->flags) & ~seen &
-					       (UT_ASKED | UT_CLOCK)))
+	if (unlikely(is_asked(w, h) && (load_relaxed(&h->self->flags) & ~seen &
+						(UT_ASKED | UT_TURNS) ||
+					turn_waits(h->self))))
 		tick_retry(w);
 }
 

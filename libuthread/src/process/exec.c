@@ -70,7 +70,7 @@ static bool is_pinned(const struct worker *w)
 
 static bool unpin(const struct worker *w)
 {
-	return home.known && is_pinned(w) &&
+	return home.known && !w->cpus && is_pinned(w) &&
 	       !sched_setaffinity(0, sizeof(home.cpus),
 				  (const cpu_set_t *)(void *)home.cpus);
 }

@@ -17,6 +17,7 @@
 #include "preempt/preempt.h"
 #include "process/process.h"
 #include "sched/affinity.h"
+#include "sched/confine.h"
 #include "sched/cpuclock.h"
 #include "sched/near.h"
 #include "sched/sched.h"
@@ -414,6 +415,7 @@ void runtime_forked(struct uthread *me)
 		ut_flags_clear(me, UT_ASK_LOOKS); /* somebody is not here */
 	if (me)
 		cpuclock_forked(me);
+	confine_forked(me);
 	locks_forked();
 	keeper_forked();
 	stack_forked();

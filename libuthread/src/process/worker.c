@@ -15,6 +15,7 @@
 #include "base/san.h"
 #include "preempt/preempt.h"
 #include "process/process.h"
+#include "sched/confine.h"
 #include "sched/sched.h"
 #include "signals/signals.h"
 #include "stack/stack.h"
@@ -133,6 +134,7 @@ static int start_one(struct worker *w, bool again)
 	 * force, and a debugger's step would leave a mask behind with which
 	 * no tick is taken. The same on all: uthreads take it along. */
 	const uint64_t mask = ~(KSIG_FAULTS | KSIG_LIBC);
+	const bool lifted = confine_lift();
 	uint64_t old;
 	pthread_t t;
 	int err;
@@ -140,6 +142,8 @@ static int start_one(struct worker *w, bool again)
 	ksig_mask(SIG_SETMASK, &mask, &old);
 	err = pthread_create(&t, NULL, worker_main, &st);
 	ksig_mask(SIG_SETMASK, &old, NULL);
+	if (lifted)
+		confine_again();
 	if (err)
 		return EAGAIN;
 	while (!load_acquire(&st.ready))

@@ -4,8 +4,8 @@
 
 #include "base/ksignal.h"
 #include "sched/cancel.h"
-#include "sched/cpuclock.h"
 #include "sched/sched.h"
+#include "sched/turn.h"
 #include "sched/waiter.h"
 
 /* Alone with its waiter: what is asked is seen together with that. */
@@ -39,7 +39,7 @@ static void look_end(struct uthread *ut)
 void ask_look(const struct uthread *me)
 {
 	bias_light_fence(); /* pairs: look_begin() */
-	if (unlikely(load_relaxed(&me->flags) & UT_ASKED || cpuclock_waits(me)))
+	if (unlikely(load_relaxed(&me->flags) & UT_ASKED || turn_waits(me)))
 		region_wait(here_now());
 }
 

@@ -28,7 +28,7 @@
 
 #pragma GCC visibility push(hidden)
 
-/* One of UT_ASKED, or UT_CLOCK; what goes with it is in place. The uthread
+/* One of UT_ASKED, or of UT_TURNS; what goes with it is in place. The uthread
  * has not ended; it may be the caller. */
 void ask(struct uthread *ut, uint32_t what);
 /* Does it wait for what the handler of a signal ends? It may be woken just now. */

@@ -25,9 +25,9 @@
  */
 #include "sched/affinity.h"
 #include "sched/cancel.h"
-#include "sched/cpuclock.h"
 #include "sched/near.h"
 #include "sched/runq.h"
+#include "sched/turn.h"
 #include "base/san.h"
 #include "tls/tls.h"
 #include "sched/waiter.h"
@@ -60,20 +60,20 @@ static inline void exchange_base(struct worker *w, struct uthread *me)
 	san_switch_finish(me->san_fake);
 }
 
-static __attribute__((noinline)) void leave_slowly(struct worker *w,
-						   struct uthread *me)
+static __attribute__((noinline)) void
+leave_slowly(struct worker *w, struct uthread *me, const struct uthread *next)
 {
 	if (load_relaxed(&me->flags) & UT_MASK_UNSURE)
 		sched_hooks.mask_out(w, me);
-	cpuclock_stop(me);
+	turn_end(w, me, next && !load_relaxed(&next->ctx.busy) ? next : NULL);
 }
 
 /* Leave `me` for `next`, or for the base context when there is none. */
 static inline void leave(struct worker *w, struct uthread *me,
 			 struct uthread *next)
 {
-	if (unlikely(load_relaxed(&me->flags) & (UT_MASK_UNSURE | UT_CLOCK)))
-		leave_slowly(w, me);
+	if (unlikely(load_relaxed(&me->flags) & (UT_MASK_UNSURE | UT_TURNS)))
+		leave_slowly(w, me, next);
 	if (likely(next && !load_acquire(&next->ctx.busy))) {
 		adopt(w, next);
 		exchange(me, next);
@@ -123,8 +123,8 @@ static __attribute__((noinline)) void come_slowly(struct here *h)
 
 	if (flags & UT_ASKED)
 		region_wait(h); /* ask.h */
-	if (flags & UT_CLOCK)
-		cpuclock_start(h->self);
+	if (flags & UT_TURNS)
+		turn_begin(h->self);
 }
 
 /* True: something waited for that, and has been seen to. */
@@ -141,7 +141,7 @@ static inline bool switch_leave(uint32_t off, bool switched)
 		if (unlikely(load_relaxed(&h->worker->mask) != h->self->mask))
 			sched_hooks.mask_in(h);
 		if (unlikely(load_relaxed(&h->self->flags) &
-			     (UT_ASKED | UT_CLOCK)))
+			     (UT_ASKED | UT_TURNS)))
 			come_slowly(h);
 	}
 	barrier(); /* pairs: the handler, same CPU */
@@ -423,7 +423,7 @@ static inline bool step_down(struct worker *w, struct uthread *me)
 /* Which it hears of at the end of a region; there may be no ticks. */
 static inline bool is_asked(const struct uthread *me)
 {
-	return load_relaxed(&me->flags) & UT_ASKED || cpuclock_waits(me);
+	return load_relaxed(&me->flags) & UT_ASKED || turn_waits(me);
 }
 
 /*

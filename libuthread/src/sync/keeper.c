@@ -49,6 +49,7 @@
 #include "base/ksignal.h"
 #include "base/nouns.h"
 #include "base/small_thread.h"
+#include "sched/confine.h"
 #include "sync/sync.h"
 #include "tls/tls.h"
 
@@ -156,9 +157,13 @@ static void *keep(void *unused)
 
 static bool make_thread(void)
 {
+	const bool lifted = confine_lift();
 	pthread_t t;
+	const int err = small_thread(&t, keep, NULL, STACK_BYTES);
 
-	return !small_thread(&t, keep, NULL, STACK_BYTES);
+	if (lifted)
+		confine_again();
+	return !err;
 }
 
 /* Its number, and if there is none yet one is made; 0: it cannot be had. */

@@ -24,8 +24,8 @@
 #include "process/process.h"
 #include "sched/ask.h"
 #include "sched/cancel.h"
-#include "sched/cpuclock.h"
 #include "sched/sched.h"
+#include "sched/turn.h"
 #include "sched/waiter.h"
 #include "signals/signals.h"
 #include "stack/stack.h"
@@ -137,8 +137,8 @@ void thread_end(struct uthread *me)
 	if (unlikely(load_relaxed(&last_alone)))
 		last_ended(me);
 	ask_end(me);
-	if (unlikely(load_relaxed(&me->flags) & UT_CLOCK))
-		cpuclock_stop(me);
+	if (unlikely(load_relaxed(&me->flags) & UT_TURNS))
+		turn_end(w, me, NULL);
 	/* release: the joiner sees `value`; acquire: we see the waiter. */
 	old = load_relaxed(&me->join);
 	do {

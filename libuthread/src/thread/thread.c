@@ -26,8 +26,8 @@
 #include "process/process.h"
 #include "sched/ask.h"
 #include "sched/cancel.h"
-#include "sched/cpuclock.h"
 #include "sched/sched.h"
+#include "sched/turn.h"
 #include "sched/waiter.h"
 #include "signals/signals.h"
 #include "stack/stack.h"
@@ -58,8 +58,8 @@ static void uthread_main(void *arg)
 	store_relaxed(&here_now()->pending, 0);
 	if (unlikely(load_relaxed(&me->flags) & UT_ASKED))
 		region_wait(here_now());
-	if (unlikely(load_relaxed(&me->flags) & UT_CLOCK))
-		cpuclock_start(me);
+	if (unlikely(load_relaxed(&me->flags) & UT_TURNS))
+		turn_begin(me);
 	if (unlikely(load_relaxed(&me->worker->mask) != me->mask))
 		sched_hooks.mask_in(here_now());
 	region_leave();
