@@ -559,6 +559,7 @@ static void test_resets(void)
 {
 	const struct linger l = { .l_onoff = 1 };
 	const int room = 65536;
+	struct pollfd there = { .events = POLLIN };
 	pthread_t t;
 	int how;
 
@@ -568,6 +569,8 @@ static void test_resets(void)
 			      sizeof(room)),
 		   0);
 		t = start(is_told_next, &how);
+		there.fd = a_pair[0];
+		IS(poll(&there, 1, -1), 1);
 		usleep(30000); /* it has sent a part, and waits */
 		IS(setsockopt(a_pair[0], SOL_SOCKET, SO_LINGER, &l, sizeof(l)),
 		   0);
