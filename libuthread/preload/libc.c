@@ -49,6 +49,7 @@ static void forked(void)
 	clock_forked();
 	cond_forked();
 	names_forked();
+	nice_forked();
 	libc_is.process = getpid();
 }
 

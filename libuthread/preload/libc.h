@@ -96,6 +96,7 @@ void __pthread_unregister_cancel(__pthread_unwind_buf_t *buf);
 	F(sched_rr_get_interval)       \
 	F(getpriority)                 \
 	F(setpriority)                 \
+	F(nice)                        \
 	F(sched_setparam)              \
 	F(pthread_mutex_init)          \
 	F(pthread_mutex_destroy)       \
@@ -350,12 +351,15 @@ HIDDEN void clock_forked(void);
 /* cond.c, names.c: the same. */
 HIDDEN void cond_forked(void);
 HIDDEN void names_forked(void);
+/* self.c: the same. */
+HIDDEN void nice_forked(void);
 
 /* sched.c: what a thread was told of where and how to run, and what one that the
  * caller makes shall be told. */
 struct told {
 	int policy, priority;
-	bool is_explicit;
+	int nice; /* with has_nice */
+	bool is_explicit, has_nice;
 	uint32_t has_cpus;
 	cpu_set_t cpus;
 	/* Bytes of its stack, and of its guard and one more, as asked for; 0: as
@@ -369,6 +373,10 @@ HIDDEN int told_by(const pthread_attr_t *attr, struct told *to);
 HIDDEN bool told_nothing(const struct told *told);
 /* The caller is told that. */
 HIDDEN void told_now(const struct told *told);
+
+/* The caller's, or NULL: it was told none. */
+HIDDEN const int *told_nice(void);
+HIDDEN void tell_nice(int nice);
 
 /* What CPUs the process began with, before anybody changes that. */
 HIDDEN void cpus_look(void);

@@ -129,6 +129,8 @@ static void creators(struct told *to)
 
 	to->policy = mine.policy & ~SCHED_RESET_ON_FORK;
 	to->priority = mine.priority;
+	to->nice = mine.nice;
+	to->has_nice = mine.has_nice;
 	to->has_cpus = mine.has_cpus;
 	to->cpus = mine.cpus;
 	if (other_than_main(pthread_self()))
@@ -165,7 +167,19 @@ int told_by(const pthread_attr_t *attr, struct told *to)
 bool told_nothing(const struct told *told)
 {
 	return !told->policy && !told->priority && !told->is_explicit &&
-	       !told->has_cpus && !told->stack && !told->guard;
+	       !told->has_nice && !told->has_cpus && !told->stack &&
+	       !told->guard;
+}
+
+const int *told_nice(void)
+{
+	return mine.has_nice ? &mine.nice : NULL;
+}
+
+void tell_nice(int nice)
+{
+	mine.nice = nice;
+	mine.has_nice = true;
 }
 
 /* Of who has been told nothing since. An error is no memory: it runs anywhere. */

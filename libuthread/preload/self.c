@@ -5,6 +5,8 @@
  * with whoever runs there next, and the second nobody. So they are what sched.c is by
  * pthread_t. Glib hands a thread's on by them to each thread of its pools.
  */
+#include <linux/capability.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 
 #include "libc.h"
@@ -106,18 +108,88 @@ EXPORT int sched_rr_get_interval(pid_t pid, struct timespec *t)
 	return LIBC(sched_rr_get_interval)(is_me(pid) ? 0 : pid, t);
 }
 
-/* The worker's, as with 0. */
+/* ---- nice ---- */
+
+/*
+ * To the kernel it is the worker's, where it would stay with all that run there, for who
+ * may not be nicer to itself again. So it is remembered, as policies are.
+ */
+#define NICE_BEST (-20)
+#define NICE_WORST 19
+#define MAY_NICE 23 /* CAP_SYS_NICE */
+
+static int nice_of_self(void)
+{
+	const int *told = told_nice();
+
+	return told ? *told : LIBC(getpriority)(PRIO_PROCESS, 0);
+}
+
+static bool has_capability(unsigned which)
+{
+	struct __user_cap_header_struct head = { _LINUX_CAPABILITY_VERSION_3,
+						 0 };
+	struct __user_cap_data_struct data[2] = { { 0 } };
+
+	return !LIBC(syscall)(SYS_capget, &head, data) &&
+	       data[which / 32].effective >> which % 32 & 1;
+}
+
+/* As setpriority() finds it. */
+static int set_nice(int to)
+{
+	struct rlimit limit;
+
+	to = to < NICE_BEST ? NICE_BEST : to > NICE_WORST ? NICE_WORST : to;
+	if (to < nice_of_self() && !has_capability(MAY_NICE) &&
+	    (getrlimit(RLIMIT_NICE, &limit) ||
+	     (rlim_t)(NICE_WORST + 1 - to) > limit.rlim_cur))
+		return EACCES;
+	tell_nice(to);
+	return 0;
+}
+
+/* The child has it from the thread that forked it. */
+void nice_forked(void)
+{
+	const int saved = errno;
+
+	if (told_nice())
+		LIBC(setpriority)(PRIO_PROCESS, 0, *told_nice());
+	errno = saved;
+}
+
 EXPORT int getpriority(__priority_which_t which, id_t who)
 {
-	return LIBC(getpriority)(
-		which, which == PRIO_PROCESS && is_me((pid_t)who) ? 0 : who);
+	return which == PRIO_PROCESS && is_me((pid_t)who) ?
+		       nice_of_self() :
+		       LIBC(getpriority)(which, who);
 }
 
 EXPORT int setpriority(__priority_which_t which, id_t who, int priority)
 {
-	return LIBC(setpriority)(
-		which, which == PRIO_PROCESS && is_me((pid_t)who) ? 0 : who,
-		priority);
+	return which == PRIO_PROCESS && is_me((pid_t)who) ?
+		       result(set_nice(priority)) :
+		       LIBC(setpriority)(which, who, priority);
+}
+
+EXPORT int nice(int more)
+{
+	const int saved = errno;
+	int err, to;
+
+	if (!is_me(0))
+		return LIBC(nice)(more);
+	/* As far as it goes: none is further away. */
+	more = more < 2 * NICE_BEST  ? 2 * NICE_BEST :
+	       more > 2 * NICE_WORST ? 2 * NICE_WORST :
+				       more;
+	to = nice_of_self() + more;
+	err = set_nice(to);
+	if (err)
+		return result(EPERM);
+	errno = saved;
+	return nice_of_self();
 }
 
 /* ---- syscall(SYS_sched_getattr), for which libc has no function ---- */
@@ -137,7 +209,7 @@ struct attr {
 static int set_attr(const struct attr *attr)
 {
 	struct sched_param param, now;
-	int policy;
+	int policy, err;
 
 	if (attr->size && attr->size < sizeof(*attr))
 		return E2BIG;
@@ -145,8 +217,11 @@ static int set_attr(const struct attr *attr)
 	if (!(attr->flags & KEEP_POLICY))
 		policy = (int)attr->policy;
 	param.sched_priority = (int)attr->priority;
-	return pthread_setschedparam(pthread_self(), policy,
-				     attr->flags & KEEP_PARAMS ? &now : &param);
+	err = pthread_setschedparam(pthread_self(), policy,
+				    attr->flags & KEEP_PARAMS ? &now : &param);
+	if (!err && policy != SCHED_IDLE && !(attr->flags & KEEP_PARAMS))
+		err = set_nice(attr->nice) ? EPERM : 0;
+	return err;
 }
 
 bool attr_of_self(long nr, const long args[4], long *got)
@@ -167,6 +242,7 @@ bool attr_of_self(long nr, const long args[4], long *got)
 		pthread_getschedparam(pthread_self(), &policy, &param);
 		attr->policy = (uint32_t)policy;
 		attr->priority = (uint32_t)param.sched_priority;
+		attr->nice = nice_of_self();
 	}
 	return true;
 }
