@@ -50,6 +50,7 @@ static void forked(void)
 	cond_forked();
 	names_forked();
 	nice_forked();
+	cpus_forked();
 	libc_is.process = getpid();
 }
 

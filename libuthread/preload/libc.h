@@ -351,8 +351,9 @@ HIDDEN void clock_forked(void);
 /* cond.c, names.c: the same. */
 HIDDEN void cond_forked(void);
 HIDDEN void names_forked(void);
-/* self.c: the same. */
+/* self.c, sched.c: the same. */
 HIDDEN void nice_forked(void);
+HIDDEN void cpus_forked(void);
 
 /* sched.c: what a thread was told of where and how to run, and what one that the
  * caller makes shall be told. */

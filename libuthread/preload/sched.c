@@ -112,6 +112,12 @@ void cpus_narrow(const cpu_set_t *old)
 	LIBC(sched_setaffinity)(0, sizeof(*old), old);
 }
 
+void cpus_forked(void)
+{
+	if (mine.has_cpus) /* what it had is the process's now */
+		cpus_tell_kernel();
+}
+
 /* Of who is a thread of the kernel's, or main. */
 static void as_kernel_has(struct told *to)
 {

@@ -62,16 +62,18 @@ static void *is_nicer(void *arg)
 	IS(pthread_join(start(inherits, (void *)(long)(base + 5)), NULL), 0);
 	forks(base + 5);
 	IS(setpriority(PRIO_PROCESS, (id_t)gettid(), 1000), 0);
+	errno = 0;
 	IS(nice(0), 19);
 	IS(nice(2000000000), 19);
-	forks(19);
 	IS(errno, 0);
+	forks(19);
 	if (geteuid()) {
 		IS(setpriority(PRIO_PROCESS, 0, -20), -1);
 		IS(errno, EACCES);
 		IS(nice(-2000000000), -1);
 		IS(errno, EPERM);
 	} else {
+		errno = 0;
 		IS(nice(-2000000000), -20);
 		IS(errno, 0);
 	}

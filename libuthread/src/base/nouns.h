@@ -75,6 +75,7 @@ enum {
 		4096, /* it is in its handler for SIGSYS, or has left one so */
 	UT_MASK_LIBC = 8192, /* UNSURE for libc's sake, not for a handler's */
 	UT_CONFINED = 16384, /* to CPUs (sched/confine.h) */
+	UT_TIMERS = 32768, /* some have signals for it (signals/timers.c) */
 };
 
 #define UT_ASKED (UT_ASK_CANCEL | UT_ASK_SIGNAL | UT_ASK_MOVE)
@@ -377,6 +378,9 @@ struct worker {
 	uint64_t mask_next; /* what the kernel is just told */
 	void *posts; /* semaphores posted there (sync/sem.c) */
 	siginfo_t deferred_info[64];
+	struct uthread *deferred_whose[64]; /* NULL: the process's */
+	struct raised
+		*strays; /* atomic: signals of uthreads that do not run here */
 };
 
 _Static_assert(offsetof(struct worker, ticking) + sizeof(uint32_t) <=

@@ -70,7 +70,7 @@ static void give(int sig, siginfo_t *si, void *uc)
 {
 	struct action a;
 
-	if (sent_pass_on(&main_uthread, si))
+	if (sent_pass_on(&main_uthread, si, true))
 		return;
 	/* No place for one that must not be lost. */
 	a = action_take(sig);
@@ -158,7 +158,7 @@ static void give_to_another(int sig, siginfo_t *si, void *uc)
 	struct uthread *ut = who_lets_in(sig);
 	struct action a;
 
-	if (ut && sent_pass_on(ut, si))
+	if (ut && sent_pass_on(ut, si, true))
 		return;
 	a = action_take(sig);
 	if (a.handler != (void *)SIG_DFL && a.handler != (void *)SIG_IGN)

@@ -56,7 +56,9 @@ uint32_t handler_traps_nowait;
 #define SS_AUTODISARM (1u << 31) /* Linux 4.7; libc does not say it */
 #endif
 #define CALL_ROOM 2048 /* on an alternate stack, beside the frame */
-#define SENT_BACK (-4096) /* below all codes there are */
+#define SENT_BACK (-4096) /* below all codes there are, */
+#define SENT_SELF (-8192) /* and this below those */
+#define CODES 0xff
 
 typedef void handler_fn(int sig, siginfo_t *si, void *uc);
 
@@ -300,7 +302,8 @@ static void unpoison(struct worker *w)
 {
 	store_relaxed(&w->poison, 0);
 	barrier();
-	if (load_relaxed(&w->deferred) || load_relaxed(&w->posts))
+	if (load_relaxed(&w->deferred) || load_relaxed(&w->posts) ||
+	    load_relaxed(&w->strays))
 		store_relaxed(&w->poison, KSIG_POISON);
 }
 
@@ -319,8 +322,124 @@ bool handler_send_back(const siginfo_t *si)
 	return done;
 }
 
+/*
+ * What a uthread sends to its own kernel thread is for it alone, but may come when that
+ * runs another: a tick's handler, which has all blocked, sends, and what it returns to
+ * switches. So it says whose it is, in places that such signals do not use, and its code
+ * tells that it does. Not where they do (SIGCHLD), or where nobody would read it.
+ */
+struct own {
+	int no, error, code, pad;
+	uint64_t said[2]; /* by kill(), sigqueue(), a timer, a queue of messages */
+	struct uthread *whose;
+};
+
+_Static_assert(offsetof(struct own, code) == offsetof(siginfo_t, si_code) &&
+		       offsetof(struct own, said) ==
+			       offsetof(siginfo_t, si_pid) &&
+		       offsetof(siginfo_t, si_value) + sizeof(union sigval) <=
+			       offsetof(struct own, whose),
+	       "there is room");
+
+void handler_own(siginfo_t *si, struct uthread *me)
+{
+	struct own *own = (struct own *)(void *)si;
+
+	if (si->si_code > 0 || si->si_code < -CODES || !me ||
+	    action_get(si->si_signo).handler == (void *)SIG_DFL)
+		return;
+	si->si_code = SENT_SELF - si->si_code;
+	si->si_errno = (int)me->id;
+	own->whose = me;
+}
+
+static inline bool is_disguised(const siginfo_t *si, int as)
+{
+	return si->si_code <= as + CODES && si->si_code >= as - CODES;
+}
+
+/* As it was sent first; whose it is, or NULL: whoever finds it. *gone: nobody's any more. */
+static inline struct uthread *undisguise(siginfo_t *si, bool *gone)
+{
+	struct own *own = (struct own *)(void *)si;
+	struct uthread *ut = NULL;
+
+	*gone = false;
+	if (unlikely(is_disguised(si, SENT_SELF))) {
+		si->si_code = SENT_SELF - si->si_code;
+		ut = own->whose;
+		*gone = load_relaxed(&ut->id) != (uint32_t)si->si_errno;
+		si->si_errno = 0;
+		own->whose = NULL;
+	} else if (unlikely(is_disguised(si, SENT_BACK))) {
+		si->si_code = SENT_BACK - si->si_code;
+	}
+	return ut;
+}
+
+void handler_info(siginfo_t *si)
+{
+	bool gone;
+
+	undisguise(si, &gone);
+}
+
+static void set_aside(struct worker *w, struct uthread *ut, const siginfo_t *si)
+{
+	struct raised *r = raised_place_of(si, false);
+
+	if (r) {
+		raised_set_whose(r, ut);
+		raised_push(&w->strays, r);
+	} else {
+		handler_send_back(si);
+	}
+}
+
+/* In a region, or no runtime's code. */
+static void pass_to(struct uthread *ut, const siginfo_t *si)
+{
+	if (load_acquire(&ut->join) != JOIN_GONE &&
+	    load_acquire(&ut->join) != JOIN_DONE)
+		sent_pass_on(ut, si, false);
+}
+
+/* In a region. */
+static void pass_strays_on(struct worker *w)
+{
+	struct uthread *ut;
+	siginfo_t si;
+
+	while (unlikely(load_relaxed(&w->strays)) &&
+	       (ut = raised_stray(&w->strays, &si)))
+		pass_to(ut, &si);
+}
+
+/* `whose`: for which uthread, or NULL: for the process. One of each number has its place,
+ * and none that is for somebody else, or queues, is lost. */
+static void keep_info(struct worker *w, int sig, const siginfo_t *si,
+		      struct uthread *whose)
+{
+	struct uthread **first = &w->deferred_whose[sig - 1];
+
+	if (load_relaxed(&w->deferred) & KSIG_BIT(sig) &&
+	    (sig >= SIGRTMIN || whose != *first)) {
+		if (whose) {
+			set_aside(w, whose, si);
+			return;
+		}
+		if (!*first) {
+			handler_send_back(si);
+			return;
+		}
+		set_aside(w, *first, &w->deferred_info[sig - 1]);
+	}
+	w->deferred_info[sig - 1] = *si;
+	*first = whose;
+}
+
 static void keep(struct worker *w, struct here *h, int sig, const siginfo_t *si,
-		 ucontext_t *uc)
+		 ucontext_t *uc, struct uthread *whose)
 {
 	const uint64_t mask = ksig_word(&uc->uc_sigmask);
 	const struct uthread *ut = load_relaxed(&w->running);
@@ -328,11 +447,7 @@ static void keep(struct worker *w, struct here *h, int sig, const siginfo_t *si,
 	const uint64_t before = load_relaxed(&w->deferred) ? w->mask_kept :
 							     ~0ull;
 
-	/* One of them has its place; none with a real-time number is lost. */
-	if (load_relaxed(&w->deferred) & KSIG_BIT(sig) && sig >= SIGRTMIN)
-		handler_send_back(si);
-	else
-		w->deferred_info[sig - 1] = *si;
+	keep_info(w, sig, si, whose);
 	__atomic_fetch_or(&w->deferred, KSIG_BIT(sig), __ATOMIC_RELAXED);
 	/* Another that comes upon this one, from its first instruction on, sees more
 	 * blocked, and says so: who was there first has the last word. */
@@ -429,6 +544,27 @@ static __attribute__((noinline)) void run_kept(struct uthread *me, int sig,
 	for_another_lets_in(me->mask);
 }
 
+/* What waits here for another, or for `me`, which blocks it by now. In a region. */
+static void sort_out(struct worker *w, struct uthread *me)
+{
+	uint64_t some = load_relaxed(&w->deferred), bit;
+	struct uthread *whose;
+	siginfo_t si;
+
+	for (; some; some &= some - 1) {
+		bit = some & -some;
+		whose = w->deferred_whose[__builtin_ctzll(some)];
+		if (!whose || (whose == me && !(me->mask & bit)))
+			continue;
+		take_kept(w, bit, &si);
+		if (whose == me)
+			raised_add_info(me, &si);
+		else
+			pass_to(whose, &si);
+	}
+	pass_strays_on(w);
+}
+
 /* A region has ended: what waited for that? */
 static void kept(void)
 {
@@ -443,7 +579,10 @@ static void kept(void)
 	region_enter();
 	while ((w = worker_current())->deferred) {
 		me->mask = w->mask_kept;
+		sort_out(w, me);
 		some = w->deferred & ~me->mask;
+		if (!w->deferred)
+			continue;
 		if (some) {
 			run_kept(me, take_kept(w, some, &si), &si);
 			ran = true;
@@ -460,6 +599,7 @@ static void kept(void)
 		region_enter();
 		ran = !(load_relaxed(&me->flags) & UT_MASK_UNSURE);
 	}
+	pass_strays_on(w);
 	unpoison(w);
 	/* In a handler the kernel knows better, but where we changed it. */
 	if (w->mask != me->mask &&
@@ -471,13 +611,6 @@ static void kept(void)
 	region_leave();
 	if (unlikely(me->raised))
 		mask_send_raised(me, mask_current(me));
-}
-
-void handler_info(siginfo_t *si)
-{
-	if (unlikely(si->si_code <= SENT_BACK - SI_TKILL &&
-		     si->si_code >= SENT_BACK - 0xff))
-		si->si_code = SENT_BACK - si->si_code;
 }
 
 /* In the base context, where nothing is held. */
@@ -492,6 +625,8 @@ static void in_base(struct worker *w)
 	store_relaxed(&h->pending, 0);
 	if (region_posts)
 		region_posts();
+	pass_strays_on(w);
+	sort_out(w, NULL);
 	while (w->deferred) {
 		sig = take_kept(w, w->deferred, &si);
 		if ((KSIG_BIT(sig) & rt.mask && handler_send_back(&si)) ||
@@ -532,12 +667,19 @@ void handler_entry(int sig, siginfo_t *si, void *uc)
 	const bool fault = KSIG_BIT(sig) & KSIG_FAULTS && si->si_code > 0;
 	struct here *h = here_now();
 	struct worker *w = h->worker;
+	bool gone;
+	struct uthread *const ut = undisguise(si, &gone);
 
-	handler_info(si);
 	if (unlikely(sig == SIGSYS))
 		note_trap(si);
+	if (unlikely(gone))
+		return;
 	if (w && h->off && !fault) {
-		keep(w, h, sig, si, uc);
+		keep(w, h, sig, si, uc, ut);
+		return;
+	}
+	if (unlikely(ut && w && ut != h->self)) {
+		pass_to(ut, si);
 		return;
 	}
 	if (!w || !h->self) {

@@ -163,10 +163,13 @@ void mask_inherit_unsure(struct uthread *ut, const struct uthread *me)
 
 /* ---- signals to oneself ---- */
 
-static int send_once(siginfo_t *si)
+static int send_once(const siginfo_t *si)
 {
+	siginfo_t own = *si;
+
+	handler_own(&own, uthread_current());
 	return (int)syscall(SYS_rt_tgsigqueueinfo, getpid(),
-			    syscall(SYS_gettid), si->si_signo, si);
+			    syscall(SYS_gettid), own.si_signo, &own);
 }
 
 /*
@@ -174,7 +177,7 @@ static int send_once(siginfo_t *si)
  * the tick's signal for the same as a tick that is pending there: then that one came
  * instead, and it is sent again.
  */
-static int send_self(siginfo_t *si)
+static int send_self(const siginfo_t *si)
 {
 	const struct worker *w = worker_current();
 	uint32_t others;
@@ -202,7 +205,7 @@ void mask_send_raised(struct uthread *me, uint64_t mask)
 		region_enter();
 		if (raised_take(me, ~mask, &si) && send_self(&si)) {
 			/* The kernel's queue is full: another time. */
-			raised_add(me, si.si_signo, si.si_code, si.si_value);
+			raised_add_info(me, &si);
 			sent = false;
 		}
 		region_leave();

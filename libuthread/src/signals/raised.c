@@ -34,6 +34,7 @@
 struct raised {
 	struct raised *next;
 	siginfo_t si;
+	struct uthread *whose; /* in a worker's `strays` */
 	bool to_process;
 };
 
@@ -128,6 +129,29 @@ void raised_take_over(struct uthread *me, struct raised **first)
 	}
 }
 
+void raised_set_whose(struct raised *r, struct uthread *ut)
+{
+	r->whose = ut;
+}
+
+struct uthread *raised_stray(struct raised **first, siginfo_t *si)
+{
+	struct raised *r = load_acquire(first);
+	struct uthread *ut;
+
+	/* Only this kernel thread takes, in no handler; and these add. */
+	while (r &&
+	       !__atomic_compare_exchange_n(first, &r, r->next, false,
+					    __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE))
+		;
+	if (!r)
+		return NULL;
+	*si = r->si;
+	ut = r->whose;
+	place_put(r);
+	return ut;
+}
+
 /* Its thread ends. What was for the process is for another one then. */
 static void drop(struct raised *r)
 {
@@ -149,13 +173,22 @@ void raised_drop(struct raised **first)
 
 int raised_add(struct uthread *me, int sig, int code, union sigval value)
 {
+	siginfo_t si;
+
+	say(&si, sig, code, value);
+	return raised_add_info(me, &si);
+}
+
+int raised_add_info(struct uthread *me, const siginfo_t *si)
+{
+	const int sig = si->si_signo;
 	const bool queued = sig >= SIGRTMIN;
 	struct raised *r, **last;
 	int err = 0;
 
 	region_enter();
 	if (queued || !(me->raised & KSIG_BIT(sig))) {
-		r = raised_place(sig, code, value);
+		r = raised_place_of(si, false);
 		if (r) {
 			for (last = &me->raised_first; *last;)
 				last = &(*last)->next;

@@ -151,9 +151,9 @@ static int send(struct uthread *ut, int sig, int code, union sigval value)
 	return err;
 }
 
-bool sent_pass_on(struct uthread *ut, const siginfo_t *si)
+bool sent_pass_on(struct uthread *ut, const siginfo_t *si, bool of_process)
 {
-	if (add(ut, si->si_signo, raised_place_of(si, true)))
+	if (add(ut, si->si_signo, raised_place_of(si, of_process)))
 		return false;
 	ask(ut, UT_ASK_SIGNAL);
 	return true;

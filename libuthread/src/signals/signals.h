@@ -25,6 +25,8 @@ void signals_setup(void);
 void signals_worker_setup(struct worker *w);
 /* What the kernel says of a signal: as it was sent first. */
 void handler_info(siginfo_t *si);
+/* It is about to be sent to the caller's kernel thread, for the caller alone. */
+void handler_own(siginfo_t *si, struct uthread *me);
 /* In the child of a fork; `me`: the uthread that did it, or NULL. */
 void signals_forked(struct uthread *me);
 
@@ -67,6 +69,10 @@ extern uint32_t handler_traps_nowait;
 
 /* It waits for the caller, `me`, who blocks it. EAGAIN: there is no place. */
 int raised_add(struct uthread *me, int sig, int code, union sigval value);
+int raised_add_info(struct uthread *me, const siginfo_t *si);
+/* Of a list of others': whose it is, or NULL: none is there. */
+void raised_set_whose(struct raised *r, struct uthread *ut);
+struct uthread *raised_stray(struct raised **first, siginfo_t *si);
 /* The first of these that waits, by number; 0: none. */
 int raised_take(struct uthread *me, uint64_t set, siginfo_t *si);
 /* The same with a place for what others send; NULL: there is none. */
@@ -92,8 +98,12 @@ void raised_forked(struct uthread *me);
 void sent_setup(void);
 /* What others have sent is the caller's now. In a region. */
 void sent_take(struct uthread *me);
-/* A signal as it has come here; false: there is no place for it. */
-bool sent_pass_on(struct uthread *ut, const siginfo_t *si);
+/* A signal as it has come here; false: there is no place for it. `of_process`: if the uthread
+ * ends first it goes back there, for another. */
+bool sent_pass_on(struct uthread *ut, const siginfo_t *si, bool of_process);
+/* timers.c: no timer's signal comes to it any more (UT_TIMERS); in the child of a fork. */
+void timers_end(struct uthread *me);
+void timers_forked(void);
 /* True: it waits at the process, where a signalfd of the program's tells of it. */
 bool sent_to_process(const struct uthread *ut, int sig, int code,
 		     union sigval value);
