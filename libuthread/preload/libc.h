@@ -97,6 +97,8 @@ void __pthread_unregister_cancel(__pthread_unwind_buf_t *buf);
 	F(getpriority)                 \
 	F(setpriority)                 \
 	F(nice)                        \
+	F(timer_create)                \
+	F(timer_delete)                \
 	F(sched_setparam)              \
 	F(pthread_mutex_init)          \
 	F(pthread_mutex_destroy)       \

@@ -188,10 +188,22 @@ void tell_nice(int nice)
 	mine.has_nice = true;
 }
 
-/* Of who has been told nothing since. An error is no memory: it runs anywhere. */
+/* Workers have what the process began with, unless somebody has bound one of its kernel
+ * threads: who is told all that is told nothing, and each of its turns costs nothing. */
+static bool is_all(const struct told *told)
+{
+	cpu_set_t both;
+
+	if (load_relaxed(&kernel_told))
+		return false;
+	CPU_AND(&both, &told->cpus, &known);
+	return CPU_EQUAL(&both, &known);
+}
+
+/* An error is no memory: it runs anywhere. */
 static int confine(uthread_t ut, const struct told *told)
 {
-	return uthread_confine(ut, told->has_cpus ? told->cpus.__bits : NULL,
+	return uthread_confine(ut, is_all(told) ? NULL : told->cpus.__bits,
 			       sizeof(told->cpus));
 }
 

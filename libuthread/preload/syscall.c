@@ -71,6 +71,36 @@ EXPORT int tgkill(pid_t process, pid_t thread, int sig)
 	return ut ? kill_one(ut, sig) : LIBC(tgkill)(process, thread, sig);
 }
 
+/* ---- timers, which may be for a thread by its number ---- */
+
+EXPORT int timer_create(clockid_t clock, struct sigevent *event, timer_t *timer)
+{
+	uthread_t ut = NULL;
+	int err;
+
+	if (!is_nowhere(event) && event->sigev_notify == SIGEV_THREAD_ID &&
+	    event->_sigev_un._tid >= FIRST)
+		ut = by_number(getpid(), event->_sigev_un._tid);
+	if (!ut || is_nowhere(timer))
+		return LIBC(timer_create)(clock, event, timer);
+	err = uthread_timer_create(ut, clock, event->sigev_signo,
+				   event->sigev_value, timer);
+	if (!err)
+		return 0;
+	/* As the kernel says of numbers that are none. */
+	errno = err == ESRCH ? EINVAL : err;
+	return -1;
+}
+
+EXPORT int timer_delete(timer_t timer)
+{
+	const int got = LIBC(timer_delete)(timer);
+
+	if (!got)
+		uthread_timer_deleted(timer);
+	return got;
+}
+
 /* ---- syscall() of others ---- */
 
 /*

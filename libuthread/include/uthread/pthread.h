@@ -118,6 +118,12 @@ pid_t uthread_wait4_timed(pid_t pid, int *status, int options,
 int uthread_waitid(idtype_t type, id_t id, siginfo_t *info, int options);
 int uthread_waitid_timed(idtype_t type, id_t id, siginfo_t *info, int options,
 			 const struct timespec *deadline);
+/* A timer as by timer_create() with SIGEV_THREAD_ID: `sig`, with `value`, is for that uthread.
+ * Say so when timer_delete() has deleted it. 0; ESRCH, EINVAL as there; ENOTSUP: of a thread's
+ * CPU time, or with sanitizers; EAGAIN: no memory, or no thread to wait for it. */
+int uthread_timer_create(uthread_t thread, clockid_t clock, int sig,
+			 union sigval value, timer_t *timer);
+void uthread_timer_deleted(timer_t timer);
 /* sigtimedwait(), without a worker where the caller blocks all of the set; `info` and
  * `timeout` may be NULL. */
 int uthread_sigtimedwait(const sigset_t *set, siginfo_t *info,

@@ -425,6 +425,7 @@ void runtime_forked(struct uthread *me)
 	if (threads_gone)
 		threads_gone();
 	signals_forked(me);
+	timers_forked();
 	timer_forked();
 	if (w)
 		near_forked(w);

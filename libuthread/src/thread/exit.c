@@ -90,6 +90,18 @@ static void say_what_it_holds(const struct uthread *me)
 			me->id, me->name, me->reads, me->reads > 1 ? "s" : "");
 }
 
+/* What few have: nobody asks for it from here on. */
+static __attribute__((noinline)) void few_end(struct worker *w,
+					      struct uthread *me)
+{
+	const uint32_t flags = load_relaxed(&me->flags);
+
+	if (flags & UT_TIMERS)
+		timers_end(me);
+	if (flags & UT_TURNS)
+		turn_end(w, me, NULL);
+}
+
 void thread_end(struct uthread *me)
 {
 	struct uthread *heir = NULL;
@@ -136,9 +148,9 @@ void thread_end(struct uthread *me)
 	bias_light_fence(); /* pairs: the heavy one in last_begins() */
 	if (unlikely(load_relaxed(&last_alone)))
 		last_ended(me);
+	if (unlikely(load_relaxed(&me->flags) & (UT_TURNS | UT_TIMERS)))
+		few_end(w, me);
 	ask_end(me);
-	if (unlikely(load_relaxed(&me->flags) & UT_TURNS))
-		turn_end(w, me, NULL);
 	/* release: the joiner sees `value`; acquire: we see the waiter. */
 	old = load_relaxed(&me->join);
 	do {
