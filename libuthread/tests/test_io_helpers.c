@@ -3,6 +3,7 @@
  * test_io_helpers.c - calls that others make for a uthread: those that wait do not
  * keep the helpers from those that end them.
  */
+#include <dlfcn.h>
 #include <sys/stat.h>
 
 #include "util.h"
@@ -164,6 +165,119 @@ TEST(pipes_are_opened_at_both_ends)
 		joined(w[i]);
 		CHECK(!unlink(pipe_name(name, (int)i)));
 	}
+	CHECK(!rmdir(dir));
+}
+
+/* ---- helpers that cannot be had ---- */
+
+/* Before the n-th helper is made, for a uthread: 0, or why it is not. */
+static int (*before_helper)(int n);
+static int helpers_wanted;
+
+int pthread_create(pthread_t *t, const pthread_attr_t *attr,
+		   void *(*fn)(void *), void *arg)
+{
+	static int (*next)(pthread_t *, const pthread_attr_t *,
+			   void *(*)(void *), void *);
+	int err = 0;
+
+	if (!next)
+		*(void **)&next = dlsym(RTLD_NEXT, "pthread_create");
+	if (before_helper && uthread_self())
+		err = before_helper(add(&helpers_wanted, 1));
+	return err ? err : next(t, attr, fn, arg);
+}
+
+static void *waits_for_this_one(void *arg)
+{
+	const pid_t pid = (pid_t)(intptr_t)arg;
+	int status;
+
+	/* Not by a descriptor. */
+	CHECK_EQ(uthread_waitpid(pid, &status, WUNTRACED), pid);
+	CHECK(WIFSIGNALED(status));
+	return NULL;
+}
+
+static void until_wanted(int n)
+{
+	while (load(&helpers_wanted) < n)
+		uthread_sleep(MS / 10);
+}
+
+/* The first is made when the second is not, and has the second's job. */
+static int second_is_refused(int n)
+{
+	if (n == 2)
+		return EAGAIN;
+	while (n == 1 && load(&helpers_wanted) < 2)
+		usleep(100);
+	if (n == 1)
+		usleep(50000); /* its caller has heard of it */
+	return 0;
+}
+
+/* What it counted on is another's now: it is told, and asks anew. */
+TEST(who_is_refused_for_another_is_told)
+{
+	uthread_t t[2];
+	pid_t pid[2];
+	intptr_t i;
+
+	for (i = 0; i < 2; i++)
+		pid[i] = sleeping_child();
+	start_workers(3);
+	before_helper = second_is_refused;
+	for (i = 0; i < 2; i++) {
+		t[i] = spawn(waits_for_this_one, (void *)(intptr_t)pid[i]);
+		until_wanted((int)i + 1);
+	}
+	uthread_sleep(100 * MS);
+	for (i = 0; i < 2; i++)
+		CHECK(!kill(pid[i], SIGKILL));
+	for (i = 0; i < 2; i++)
+		joined(t[i]);
+}
+
+static char busy_pipe[64];
+static pid_t ends_meanwhile;
+
+/* While the second is asked for the first is done with its job, and does that one. */
+static int first_is_quicker(int n)
+{
+	siginfo_t si;
+	int fd;
+
+	if (n != 2)
+		return 0;
+	CHECK(!kill(ends_meanwhile, SIGKILL));
+	CHECK(!waitid(P_PID, (id_t)ends_meanwhile, &si, WEXITED | WNOWAIT));
+	fd = open(busy_pipe, O_WRONLY | O_CLOEXEC);
+	CHECK(fd >= 0);
+	usleep(50000);
+	CHECK(!close(fd));
+	return EAGAIN;
+}
+
+/* Its job is gone by then (with AddressSanitizer). */
+TEST(who_is_refused_may_be_done)
+{
+	char name[64];
+	uthread_t r, t;
+
+	CHECK(mkdtemp(dir));
+	strcpy(busy_pipe, pipe_name(name, 0));
+	CHECK(!mkfifo(busy_pipe, 0600));
+	ends_meanwhile = sleeping_child();
+	start_workers(3);
+	before_helper = first_is_quicker;
+	r = spawn(opens_to_read, (void *)0);
+	until_wanted(1);
+	uthread_sleep(10 * MS); /* it is at it */
+	t = spawn(waits_for_this_one, (void *)(intptr_t)ends_meanwhile);
+	joined(r);
+	joined(t);
+	CHECK(!unlink(busy_pipe));
 	CHECK(!rmdir(dir));
 }
 

@@ -206,11 +206,12 @@ static bool take_out(struct helpers *p, struct io_job *job)
 /* None can be made: for whom nobody is on the way does it without one, also those who
  * have come meanwhile and counted on it. Unless there are others who will surely come
  * by: those of POOL_LONG may all wait for what is in the queue. EAGAIN: the caller is
- * one. */
-static int without(struct helpers *p, struct io_job *job)
+ * one. Its job is looked at while it is in the queue only: one for which nobody waits
+ * may be done by now, and gone. */
+static int without(struct helpers *p, const struct io_job *job)
 {
-	struct io_job *each;
-	int err;
+	struct io_job *each, *left = NULL;
+	int err = 0;
 
 	spin_lock(&p->lock);
 	p->threads--;
@@ -221,11 +222,22 @@ static int without(struct helpers *p, struct io_job *job)
 		p->first = each->next;
 		p->queued--;
 		each->state = REFUSED;
-		if (each->waiter)
+		if (each == job) {
+			err = EAGAIN;
+		} else if (each->detached) {
+			each->next = left;
+			left = each;
+		} else if (each->waiter) {
 			waiter_wake(each->waiter);
+		}
 	}
-	err = job->state == REFUSED ? EAGAIN : 0;
 	spin_unlock(&p->lock);
+	region_enter(); /* no handler jumps out of these */
+	while ((each = left)) {
+		left = each->next;
+		each->abandoned(each);
+	}
+	region_leave();
 	return err;
 }
 
