@@ -464,6 +464,41 @@ TEST(the_number_follows_the_cpus)
 		joined(t[i]);
 }
 
+/* Hidden in the library: once a second the monitor asks how many CPUs there are. */
+extern void (*monitor_second)(void);
+
+static int said_meanwhile;
+
+int sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t *cpus)
+{
+	const long got = syscall(SYS_sched_getaffinity, pid, bytes, cpus);
+
+	if (got < 0)
+		return -1;
+	memset((char *)cpus + got, 0, bytes - (size_t)got);
+	if (said_meanwhile)
+		set(said_meanwhile);
+	return 0;
+}
+
+/* Who says how many while the CPUs are counted is not overridden. */
+TEST(what_the_program_says_meanwhile)
+{
+	struct uthread_config c = { .size = sizeof(c), .tick_ns = 0 };
+	int n;
+
+	unsetenv("UTHREAD_WORKERS");
+	setenv("UTHREAD_TICK", "off", 1); /* the monitor is here, by us */
+	CHECK_EQ(uthread_init(&c), 0);
+	n = uthread_workers();
+	said_meanwhile = n + 1;
+	monitor_second();
+	said_meanwhile = 0;
+	CHECK_EQ(uthread_workers(), n + 1);
+	monitor_second();
+	CHECK_EQ(uthread_workers(), n + 1);
+}
+
 /* ---- what they take ---- */
 
 static long address_space(void)

@@ -50,13 +50,20 @@ static void send_away(int from)
 		worker_set_leaving(rt.proper[i], true);
 }
 
-/* As many as asked for, of those that there are. */
-static void set_wanted(int n)
+/* As many as asked for, of those that there are. False: the program has said how many,
+ * perhaps while the CPUs were counted, or it is so already. */
+static bool set_wanted(int n, bool by_program)
 {
 	REGION;
 	int had, i;
 
 	spin_lock(&wk.lock);
+	if (!by_program && (wk.fixed || n == wk.wanted)) {
+		spin_unlock(&wk.lock);
+		return false;
+	}
+	if (by_program)
+		store_relaxed(&wk.fixed, true);
 	had = rt.nworkers;
 	wk.wanted = n;
 	wk.failed = false;
@@ -74,6 +81,7 @@ static void set_wanted(int n)
 		sched_nudge(rt.proper[i]);
 		tick_want(rt.proper[i]);
 	}
+	return true;
 }
 
 static bool lack(void)
@@ -135,8 +143,7 @@ int uthread_set_workers(int workers)
 		return err;
 	if (workers < 1 || workers > WORKERS_MAX)
 		return EINVAL;
-	wk.fixed = true;
-	set_wanted(workers);
+	set_wanted(workers, true);
 	if (!lack())
 		return 0;
 	if (spare_make_others()) {
@@ -200,11 +207,7 @@ static void follow(void)
 	n = cpus_count();
 	if (!n)
 		return;
-	n = workers_for(n);
-	if (n == wk.wanted)
-		return;
-	set_wanted(n);
-	if (lack())
+	if (set_wanted(workers_for(n), false) && lack())
 		spare_make_others();
 }
 
