@@ -455,6 +455,36 @@ TEST(names_are_kept_changed_and_limited)
 	joined(t);
 }
 
+static int names_set;
+
+static void *sets_names(void *arg)
+{
+	const int n = TEST_EMULATED || TEST_ASAN ? 200000 : 20000000;
+
+	for (int i = 0; i < n; i++)
+		CHECK_EQ(uthread_setname(arg, i % 2 ? "n" : "fifteen-letters"),
+			 0);
+	store(&names_set, 1);
+	return NULL;
+}
+
+/* What fits when it is asked for may be too long a moment later. */
+TEST(names_that_change_meanwhile)
+{
+	uthread_t t;
+	char buf[UTHREAD_NAME_MAX];
+
+	start_workers(2);
+	t = spawn(sets_names, uthread_self());
+	while (!load(&names_set)) {
+		memset(buf, '#', sizeof(buf));
+		if (!uthread_getname(uthread_self(), buf, 2))
+			CHECK_EQ(buf[1], 0);
+		CHECK_EQ(buf[2], '#');
+	}
+	joined(t);
+}
+
 TEST(name_does_not_pass_to_the_next_thread_on_the_stack)
 {
 	char buf[UTHREAD_NAME_MAX] = "?";

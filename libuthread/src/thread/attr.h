@@ -34,14 +34,27 @@ static inline const struct attr *attr_of_const(const uthread_attr_t *attr)
 	return a && a->magic == ATTR_MAGIC ? a : NULL;
 }
 
+/* A thread's may be asked for while it is set: each byte is of the one or the other,
+ * and the last ends it whatever is before. */
 static inline int name_copy(char to[UTHREAD_NAME_MAX], const char *name)
 {
-	size_t len = name ? strlen(name) : 0;
+	const size_t len = name ? strlen(name) : 0;
+	size_t i;
 
 	if (len >= UTHREAD_NAME_MAX)
 		return ERANGE;
-	memcpy(to, name ? name : "", len + 1);
+	for (i = 0; i < UTHREAD_NAME_MAX; i++)
+		store_relaxed(&to[i], i < len ? name[i] : '\0');
 	return 0;
+}
+
+static inline void name_read(char to[UTHREAD_NAME_MAX],
+			     const char from[UTHREAD_NAME_MAX])
+{
+	int i;
+
+	for (i = 0; i < UTHREAD_NAME_MAX; i++)
+		to[i] = load_relaxed(&from[i]);
 }
 
 #endif

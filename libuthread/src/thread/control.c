@@ -28,8 +28,7 @@ int uthread_getattr(uthread_t thread, uthread_attr_t *attr)
 	a->stack_size = (uint64_t)(thread->stack_top - thread->stack_low);
 	a->detached = join == JOIN_DETACHED ? UTHREAD_CREATE_DETACHED :
 					      UTHREAD_CREATE_JOINABLE;
-	memcpy(a->name, thread->name, sizeof(a->name));
-	a->name[sizeof(a->name) - 1] = 0;
+	name_read(a->name, thread->name);
 	a->tls = load_relaxed(&thread->flags) & UT_OWN_TLS ? UTHREAD_TLS_OWN :
 							     UTHREAD_TLS_SHARED;
 	bound = load_relaxed(&thread->bound);

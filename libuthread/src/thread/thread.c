@@ -490,11 +490,14 @@ int uthread_setname(uthread_t thread, const char *name)
 
 int uthread_getname(uthread_t thread, char *buf, size_t len)
 {
+	char name[UTHREAD_NAME_MAX];
+
 	if (!thread)
 		return ESRCH;
-	if (strlen(thread->name) >= len)
+	name_read(name, thread->name); /* it may become a longer one */
+	if (strlen(name) >= len)
 		return ERANGE;
-	strcpy(buf, thread->name);
+	strcpy(buf, name);
 	return 0;
 }
 
