@@ -110,6 +110,91 @@ TEST(coroutines_take_turns)
 static long unguarded;
 static int ready;
 
+/* ---- what may be asked while another says it ---- */
+
+static uthread_rwlock_t rwlock = UTHREAD_RWLOCK_INITIALIZER;
+static uthread_mutex_t inherits;
+static uthread_t asked;
+static int over;
+
+static void *says(void *arg)
+{
+	static const int workers[] = { 3, 6, 2, 1, 5, 4 };
+
+	for (int i = 0; i < ROUNDS; i++) {
+		CHECK_EQ(uthread_set_workers(workers[i % 6]), 0);
+		CHECK_EQ(uthread_setname(asked, i % 2 ? "one" : "two"), 0);
+		uthread_yield();
+	}
+	store(&over, 1);
+	return arg;
+}
+
+static void *is_there(void *arg)
+{
+	return arg;
+}
+
+static void *asks(void *arg)
+{
+	struct uthread_stats stats;
+	uthread_attr_t attr;
+	char name[UTHREAD_NAME_MAX];
+	uthread_t t;
+	int err;
+
+	while (!load(&over)) {
+		CHECK_EQ(uthread_stats(&stats, sizeof(stats)), 0);
+		CHECK_EQ(uthread_getattr(asked, &attr), 0);
+		CHECK_EQ(uthread_getname(asked, name, sizeof(name)), 0);
+		CHECK_EQ(uthread_attr_init(&attr), 0);
+		CHECK_EQ(uthread_attr_setworker(&attr, uthread_workers() - 1),
+			 0);
+		err = uthread_create(&t, &attr, is_there, NULL);
+		CHECK(!err || err == EINVAL);
+		if (!err)
+			CHECK(!joined(t));
+	}
+	return arg;
+}
+
+static void *contends(void *arg)
+{
+	while (!load(&over)) {
+		CHECK_EQ(uthread_mutex_lock(&lock), 0);
+		uthread_yield();
+		CHECK_EQ(uthread_mutex_unlock(&lock), 0);
+		CHECK_EQ(uthread_rwlock_wrlock(&rwlock), 0);
+		uthread_yield();
+		CHECK_EQ(uthread_rwlock_unlock(&rwlock), 0);
+		CHECK_EQ(uthread_rwlock_rdlock(&rwlock), 0);
+		CHECK_EQ(uthread_rwlock_unlock(&rwlock), 0);
+		CHECK_EQ(uthread_mutex_lock(&inherits), 0);
+		uthread_yield();
+		CHECK_EQ(uthread_mutex_unlock(&inherits), 0);
+	}
+	return arg;
+}
+
+TEST(what_others_say_may_be_asked)
+{
+	uthread_mutexattr_t attr;
+	uthread_t t[7];
+
+	start_workers(2);
+	CHECK_EQ(uthread_mutexattr_init(&attr), 0);
+	CHECK_EQ(uthread_mutexattr_setprotocol(&attr, UTHREAD_PRIO_INHERIT), 0);
+	CHECK_EQ(uthread_mutex_init(&inherits, &attr), 0);
+	asked = spawn(contends, NULL);
+	for (int i = 0; i < 7; i++)
+		t[i] = spawn(i == 0 ? says : i < 3 ? asks : contends, NULL);
+	for (int i = 0; i < 7; i++)
+		joined(t[i]);
+	joined(asked);
+}
+
+/* ---- */
+
 static void *races(void *arg)
 {
 	add(&ready, 1);

@@ -319,7 +319,7 @@ static void *monitor_main(void *arg)
 			store_relaxed(&mon.resting, 1);
 			full_fence(); /* pairs: monitor_hint() */
 			waits = false;
-			for (i = 0; i < rt.existing; i++)
+			for (i = 0; i < load_acquire(&rt.existing); i++)
 				waits |= load_relaxed(&rt.workers[i]->ticking);
 			if (!waits)
 				futex_wait(&mon.word, word,

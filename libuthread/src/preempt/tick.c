@@ -142,7 +142,7 @@ static void set_timer(timer_t timer, int flags, uint64_t first, uint64_t then)
  * ahead: who just got the CPU shall have some of it. */
 static uint64_t next_point(const struct worker *w)
 {
-	uint64_t step = rt.tick_ns, n = (uint64_t)rt.nworkers, t;
+	uint64_t step = rt.tick_ns, n = (uint64_t)load_relaxed(&rt.nworkers), t;
 	uint64_t phase = step * ((uint64_t)w->index % n) / n;
 
 	t = now_ns() + step / 2;

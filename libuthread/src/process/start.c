@@ -372,7 +372,7 @@ int uthread_init(const struct uthread_config *config)
 int uthread_worker_tid(int worker)
 {
 	if (!load_acquire(&rt.started) || worker < 0 ||
-	    worker >= load_relaxed(&rt.nworkers))
+	    worker >= load_acquire(&rt.nworkers))
 		return 0;
 	return (int)rt.proper[worker]->tid;
 }

@@ -69,7 +69,8 @@ static bool set_wanted(int n, bool by_program)
 	wk.failed = false;
 	if (n > wk.made)
 		n = wk.made;
-	store_relaxed(&rt.nworkers, n);
+	/* release: who sees so many finds them in rt.proper */
+	store_release(&rt.nworkers, n);
 	for (i = had; i < n; i++)
 		worker_set_leaving(rt.proper[i], false);
 	send_away(n);
@@ -107,11 +108,11 @@ static void make_workers(void)
 		wk.failed = !w;
 		up = w && wk.wanted > wk.made;
 		if (w)
-			rt.proper[wk.made] = w;
+			store_release(&rt.proper[wk.made], w);
 		if (w)
 			store_release(&wk.made, wk.made + 1);
-		if (up)
-			store_relaxed(&rt.nworkers, wk.made);
+		if (up) /* release: as in set_wanted() */
+			store_release(&rt.nworkers, wk.made);
 		else
 			send_away(rt.nworkers);
 		spin_unlock(&wk.lock);

@@ -22,7 +22,8 @@ static uint32_t load_of(const struct worker *v, const struct worker *mine)
 
 void affinity_choose(const struct worker *w, struct uthread *ut)
 {
-	const int n = load_relaxed(&rt.nworkers);
+	/* acquire: these are there; pairs: process/workers.c */
+	const int n = load_acquire(&rt.nworkers);
 	struct worker *v, *best = NULL;
 	uint32_t least = 0, now;
 	int i;
@@ -38,7 +39,7 @@ void affinity_choose(const struct worker *w, struct uthread *ut)
 		}
 	}
 	/* All of them have gone to rest: one gets up for it. */
-	for (i = n; !best && i < WORKERS_MAX && load_relaxed(&rt.proper[i]);
+	for (i = n; !best && i < WORKERS_MAX && load_acquire(&rt.proper[i]);
 	     i++)
 		if (has(ut->workers, i))
 			best = rt.proper[i];

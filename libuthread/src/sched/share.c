@@ -222,7 +222,7 @@ static bool global_take(struct worker *w)
 	if (!load_relaxed(&rt.global_count))
 		return false;
 	spin_lock(&rt.global_lock);
-	n = rt.global_count / (uint32_t)rt.nworkers + 1;
+	n = rt.global_count / (uint32_t)load_relaxed(&rt.nworkers) + 1;
 	if (n > 2 * STEAL_MAX)
 		n = 2 * STEAL_MAX;
 	while (n && (ut = list_pop(&rt.global))) {

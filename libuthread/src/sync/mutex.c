@@ -242,7 +242,7 @@ static int lock_held(uthread_mutex_t *m, void *self, uint64_t deadline)
 		}
 		return EDEADLK;
 	}
-	if (rt.nworkers > 1 && spin_for(m, self))
+	if (load_relaxed(&rt.nworkers) > 1 && spin_for(m, self))
 		return 0;
 	for (;;) {
 		waiter_init_on(&wt, WAITS_MUTEX, m);

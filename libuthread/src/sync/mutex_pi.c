@@ -333,7 +333,7 @@ int pi_lock(uthread_mutex_t *m, uint64_t deadline)
 	err = again(m, self, EINPROGRESS);
 	if (err != EINPROGRESS)
 		return err;
-	if (rt.nworkers > 1 && spin_for(m, self))
+	if (load_relaxed(&rt.nworkers) > 1 && spin_for(m, self))
 		return took(m);
 	return wait_for(m, self, deadline);
 }

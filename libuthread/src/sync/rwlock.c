@@ -329,7 +329,7 @@ static int read_until(uthread_rwlock_t *l, clockid_t clock,
 		err = deadline ? deadline_on(clock, deadline, &ns) : 0;
 		if (err)
 			return err;
-		if (rt.nworkers <= 1 || !spin_for(l, false, self))
+		if (load_relaxed(&rt.nworkers) <= 1 || !spin_for(l, false, self))
 			err = wait_until(l, false, past, ns);
 	}
 	if (!err)
@@ -351,7 +351,7 @@ static int write_until(uthread_rwlock_t *l, clockid_t clock,
 	err = deadline ? deadline_on(clock, deadline, &ns) : 0;
 	if (err)
 		return err;
-	if (rt.nworkers > 1 && spin_for(l, true, self))
+	if (load_relaxed(&rt.nworkers) > 1 && spin_for(l, true, self))
 		return 0;
 	return wait_until(l, true, false, ns);
 }

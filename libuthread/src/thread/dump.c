@@ -154,7 +154,7 @@ static void dump_runtime(struct line *l)
 		if (near_next(rt.workers[i]) < next)
 			next = near_next(rt.workers[i]);
 	begin(l, "dump: ");
-	put_num(l, "", (uint64_t)rt.nworkers);
+	put_num(l, "", (uint64_t)load_relaxed(&rt.nworkers));
 	put_num(l, " workers, ", (uint64_t)load_relaxed(&rt.existing));
 	put(l, " with spares; ");
 	put_num(l, "stuck ", load_relaxed(&rt.nstuck));

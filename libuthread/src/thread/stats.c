@@ -63,7 +63,7 @@ int uthread_stats(struct uthread_stats *stats, size_t size)
 	s.live = s.created > ended ? s.created - ended : 0;
 	s.stacks = stack_count();
 	s.tls_blocks = tls_count();
-	s.workers = (uint32_t)rt.nworkers;
+	s.workers = (uint32_t)load_relaxed(&rt.nworkers);
 	s.own_tls = !*tls_reason();
 	s.guard = (uint32_t)stack_guard_kind();
 	s.tick_ns = rt.tick_ns;

@@ -97,7 +97,8 @@ static int create(uthread_t *thread, pthread_t *id, const uthread_attr_t *attr,
 		return err;
 	if (attr) {
 		a = attr_of_const(attr);
-		if (!a || a->worker >= load_relaxed(&rt.nworkers))
+		/* acquire: that one is there; pairs: process/workers.c */
+		if (!a || a->worker >= load_acquire(&rt.nworkers))
 			return EINVAL;
 	}
 	if (!fn || !thread)
