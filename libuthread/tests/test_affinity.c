@@ -186,6 +186,63 @@ static void *bound(void *arg)
 	return arg;
 }
 
+static uthread_t target;
+static int looks;
+
+static void *asks_at_once(void *arg)
+{
+	unsigned bits;
+	uthread_t t;
+
+	while (!load(&stop)) {
+		t = load(&target);
+		if (!t) {
+			uthread_yield();
+			continue;
+		}
+		do {
+			bits = allowed(t);
+			CHECK(bits);
+			if (add(&looks, 1) % 16 == 0)
+				uthread_yield();
+		} while (bits != 2);
+		store(&target, NULL);
+	}
+	return arg;
+}
+
+static void *waits_for_it(void *arg)
+{
+	CHECK_EQ(uthread_sem_wait(arg), 0);
+	return arg;
+}
+
+/* Who asks while it is first said where one may run has all of them, or what is said. */
+TEST(asked_while_it_is_said)
+{
+	const int rounds = TEST_ASAN || TEST_EMULATED ? 50 : 300;
+	uthread_sem_t go;
+	uthread_t asker, t;
+
+	start_workers(2);
+	CHECK_EQ(uthread_sem_init(&go, 0), 0);
+	asker = spawn(asks_at_once, NULL);
+	for (int i = 0; i < rounds; i++) {
+		t = spawn(waits_for_it, &go);
+		store(&looks, 0);
+		store(&target, t);
+		while (!load(&looks))
+			uthread_yield();
+		allow(t, 2);
+		while (load(&target))
+			uthread_yield();
+		CHECK_EQ(uthread_sem_post(&go), 0);
+		joined(t);
+	}
+	store(&stop, 1);
+	joined(asker);
+}
+
 TEST(errors)
 {
 	uthread_workerset_t none, far;

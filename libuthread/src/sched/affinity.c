@@ -131,15 +131,17 @@ int uthread_setaffinity(uthread_t thread, const uthread_workerset_t *set)
 int uthread_getaffinity(uthread_t thread, uthread_workerset_t *set)
 {
 	int bound, i;
+	bool has_set;
 
 	if (!thread || load_acquire(&thread->join) == JOIN_GONE)
 		return ESRCH;
 	uthread_workerset_clear(set);
 	spin_lock(&lock);
-	if (load_relaxed(&thread->has_workers))
+	has_set = load_relaxed(&thread->has_workers);
+	if (has_set)
 		memcpy(set->_bits, thread->workers, sizeof(set->_bits));
 	spin_unlock(&lock);
-	if (load_relaxed(&thread->has_workers))
+	if (has_set)
 		return 0;
 	bound = load_relaxed(&thread->bound);
 	if (bound >= 0)
