@@ -56,7 +56,8 @@ static inline bool may_spin(void)
 {
 	const struct worker *w = worker_current();
 
-	return !w || (load_relaxed(&rt.nworkers) > 1 && !load_relaxed(&w->count));
+	return !w ||
+	       (load_relaxed(&rt.nworkers) > 1 && !load_relaxed(&w->count));
 }
 
 static bool spin_for(uint32_t *word)

@@ -329,7 +329,8 @@ static int read_until(uthread_rwlock_t *l, clockid_t clock,
 		err = deadline ? deadline_on(clock, deadline, &ns) : 0;
 		if (err)
 			return err;
-		if (load_relaxed(&rt.nworkers) <= 1 || !spin_for(l, false, self))
+		if (load_relaxed(&rt.nworkers) <= 1 ||
+		    !spin_for(l, false, self))
 			err = wait_until(l, false, past, ns);
 	}
 	if (!err)
