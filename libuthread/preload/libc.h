@@ -286,24 +286,39 @@ HIDDEN void gives_away(const struct msghdr *m);
 /* threads.c: the caller may be cancelled wherever it is, so while it waits, too. */
 extern HIDDEN __thread bool asynchronous
 	__attribute__((tls_model("initial-exec")));
-HIDDEN int wait_asynchronous(uint32_t *word, uint32_t value, clockid_t clock,
-			     const struct timespec *deadline, int flags);
+HIDDEN int wait_asynchronous(uint32_t *word, uint32_t value, uint32_t bits,
+			     clockid_t clock, const struct timespec *deadline,
+			     int flags);
 
 /* The runtime has a meaning for some deadlines that are malformed. */
-static inline int wait_on(uint32_t *word, uint32_t value, clockid_t clock,
-			  const struct timespec *deadline, int flags)
+static inline int wait_on_bits(uint32_t *word, uint32_t value, uint32_t bits,
+			       clockid_t clock, const struct timespec *deadline,
+			       int flags)
 {
 	if (deadline && unlikely(!time_is_valid(deadline)))
 		return deadline->tv_sec < 0 ? ETIMEDOUT : EINVAL;
 	if (unlikely(asynchronous))
-		return wait_asynchronous(word, value, clock, deadline, flags);
-	return uthread_futex_wait(word, value, UTHREAD_FUTEX_ANY, clock,
-				  deadline, flags);
+		return wait_asynchronous(word, value, bits, clock, deadline,
+					 flags);
+	return uthread_futex_wait(word, value, bits, clock, deadline, flags);
+}
+
+static inline int wait_on(uint32_t *word, uint32_t value, clockid_t clock,
+			  const struct timespec *deadline, int flags)
+{
+	return wait_on_bits(word, value, UTHREAD_FUTEX_ANY, clock, deadline,
+			    flags);
+}
+
+/* Of the word nothing but the address is used. */
+static inline void wake_bits(uint32_t *word, int count, uint32_t bits)
+{
+	uthread_futex_wake(word, count, bits);
 }
 
 static inline void wake(uint32_t *word, int count)
 {
-	uthread_futex_wake(word, count, UTHREAD_FUTEX_ANY);
+	wake_bits(word, count, UTHREAD_FUTEX_ANY);
 }
 
 /* sleep.c: so long from now on. */

@@ -2,35 +2,51 @@
 /*
  * rwlock.c - pthread_rwlock_t in glibc's words.
  *
- *	readers		how many hold it; bit 31: a writer does
- *	writers		how many writers wait
- *	wrphase_futex	sequence of readers: a writer has left
- *	writers_futex	sequence of writers: it is free
+ *	readers		how many hold it; bit 31: a writer does; bit 30: when the last
+ *			of the readers leaves a writer may wait
+ *	writers		sequence, in one 64-bit word with that: it may be had, or somebody
+ *			has given up
+ *	wrphase_futex	how many writers wait
  *	cur_writer	its tid
  *	shared, flags	glibc's init: whose; the kind
  *
  * A reader goes in while no writer holds it, also past writers that wait, unless it
  * prefers them (PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP): as glibc's.
- * Each side says that it waits, or reads the sequence, before it looks at `readers`
- * for the last time; who leaves changes that first.
+ *
+ * All wait for the sequence to change, readers and writers by different bits. Who leaves,
+ * so that another may go in, changes it together with the rest: from then on the lock may
+ * be gone, for who goes in may leave, too, and give its memory away. Only its address is
+ * used any more, as with glibc's. (std::shared_mutex does not even destroy it.)
  */
 #include "libc.h"
 
 #define WRITER (1u << 31)
-#define READERS_MAX (WRITER - 1)
+#define AWAITED (1u << 30)
+#define READERS_MAX (AWAITED - 1)
+#define SEQUENCE (1ull << 32)
+
+/* Who waits. */
+enum {
+	TO_READ = 1,
+	TO_WRITE = 2,
+};
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ &&
+		       offsetof(pthread_rwlock_t, __data.__writers) ==
+			       offsetof(pthread_rwlock_t, __data.__readers) + 4,
+	       "who has it comes first");
 
 struct words {
-	uint32_t *state, *waiting, *readers_seq, *writers_seq, *writer;
+	uint64_t *at; /* who has it, sequence */
+	uint32_t *waiting, *writer;
 	bool writers_first;
 };
 
 static inline struct words words_of(pthread_rwlock_t *l)
 {
 	return (struct words){
-		.state = word_of(&l->__data.__readers),
-		.waiting = word_of(&l->__data.__writers),
-		.readers_seq = word_of(&l->__data.__wrphase_futex),
-		.writers_seq = word_of(&l->__data.__writers_futex),
+		.at = (uint64_t *)(void *)word_of(&l->__data.__readers),
+		.waiting = word_of(&l->__data.__wrphase_futex),
 		.writer = word_of(&l->__data.__cur_writer),
 		.writers_first = l->__data.__flags ==
 				 PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP,
@@ -42,19 +58,39 @@ static inline bool is_shared(const pthread_rwlock_t *l)
 	return l->__data.__shared;
 }
 
+static inline bool becomes(const struct words *w, uint64_t *now, uint64_t to)
+{
+	return __atomic_compare_exchange_n(w->at, now, to, false,
+					   __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+}
+
+static inline uint32_t *sequence_of(const struct words *w)
+{
+	return (uint32_t *)(void *)w->at + 1;
+}
+
+static int wait_for_it(const struct words *w, uint64_t now, uint32_t who,
+		       clockid_t clock, const struct timespec *deadline)
+{
+	const int err = wait_on_bits(sequence_of(w), (uint32_t)(now >> 32), who,
+				     clock, deadline, 0);
+
+	return err == EAGAIN ? 0 : err;
+}
+
 /* ---- readers ---- */
 
-static int try_read(const struct words *w)
+/* *now: what it was, before `waiting` was looked at. */
+static int try_read(const struct words *w, uint64_t *now)
 {
-	uint32_t now = __atomic_load_n(w->state, __ATOMIC_SEQ_CST);
-
+	*now = __atomic_load_n(w->at, __ATOMIC_SEQ_CST);
 	do {
-		if (now & WRITER ||
+		if (*now & WRITER ||
 		    (w->writers_first && load_acquire(w->waiting)))
 			return EBUSY;
-		if (now == READERS_MAX)
+		if ((*now & READERS_MAX) == READERS_MAX)
 			return EAGAIN;
-	} while (!cas(w->state, &now, now + 1));
+	} while (!becomes(w, now, *now + 1));
 	return 0;
 }
 
@@ -62,23 +98,19 @@ static int read_until(pthread_rwlock_t *l, clockid_t clock,
 		      const struct timespec *deadline)
 {
 	const struct words w = words_of(l);
-	uint32_t seq;
+	uint64_t now;
 	int err;
 
 	if (deadline && !time_is_valid(deadline))
 		return EINVAL;
 	for (;;) {
-		err = try_read(&w);
+		err = try_read(&w, &now);
 		if (likely(err != EBUSY))
 			return err;
 		if (load_relaxed(w.writer) == self_tid())
 			return EDEADLK;
-		seq = add(w.readers_seq, 0);
-		err = try_read(&w);
-		if (err != EBUSY)
-			return err;
-		err = wait_on(w.readers_seq, seq, clock, deadline, 0);
-		if (err && err != EAGAIN)
+		err = wait_for_it(&w, now, TO_READ, clock, deadline);
+		if (err)
 			return err;
 	}
 }
@@ -112,49 +144,46 @@ EXPORT int pthread_rwlock_clockrdlock(pthread_rwlock_t *restrict lock,
 EXPORT int pthread_rwlock_tryrdlock(pthread_rwlock_t *lock)
 {
 	const struct words w = words_of(lock);
+	uint64_t now;
 
 	if (unlikely(is_shared(lock)))
 		return LIBC(pthread_rwlock_tryrdlock)(lock);
-	return try_read(&w);
+	return try_read(&w, &now);
 }
 
 /* ---- writers ---- */
 
-static bool try_write(const struct words *w)
+/* *now: what it was. */
+static bool try_write(const struct words *w, uint64_t *now)
 {
-	uint32_t free = 0;
-
-	if (!cas(w->state, &free, WRITER))
-		return false;
+	*now = __atomic_load_n(w->at, __ATOMIC_SEQ_CST);
+	do {
+		if (*now & (WRITER | READERS_MAX))
+			return false;
+	} while (!becomes(w, now, *now | WRITER));
 	__atomic_store_n(w->writer, self_tid(), __ATOMIC_RELAXED);
 	return true;
-}
-
-/* Readers that waited for the writers alone go on. */
-static void readers_go(const struct words *w)
-{
-	add(w->readers_seq, 1);
-	wake(w->readers_seq, UTHREAD_FUTEX_ALL);
 }
 
 static int write_slow(const struct words *w, clockid_t clock,
 		      const struct timespec *deadline)
 {
-	uint32_t seq;
+	uint64_t now;
 	int err = 0;
 
 	add(w->waiting, 1);
-	for (;;) {
-		seq = add(w->writers_seq, 0);
-		if (try_write(w))
+	while (!try_write(w, &now)) {
+		if (!(now & AWAITED) && !becomes(w, &now, now | AWAITED))
+			continue;
+		err = wait_for_it(w, now, TO_WRITE, clock, deadline);
+		if (err)
 			break;
-		err = wait_on(w->writers_seq, seq, clock, deadline, 0);
-		if (err && err != EAGAIN)
-			break;
-		err = 0;
 	}
-	if (add(w->waiting, (uint32_t)-1) == 1 && err && w->writers_first)
-		readers_go(w);
+	/* Readers that waited for the writers alone go on. */
+	if (add(w->waiting, (uint32_t)-1) == 1 && err && w->writers_first) {
+		__atomic_fetch_add(w->at, SEQUENCE, __ATOMIC_SEQ_CST);
+		wake_bits(sequence_of(w), UTHREAD_FUTEX_ALL, TO_READ);
+	}
 	return err;
 }
 
@@ -162,10 +191,11 @@ static int write_until(pthread_rwlock_t *l, clockid_t clock,
 		       const struct timespec *deadline)
 {
 	const struct words w = words_of(l);
+	uint64_t now;
 
 	if (deadline && !time_is_valid(deadline))
 		return EINVAL;
-	if (likely(try_write(&w)))
+	if (likely(try_write(&w, &now)))
 		return 0;
 	if (load_relaxed(w.writer) == self_tid())
 		return EDEADLK;
@@ -201,34 +231,37 @@ EXPORT int pthread_rwlock_clockwrlock(pthread_rwlock_t *restrict lock,
 EXPORT int pthread_rwlock_trywrlock(pthread_rwlock_t *lock)
 {
 	const struct words w = words_of(lock);
+	uint64_t now;
 
 	if (unlikely(is_shared(lock)))
 		return LIBC(pthread_rwlock_trywrlock)(lock);
-	return try_write(&w) ? 0 : EBUSY;
+	return try_write(&w, &now) ? 0 : EBUSY;
 }
 
 /* ---- leaving ---- */
 
-/* It is free: a writer may take it, and where none waits readers. From the change
- * of `readers` on the lock may be gone as soon as who takes it has left, so what
- * is read of it was read before. */
+/* A writer may take it, and readers. */
 static void unlock_writer(const struct words *w)
 {
 	__atomic_store_n(w->writer, 0, __ATOMIC_RELAXED);
-	__atomic_fetch_and(w->state, ~WRITER, __ATOMIC_SEQ_CST);
-	add(w->writers_seq, 1);
-	wake(w->writers_seq, 1);
-	readers_go(w);
+	/* From here on it may be gone. */
+	__atomic_fetch_add(w->at, SEQUENCE - WRITER, __ATOMIC_SEQ_CST);
+	wake_bits(sequence_of(w), 1, TO_WRITE);
+	wake_bits(sequence_of(w), UTHREAD_FUTEX_ALL, TO_READ);
 }
 
 static void unlock_reader(const struct words *w)
 {
-	if (add(w->state, (uint32_t)-1) != 1)
-		return;
-	if (load_acquire(w->waiting)) {
-		add(w->writers_seq, 1);
-		wake(w->writers_seq, 1);
-	}
+	uint64_t now = __atomic_load_n(w->at, __ATOMIC_RELAXED), to;
+	bool last;
+
+	do {
+		last = (now & READERS_MAX) == 1;
+		to = last ? (now & ~(uint64_t)UINT32_MAX) + SEQUENCE : now - 1;
+	} while (!becomes(w, &now, to));
+	/* The same. The one that is woken says anew that it waits, or wakes the next. */
+	if (last && now & AWAITED)
+		wake_bits(sequence_of(w), 1, TO_WRITE);
 }
 
 EXPORT int pthread_rwlock_unlock(pthread_rwlock_t *lock)
@@ -237,7 +270,7 @@ EXPORT int pthread_rwlock_unlock(pthread_rwlock_t *lock)
 
 	if (unlikely(is_shared(lock)))
 		return LIBC(pthread_rwlock_unlock)(lock);
-	if (load_relaxed(w.state) & WRITER)
+	if ((uint32_t)__atomic_load_n(w.at, __ATOMIC_RELAXED) & WRITER)
 		unlock_writer(&w);
 	else
 		unlock_reader(&w);

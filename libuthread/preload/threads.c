@@ -365,11 +365,11 @@ __thread bool asynchronous __attribute__((tls_model("initial-exec")));
 
 /* The object stays as glibc leaves it then: POSIX has no function of it that may be
  * called so. */
-int wait_asynchronous(uint32_t *word, uint32_t value, clockid_t clock,
-		      const struct timespec *deadline, int flags)
+int wait_asynchronous(uint32_t *word, uint32_t value, uint32_t bits,
+		      clockid_t clock, const struct timespec *deadline,
+		      int flags)
 {
-	const int err = uthread_futex_wait(word, value, UTHREAD_FUTEX_ANY,
-					   clock, deadline,
+	const int err = uthread_futex_wait(word, value, bits, clock, deadline,
 					   flags | UTHREAD_FUTEX_CANCEL);
 
 	if (err == ECANCELED && !(flags & UTHREAD_FUTEX_CANCEL))

@@ -88,6 +88,59 @@ static void test_rwlock(pthread_rwlock_t *l)
 	IS(pthread_rwlock_destroy(l), 0);
 }
 
+/* One whose memory is given away by who has had it last. */
+#define LIVES 400
+
+static struct {
+	pthread_rwlock_t lock;
+	int at; /* of who is next: odd, the other */
+} passing;
+
+static void until_at(int at)
+{
+	while (__atomic_load_n(&passing.at, __ATOMIC_ACQUIRE) != at)
+		sched_yield();
+}
+
+static void *ends_lives(void *arg)
+{
+	int i;
+
+	for (i = 0; i < LIVES; i++) {
+		until_at(2 * i + 1);
+		IS(pthread_rwlock_wrlock(&passing.lock), 0);
+		IS(pthread_rwlock_unlock(&passing.lock), 0);
+		IS(pthread_rwlock_destroy(&passing.lock), 0);
+		memset(&passing.lock, 0x5a, sizeof(passing.lock));
+		__atomic_store_n(&passing.at, 2 * i + 2, __ATOMIC_RELEASE);
+	}
+	return arg;
+}
+
+static void test_lives(void)
+{
+	const pthread_rwlock_t fresh = PTHREAD_RWLOCK_INITIALIZER;
+	pthread_t t = start(ends_lives, NULL);
+	const char *c = (const char *)&passing.lock;
+	size_t at;
+	int i;
+
+	for (i = 0; i < LIVES; i++) {
+		passing.lock = fresh;
+		if (i % 2)
+			IS(pthread_rwlock_rdlock(&passing.lock), 0);
+		else
+			IS(pthread_rwlock_wrlock(&passing.lock), 0);
+		__atomic_store_n(&passing.at, 2 * i + 1, __ATOMIC_RELEASE);
+		usleep(200); /* so that the other waits */
+		IS(pthread_rwlock_unlock(&passing.lock), 0);
+		until_at(2 * i + 2);
+		for (at = 0; at < sizeof(passing.lock); at++)
+			IS(c[at], 0x5a);
+	}
+	IS(pthread_join(t, NULL), 0);
+}
+
 /* ---- semaphores ---- */
 
 static sem_t full, empty;
@@ -309,6 +362,7 @@ int main(void)
 {
 	test_rwlock(&rw);
 	test_rwlock(&writers_first);
+	test_lives();
 	test_sem();
 	test_barrier();
 	test_spin();
