@@ -193,6 +193,60 @@ TEST(what_others_say_may_be_asked)
 	joined(asked);
 }
 
+/* ---- policies ---- */
+
+static uthread_t ranked[UTHREADS];
+
+static void *ranks(void *arg)
+{
+	const int me = (int)(intptr_t)arg;
+	uthread_t other;
+	unsigned weight;
+	int priority;
+
+	while (!load(&ranked[UTHREADS - 1]))
+		uthread_yield();
+	for (int i = 0; i < ROUNDS; i++) {
+		other = ranked[(me + i) % UTHREADS];
+		CHECK_EQ(uthread_mutex_lock(&inherits), 0);
+		CHECK_EQ(uthread_setpriority(other, i % 7), 0);
+		CHECK_EQ(uthread_setweight(other, 1u + (unsigned)i), 0);
+		uthread_yield();
+		CHECK_EQ(uthread_mutex_unlock(&inherits), 0);
+		CHECK_EQ(uthread_getpriority(other, &priority), 0);
+		CHECK_EQ(uthread_getweight(other, &weight), 0);
+		uthread_yield();
+	}
+	return NULL;
+}
+
+static void ranks_change(const struct uthread_policy *policy)
+{
+	struct uthread_config c = { .size = sizeof(c),
+				    .workers = 4,
+				    .policy = policy };
+	uthread_mutexattr_t attr;
+
+	CHECK_EQ(uthread_init(&c), 0);
+	CHECK_EQ(uthread_mutexattr_init(&attr), 0);
+	CHECK_EQ(uthread_mutexattr_setprotocol(&attr, UTHREAD_PRIO_INHERIT), 0);
+	CHECK_EQ(uthread_mutex_init(&inherits, &attr), 0);
+	for (intptr_t i = 0; i < UTHREADS; i++)
+		store(&ranked[i], spawn(ranks, (void *)i));
+	for (int i = 0; i < UTHREADS; i++)
+		joined(ranked[i]);
+}
+
+TEST(priorities_change_in_queues)
+{
+	ranks_change(uthread_policy("priority"));
+}
+
+TEST(weights_change_in_queues)
+{
+	ranks_change(uthread_policy("fair"));
+}
+
 /* ---- */
 
 static void *races(void *arg)

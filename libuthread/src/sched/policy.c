@@ -80,15 +80,19 @@ void policy_charge(struct uthread *ut)
 	if (!rt.policy->wants_time)
 		return;
 	now = cpu_ns();
-	ut->ran += now - ut->stint;
+	/* One that is about to park may be put into a queue just now. */
+	__atomic_fetch_add(&ut->ran, now - ut->stint, __ATOMIC_RELAXED);
 	ut->stint = now;
 }
 
 void policy_put(struct worker *w, struct uthread *ut)
 {
-	const uint64_t ran = ut->ran;
+	/* Else policy_charge() would bring back what is charged here. */
+	const uint64_t ran =
+		load_relaxed(&ut->ran) ?
+			__atomic_exchange_n(&ut->ran, 0, __ATOMIC_RELAXED) :
+			0;
 
-	ut->ran = 0;
 	store_relaxed(&ut->queued, w);
 	bias_light_fence(); /* pairs: sched_requeue() */
 	rt.policy->put(w->policy_queue, ut, (enum uthread_ready)ut->why, ran);
@@ -109,7 +113,7 @@ struct uthread *policy_take(struct worker *w)
 		ut_panic(
 			"policy %s: take() gave uthread %p, which is not in this queue",
 			rt.policy->name, (void *)ut);
-	ut->queued = NULL;
+	store_relaxed(&ut->queued, NULL); /* pairs: sched_requeue() */
 	return ut;
 }
 
@@ -122,7 +126,7 @@ uint32_t policy_take_movable(struct worker *v, uint32_t want, bool lend,
 
 	while (n-- && got < want) {
 		ut = policy_take(v);
-		v->count--;
+		store_relaxed(&v->count, v->count - 1);
 		if (!may_move(ut, lend)) {
 			list_push(&stay, ut);
 		} else {
@@ -149,11 +153,14 @@ void *uthread_policy_data(uthread_t thread)
 
 int uthread_getpriority(uthread_t thread, int *priority)
 {
+	int own, boost;
+
 	if (unlikely(!thread))
 		return ESRCH; /* a plain pthread's */
-	*priority = load_relaxed(&thread->boost) > thread->priority ?
-			    thread->boost :
-			    thread->priority;
+	/* Each once: others change them. */
+	own = load_relaxed(&thread->priority);
+	boost = load_relaxed(&thread->boost);
+	*priority = boost > own ? boost : own;
 	return 0;
 }
 
@@ -178,7 +185,7 @@ int uthread_getweight(uthread_t thread, unsigned *weight)
 {
 	if (unlikely(!thread))
 		return ESRCH;
-	*weight = thread->weight;
+	*weight = load_relaxed(&thread->weight);
 	return 0;
 }
 

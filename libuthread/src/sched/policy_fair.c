@@ -42,7 +42,9 @@ static inline struct node *node_of(struct uthread *ut)
 
 static inline uint64_t virtual_of(uint64_t ns, const struct uthread *ut)
 {
-	return ns * UNIT / (ut->weight ? ut->weight : UNIT);
+	const uint32_t weight = load_relaxed(&ut->weight);
+
+	return ns * UNIT / (weight ? weight : UNIT);
 }
 
 static bool before(struct uthread *a, struct uthread *b)

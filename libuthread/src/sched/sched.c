@@ -193,7 +193,7 @@ static struct uthread *local_pop_this(struct worker *w, struct uthread *heir)
 
 static void requeue_there(struct worker *w, struct uthread *ut)
 {
-	if (ut->queued == w)
+	if (load_relaxed(&ut->queued) == w) /* or it is another's to change */
 		rt.policy->requeue(w->policy_queue, ut);
 }
 
