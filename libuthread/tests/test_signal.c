@@ -325,4 +325,36 @@ TEST(one_that_comes_when_preemption_is_disabled)
 	joined(t);
 }
 
+/* ---- handlers that several set ---- */
+
+#define SETTERS 5
+#define SETS 5000
+#define FIRST_HANDLER 0x10000 /* they are not called */
+
+static int setters, told[SETTERS * SETS];
+
+static void *sets_handlers(void *arg)
+{
+	const int me = add(&setters, 1) - 1;
+	struct sigaction sa = { .sa_flags = SA_RESTART }, old;
+	uintptr_t was;
+
+	for (int i = 0; i < SETS; i++) {
+		*(uintptr_t *)&sa.sa_handler =
+			(uintptr_t)(FIRST_HANDLER + me * SETS + i);
+		CHECK(!sigaction(SIGUSR2, &sa, &old));
+		was = *(uintptr_t *)&old.sa_handler;
+		if (was >= FIRST_HANDLER)
+			CHECK_EQ(add(&told[was - FIRST_HANDLER], 1), 1);
+	}
+	return arg;
+}
+
+/* Each is told once, by who has taken its place. */
+TEST(handlers_are_exchanged)
+{
+	start_workers(2);
+	crowd(SETTERS - 1, 1, sets_handlers, NULL);
+}
+
 TEST_MAIN()
