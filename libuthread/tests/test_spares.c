@@ -135,6 +135,35 @@ TEST(they_are_given_back)
 	}
 }
 
+static void *sets_its_user(void *arg)
+{
+	while (!load((int *)arg))
+		CHECK(!setuid(getuid()));
+	return NULL;
+}
+
+/* Each thread that libc knows is told of that, and waited for. */
+TEST(they_are_given_back_beside_setuid)
+{
+	uthread_t t[MANY];
+	pthread_t p;
+	int over = 0;
+
+	start(2, 2 * MANY);
+	need_own_tls();
+	spare_rest_ns = MS;
+	CHECK(!pthread_create(&p, NULL, sets_its_user, &over));
+	for (int round = 0; round < 10; round++) {
+		block(t, MANY);
+		until_used(MANY - 2);
+		unblock(t, MANY);
+		while (stats().spares > 1)
+			usleep(1000);
+	}
+	store(&over, 1);
+	CHECK(!pthread_join(p, NULL));
+}
+
 /* What a library's thread-local state is on, to one with shared TLS. */
 TEST(they_stay_where_shared_tls_was)
 {

@@ -49,7 +49,9 @@ static int setup(struct worker *w, bool again)
 /* On its kernel thread, which ends: from now on it is no worker's. */
 static void end(struct worker *w)
 {
-	const uint64_t all = ~(uint64_t)0;
+	/* Not libc's: who is in setuid() waits until this thread has heard of it, and
+	 * it does not end before. */
+	const uint64_t all = ~KSIG_LIBC;
 
 	ksig_mask(SIG_BLOCK, &all, NULL);
 	stack_pool_give(w);
