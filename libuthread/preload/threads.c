@@ -105,7 +105,24 @@ static void *begins(void *arg)
 	return b.fn(b.arg);
 }
 
-/* With the mask of signals that was asked for, if any. */
+/*
+ * The first starts the runtime, for which that would do without a tick: a thread that
+ * computes would keep its worker, which no thread of glibc's does. So none is started if
+ * the program handles all signals, as gccgo's runtime does, which leaves no note.
+ */
+static bool runtime_starts(void)
+{
+	static uint32_t started;
+
+	if (likely(load_relaxed(&started)))
+		return true;
+	if (uthread_init(NULL) == EBUSY && !uthread_worker_tid(0))
+		return false;
+	__atomic_store_n(&started, 1, __ATOMIC_RELAXED);
+	return true;
+}
+
+/* With the mask of signals that was asked for, if any. EBUSY: there is no runtime. */
 static int create_masked(pthread_t *thread, const pthread_attr_t *attr,
 			 const uthread_attr_t *as, void *(*fn)(void *),
 			 void *arg)
@@ -113,6 +130,8 @@ static int create_masked(pthread_t *thread, const pthread_attr_t *attr,
 	sigset_t mask, old;
 	int err;
 
+	if (unlikely(!runtime_starts()))
+		return EBUSY;
 	if (likely(pthread_attr_getsigmask_np(attr, &mask)))
 		return uthread_create_pthread(thread, as, fn, arg);
 	pthread_sigmask(SIG_SETMASK, &mask, &old);
@@ -229,11 +248,13 @@ static int create_as(pthread_t *thread, const pthread_attr_t *attr,
 	if (unlikely(detached_early))
 		detach_now();
 	err = create(thread, attr, &as, &told, fn, arg);
-	if (unlikely(err == ENOTSUP)) {
-		are_pthreads(uthread_tls_reason());
-		return core_pthread_create(thread, attr, fn, arg);
-	}
-	return err;
+	if (likely(err != ENOTSUP && err != EBUSY))
+		return err;
+	are_pthreads(
+		err == ENOTSUP ?
+			uthread_tls_reason() :
+			"the program handles each signal that a tick could be; UTHREAD_SIGNAL names another, and UTHREAD_TICK=off has none");
+	return core_pthread_create(thread, attr, fn, arg);
 }
 
 EXPORT int pthread_create(pthread_t *restrict thread,

@@ -11,7 +11,9 @@
 
 /* ---- tick.c ---- */
 
-/* Before the workers start. 0, or EBUSY: the signal is the program's. */
+/* Before the workers start. 0, or EBUSY: the signal is the program's; EINVAL: nobody can
+ * have it. The first looks only. */
+int tick_look(const struct config *c);
 int tick_setup(const struct config *c);
 /* Does the kernel give timers? 0, or what it says. */
 int tick_try(void);

@@ -478,22 +478,33 @@ void tick_pass_on(struct worker *w, const siginfo_t *si)
 static const int candidates[] = { SIGURG, SIGWINCH, SIGSTKFLT };
 
 /* 0, or EBUSY: the program handles it; EINVAL: nobody can. */
+static int look_at(int sig, bool *ours)
+{
+	struct sigaction previous;
+
+	if (__sigaction(sig, NULL, &previous))
+		return EINVAL;
+	/* The child of a fork starts afresh. */
+	*ours = previous.sa_flags & SA_SIGINFO &&
+		previous.sa_sigaction == preempt_on_tick;
+	if (!*ours && ((previous.sa_flags & SA_SIGINFO) ||
+		       (previous.sa_handler != SIG_DFL &&
+			previous.sa_handler != SIG_IGN)))
+		return EBUSY;
+	return 0;
+}
+
 static int take(int sig)
 {
 	struct sigaction sa = { .sa_sigaction = preempt_on_tick,
 				.sa_flags = SA_SIGINFO | SA_ONSTACK |
-					    SA_RESTART },
-			 previous;
+					    SA_RESTART };
+	bool ours;
+	int err = look_at(sig, &ours);
 
 	rt.tick_signal = sig;
-	if (__sigaction(sig, NULL, &previous))
-		return EINVAL;
-	if (previous.sa_flags & SA_SIGINFO &&
-	    previous.sa_sigaction == preempt_on_tick)
-		return 0; /* the child of a fork starts afresh */
-	if ((previous.sa_flags & SA_SIGINFO) ||
-	    (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN))
-		return EBUSY;
+	if (err || ours)
+		return err;
 	/* On the worker's stack: a handler of the program's that began there
 	 * and waited would be overwritten by the next tick. */
 	ksig_set(&sa.sa_mask, ~KSIG_FAULTS);
@@ -512,6 +523,24 @@ int tick_try(void)
 	if (timer_settime(timer, 0, &never, NULL))
 		err = errno;
 	timer_delete(timer);
+	return err;
+}
+
+int tick_look(const struct config *c)
+{
+	int err = 0;
+	bool ours;
+	size_t i;
+
+	if (!c->tick_ns)
+		return 0;
+	if (c->tick_signal)
+		return look_at(c->tick_signal, &ours);
+	for (i = 0; i < sizeof(candidates) / sizeof(candidates[0]); i++) {
+		err = look_at(candidates[i], &ours);
+		if (!err)
+			break;
+	}
 	return err;
 }
 

@@ -199,14 +199,17 @@ static void publish(void)
 	futex_wake(&rt.started, rt.existing);
 }
 
+/* Said once: who is refused by uthread_init() may do without, by a create. */
 static bool timers_are_given(void)
 {
+	static bool said;
 	const int err = tick_try();
 
-	if (err)
+	if (err && !said)
 		ut_warn("no timer can be had: %s%s: uthreads cannot be preempted; UTHREAD_TICK=off needs none",
 			strerror(err),
 			err == EAGAIN ? " (RLIMIT_SIGPENDING)" : "");
+	said = said || err;
 	return !err;
 }
 
@@ -231,6 +234,11 @@ static int start_locked(const struct uthread_config *user)
 		if (err)
 			return err;
 	}
+	/* Before there is anything of ours, as its handler of faults: a program that is
+	 * refused for this goes on without. */
+	err = user ? tick_look(&c) : 0;
+	if (err)
+		goto out;
 	err = EAGAIN;
 	rt.capacity = WORKERS_MAX;
 	if (c.tick_ns)
