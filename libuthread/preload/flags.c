@@ -30,6 +30,19 @@ EXPORT int ioctl(int fd, unsigned long what, ...)
 	return got;
 }
 
+/* As libuthread asks how much there is to read. */
+HIDDEN int core_ioctl(int fd, unsigned long what, ...);
+HIDDEN int core_ioctl(int fd, unsigned long what, ...)
+{
+	va_list more;
+	void *arg;
+
+	va_start(more, what);
+	arg = va_arg(more, void *);
+	va_end(more);
+	return LIBC(ioctl)(fd, what, arg);
+}
+
 static bool is_time_out(int level, int name)
 {
 	return level == SOL_SOCKET &&

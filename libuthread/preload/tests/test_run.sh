@@ -31,6 +31,8 @@ is() {
 }
 
 is 0 '' "$run" true
+# All that the library calls is there, what it calls seldom, too.
+LD_BIND_NOW=1 is 0 '' "$run" true
 is 1 '' "$run" false
 is 7 '' "$run" sh -c 'exit 7'
 # shellcheck disable=SC2016 # the started shell's
