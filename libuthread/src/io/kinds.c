@@ -83,8 +83,9 @@ bool io_no_more(int fd)
 
 bool io_has_failed(const struct io_request *r)
 {
-	/* Who has read a part has waited, and was told. */
-	if (r->way == IO_IN && uthread_current() && !load_relaxed(&r->e->ended))
+	/* Who has read a part has waited, and was told; unless nobody has waited yet. */
+	if (r->way == IO_IN && uthread_current() &&
+	    load_relaxed(&r->e->waited) && !load_relaxed(&r->e->ended))
 		return false;
 	return io_kind_of(r->e, r->fd) == IO_TCP &&
 	       tcp_has_failed(r->fd, r->way == IO_IN);
