@@ -13,11 +13,14 @@
  *
  * CLOCK_THREAD_CPUTIME_ID is the same clock; main's is its kernel thread's.
  */
+#include <limits.h>
 #include <stdlib.h>
 
 #include "libc.h"
 
 #include "uthread/control.h"
+
+#define NS_PER_S 1000000000l
 
 #define FIRST (1u << 23) /* the kernel's end at 2^22 */
 #define CHUNK 1024
@@ -156,6 +159,28 @@ EXPORT int clock_gettime(clockid_t id, struct timespec *t)
 	    !read_clock(id, t))
 		return 0;
 	return LIBC(clock_gettime)(id, t);
+}
+
+const struct timespec *shifted(clockid_t clock, const struct timespec *deadline,
+			       struct timespec *room)
+{
+	struct timespec told, now;
+
+	/* Never stays never. */
+	if (deadline->tv_sec > LONG_MAX / 4)
+		return deadline;
+	clock_gettime(clock, &told);
+	core_clock_gettime(clock, &now);
+	room->tv_sec = (deadline->tv_sec < 0 ? 0 : deadline->tv_sec) -
+		       told.tv_sec + now.tv_sec;
+	room->tv_nsec = deadline->tv_nsec - told.tv_nsec + now.tv_nsec;
+	for (; room->tv_nsec < 0; room->tv_nsec += NS_PER_S)
+		room->tv_sec--;
+	for (; room->tv_nsec >= NS_PER_S; room->tv_nsec -= NS_PER_S)
+		room->tv_sec++;
+	if (room->tv_sec < 0)
+		room->tv_sec = room->tv_nsec = 0;
+	return room;
 }
 
 EXPORT int clock_getres(clockid_t id, struct timespec *t)

@@ -178,8 +178,8 @@ static long futex(uint32_t *word, int op, uint32_t value,
 	case FUTEX_WAIT_BITSET:
 		if (time && (!time_is_valid(time) || time->tv_sec < 0))
 			return -EINVAL;
-		return -uthread_futex_wait(word, value, value3, clock, time,
-					   ends);
+		return -uthread_futex_wait(word, value, value3, clock,
+					   kernels(clock, time, &until), ends);
 	case FUTEX_WAKE:
 		return wake_all_of(word, at_least_one(value),
 				   UTHREAD_FUTEX_ANY);
@@ -222,7 +222,8 @@ static long futex(uint32_t *word, int op, uint32_t value,
 static long futex_wait_2(const long *a)
 {
 	uint32_t *const word = (uint32_t *)a[0];
-	const struct timespec *const until = (const struct timespec *)a[4];
+	const struct timespec *until = (const struct timespec *)a[4];
+	struct timespec room;
 
 	if ((uintptr_t)word % sizeof(*word) || (uint64_t)a[1] > UINT32_MAX ||
 	    (uint64_t)a[2] > UINT32_MAX || !a[2])
@@ -232,6 +233,7 @@ static long futex_wait_2(const long *a)
 	if (until && (!clock_is_known((clockid_t)a[5]) ||
 		      !time_is_valid(until) || until->tv_sec < 0))
 		return -EINVAL;
+	until = kernels((clockid_t)a[5], until, &room);
 	return -uthread_futex_wait(word, (uint32_t)a[1], (uint32_t)a[2],
 				   until ? (clockid_t)a[5] : CLOCK_MONOTONIC,
 				   until, UTHREAD_FUTEX_EINTR);

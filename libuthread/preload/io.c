@@ -73,7 +73,7 @@ static void wait_begin(struct wait *w, int fd, int option, uint32_t changes)
 	w->relies = changes == KNOWN;
 	if (!w->relies && !getsockopt(fd, SOL_SOCKET, option, &tv, &bytes) &&
 	    (tv.tv_sec || tv.tv_usec)) {
-		clock_gettime(CLOCK_MONOTONIC, &w->at);
+		core_clock_gettime(CLOCK_MONOTONIC, &w->at);
 		w->at.tv_nsec += tv.tv_usec * 1000;
 		w->at.tv_sec += tv.tv_sec + w->at.tv_nsec / 1000000000;
 		w->at.tv_nsec %= 1000000000;

@@ -6,6 +6,7 @@
 #include "libc.h"
 
 #include <dlfcn.h>
+#include <gnu/lib-names.h>
 #include <string.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,6 +55,20 @@ static void forked(void)
 	libc_is.process = getpid();
 }
 
+/* Of libc alone; where that is not to be had, of what comes next. */
+static void find_own(struct libc *l)
+{
+	void *libc = dlopen(LIBC_SO, RTLD_LAZY | RTLD_NOLOAD);
+
+#define F(name)                                                    \
+	*(void **)&l->own.name = libc ? dlsym(libc, #name) : NULL; \
+	if (!l->own.name)                                          \
+		*(void **)&l->own.name = dlsym(RTLD_NEXT, #name);
+	OWN_NAMES(F)
+#undef F
+	l->other_time = l->own.clock_gettime != l->clock_gettime;
+}
+
 void libc_find(void)
 {
 	static uint32_t state; /* 1: somebody is at it, or inside of it */
@@ -68,6 +83,7 @@ void libc_find(void)
 		*(void **)&l->name = dlsym(RTLD_NEXT, #name);
 	LIBC_NAMES(F)
 #undef F
+	find_own(l);
 	field = dlsym(RTLD_DEFAULT, "_thread_db_pthread_tid");
 	if (!field || !l->pthread_join || !l->pthread_mutex_lock) {
 		fprintf(stderr,
@@ -106,7 +122,6 @@ CORE(int, pthread_mutex_lock, (pthread_mutex_t * m), (m))
 CORE(int, pthread_mutex_trylock, (pthread_mutex_t * m), (m))
 CORE(int, pthread_mutex_unlock, (pthread_mutex_t * m), (m))
 CORE(int, pthread_once, (pthread_once_t * o, void (*f)(void)), (o, f))
-CORE(int, clock_gettime, (clockid_t c, struct timespec *t), (c, t))
 CORE(int, sched_yield, (void), ())
 CORE(int, sched_getaffinity, (pid_t p, size_t n, cpu_set_t *s), (p, n, s))
 CORE(int, sched_setaffinity, (pid_t p, size_t n, const cpu_set_t *s), (p, n, s))
@@ -121,6 +136,18 @@ CORE(int, getaddrinfo,
      (const char *n, const char *s, const struct addrinfo *h,
       struct addrinfo **f),
      (n, s, h, f))
+
+#define OWN(type, name, params, args)       \
+	HIDDEN type core_##name params;     \
+	HIDDEN type core_##name params      \
+	{                                   \
+		return LIBC(own.name) args; \
+	}
+
+OWN(int, clock_gettime, (clockid_t c, struct timespec *t), (c, t))
+OWN(int, timer_settime,
+    (timer_t t, int f, const struct itimerspec *n, struct itimerspec *o),
+    (t, f, n, o))
 
 HIDDEN pid_t core_waitpid(pid_t pid, int *status, int options);
 HIDDEN pid_t core_waitpid(pid_t pid, int *status, int options)

@@ -180,10 +180,19 @@ void __pthread_unregister_cancel(__pthread_unwind_buf_t *buf);
 	F(getgrgid_r)                  \
 	F(syscall)
 
+/* By which the runtime tells the time: of libc itself, for what is preloaded beside it may
+ * say another than the kernel's, by which it sleeps (libfaketime). */
+#define OWN_NAMES(F) F(clock_gettime) F(timer_settime)
+
 extern HIDDEN struct libc {
 #define F(name) __typeof__(&name) name;
 	LIBC_NAMES(F)
+	struct {
+		OWN_NAMES(F)
+	} own;
 #undef F
+	/* The program has another time than the kernel. */
+	bool other_time;
 	/* Where struct pthread has the thread's id, from pthread_self(). */
 	size_t tid_at;
 	/* The word of pthread_cond_t with its attributes, and the bits of it. */
@@ -216,6 +225,7 @@ HIDDEN int core_pthread_cancel(pthread_t thread);
 HIDDEN int core_pthread_kill(pthread_t thread, int sig);
 HIDDEN int core_pthread_sigqueue(pthread_t thread, int sig,
 				 const union sigval value);
+HIDDEN int core_clock_gettime(clockid_t clock, struct timespec *time);
 HIDDEN int core_sem_wait(sem_t *sem);
 HIDDEN int core_sem_clockwait(sem_t *sem, clockid_t clock,
 			      const struct timespec *deadline);
@@ -283,6 +293,20 @@ static inline bool time_is_valid(const struct timespec *t)
 struct msghdr;
 HIDDEN void gives_away(const struct msghdr *m);
 
+/* clock.c: the same moment by the kernel's clock, in `room`. */
+HIDDEN const struct timespec *shifted(clockid_t clock,
+				      const struct timespec *deadline,
+				      struct timespec *room);
+
+/* A deadline that the program gives, by the clock that it reads. */
+static inline const struct timespec *
+kernels(clockid_t clock, const struct timespec *deadline, struct timespec *room)
+{
+	return deadline && unlikely(libc()->other_time) ?
+		       shifted(clock, deadline, room) :
+		       deadline;
+}
+
 /* threads.c: the caller may be cancelled wherever it is, so while it waits, too. */
 extern HIDDEN __thread bool asynchronous
 	__attribute__((tls_model("initial-exec")));
@@ -295,8 +319,11 @@ static inline int wait_on_bits(uint32_t *word, uint32_t value, uint32_t bits,
 			       clockid_t clock, const struct timespec *deadline,
 			       int flags)
 {
+	struct timespec room;
+
 	if (deadline && unlikely(!time_is_valid(deadline)))
 		return deadline->tv_sec < 0 ? ETIMEDOUT : EINVAL;
+	deadline = kernels(clock, deadline, &room);
 	if (unlikely(asynchronous))
 		return wait_asynchronous(word, value, bits, clock, deadline,
 					 flags);

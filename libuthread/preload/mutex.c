@@ -51,11 +51,13 @@ static __attribute__((noinline)) int
 lock_slow(pthread_mutex_t *m, clockid_t clock, const struct timespec *deadline)
 {
 	uint32_t *word = word_of(&m->__data.__lock);
+	struct timespec room;
 	int err;
 
 	/* The runtime has a meaning for some of these. */
 	if (deadline && unlikely(!time_is_valid(deadline)))
 		return deadline->tv_sec < 0 ? ETIMEDOUT : EINVAL;
+	deadline = kernels(clock, deadline, &room);
 	if (likely(!asynchronous))
 		return uthread_futex_lock(word, heat_of(m), clock, deadline, 0);
 	err = uthread_futex_lock(word, heat_of(m), clock, deadline,
@@ -108,12 +110,14 @@ static inline bool is_kept(int kind)
 static int glibc_lock(pthread_mutex_t *m, clockid_t clock,
 		      const struct timespec *deadline, int users)
 {
+	struct timespec room;
 	int err;
 
 	if (cannot_be_raised(kind_of(m)))
 		return EINVAL;
 	if (is_kept(kind_of(m))) {
-		err = uthread_robust_lock(m, clock, deadline, users);
+		err = uthread_robust_lock(
+			m, clock, kernels(clock, deadline, &room), users);
 		if (err != ENOTSUP)
 			return err;
 	}

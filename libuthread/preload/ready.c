@@ -60,7 +60,7 @@ static struct timespec later(time_t s, long ns)
 {
 	struct timespec t;
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
+	core_clock_gettime(CLOCK_MONOTONIC, &t);
 	t.tv_nsec += ns % NS_PER_S;
 	if (s > LONG_MAX / 4)
 		s = LONG_MAX / 4;
@@ -79,7 +79,7 @@ static struct timespec left_until(const struct timespec *at)
 {
 	struct timespec t;
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
+	core_clock_gettime(CLOCK_MONOTONIC, &t);
 	t.tv_sec = at->tv_sec - t.tv_sec;
 	t.tv_nsec = at->tv_nsec - t.tv_nsec;
 	if (t.tv_nsec < 0) {
@@ -126,9 +126,10 @@ static bool may_park(const sigset_t *mask)
 /* What waits for nothing but time, or a handler. */
 static int nothing_until(const struct timespec *at)
 {
-	const struct timespec never = { .tv_sec = LONG_MAX / 4 };
-	int err = clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME,
-				  at ? at : &never, NULL);
+	const struct timespec left =
+		at ? left_until(at) :
+		     (struct timespec){ .tv_sec = LONG_MAX / 4 };
+	int err = clock_nanosleep(CLOCK_MONOTONIC, 0, &left, NULL);
 
 	if (!err)
 		return 0;

@@ -98,6 +98,7 @@ static int clockwait(sem_t *sem, clockid_t clock,
 		     const struct timespec *deadline, bool point)
 {
 	struct words *w = words_of(sem);
+	struct timespec room;
 
 	if (!clock_is_known(clock) || !time_is_valid(deadline))
 		return fails(EINVAL);
@@ -105,7 +106,7 @@ static int clockwait(sem_t *sem, clockid_t clock,
 		return wait_until(w, clock, deadline, point);
 	if (point)
 		uthread_testcancel();
-	return core_sem_clockwait(sem, clock, deadline);
+	return core_sem_clockwait(sem, clock, kernels(clock, deadline, &room));
 }
 
 EXPORT int sem_clockwait(sem_t *restrict sem, clockid_t clock,

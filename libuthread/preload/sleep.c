@@ -18,7 +18,7 @@ struct timespec time_after(clockid_t clock, const struct timespec *time)
 {
 	struct timespec t;
 
-	clock_gettime(clock, &t);
+	core_clock_gettime(clock, &t);
 	t.tv_nsec += time->tv_nsec;
 	if (time->tv_sec > LONG_MAX / 4 - t.tv_sec)
 		t.tv_sec = LONG_MAX / 4;
@@ -56,11 +56,11 @@ EXPORT int clock_nanosleep(clockid_t clock, int flags,
 		return core_clock_nanosleep(clock, flags, time, rest);
 	uthread_testcancel(); /* its time may have passed */
 	if (flags & TIMER_ABSTIME)
-		return sleep_until(clock, time);
+		return sleep_until(clock, kernels(clock, time, &until));
 	until = time_after(CLOCK_MONOTONIC, time);
 	err = sleep_until(CLOCK_MONOTONIC, &until);
 	if (err == EINTR && rest) {
-		clock_gettime(CLOCK_MONOTONIC, &now);
+		core_clock_gettime(CLOCK_MONOTONIC, &now);
 		rest->tv_sec = until.tv_sec - now.tv_sec;
 		rest->tv_nsec = until.tv_nsec - now.tv_nsec;
 		if (rest->tv_nsec < 0) {

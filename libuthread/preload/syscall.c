@@ -223,7 +223,7 @@ static void be_left(struct rest *r, const struct timespec *time)
 	struct timespec now;
 	long s, ns;
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
+	core_clock_gettime(CLOCK_MONOTONIC, &now);
 	s = time->tv_sec - (now.tv_sec - r->begun.tv_sec);
 	ns = time->tv_nsec - (now.tv_nsec - r->begun.tv_nsec);
 	for (; ns < 0; ns += NS_PER_S)
@@ -280,7 +280,7 @@ static bool plain(long nr, const long *from, long *got)
 
 	if (!is_plain(nr, from))
 		return false;
-	clock_gettime(CLOCK_MONOTONIC, &r.begun);
+	core_clock_gettime(CLOCK_MONOTONIC, &r.begun);
 	memcpy(a, from, sizeof(a));
 	*got = plain_once(nr, a);
 	while (*got == -EINTR && uthread_handlers_run() == handled) {

@@ -303,6 +303,7 @@ EXPORT int pthread_clockjoin_np(pthread_t thread, void **value, clockid_t clock,
 				const struct timespec *deadline)
 {
 	uthread_t ut = uthread_of_pthread(thread);
+	struct timespec room;
 
 	if (unlikely(!ut))
 		return LIBC(pthread_clockjoin_np)(thread, value, clock,
@@ -315,7 +316,8 @@ EXPORT int pthread_clockjoin_np(pthread_t thread, void **value, clockid_t clock,
 		return 0;
 	if (!time_is_valid(deadline))
 		return EINVAL;
-	return uthread_clockjoin(ut, value, clock, deadline);
+	return uthread_clockjoin(ut, value, clock,
+				 kernels(clock, deadline, &room));
 }
 
 EXPORT int pthread_timedjoin_np(pthread_t thread, void **value,
