@@ -436,15 +436,41 @@ def test_few_switches_are_half_of_a_signature(
     assert verdict.verdict == "cannot tell" and said in verdict.why
 
 
+@pytest.mark.parametrize(
+    ("samples", "said"),
+    [(10, "Every invocation failed of"), (0, "Nothing was measured of")],
+)
+def test_a_claim_does_not_hold_where_a_case_was_never_measured(samples: int, said: str) -> None:
+    """What always failed, or was planned and not reached, is no case that held."""
+    scene = kthreads({}, {"B1": 1.8, "B2": 1.4})
+    assert scene.verdict("000.6").verdict == "holds"
+    one = scenario("C1", "kthread")
+    scene.add(one, [failed(one)] * samples)
+    verdict = scene.verdict("000.6")
+    assert verdict.verdict == "cannot tell"
+    assert verdict.why.endswith(f". {said} scenarios/C1/kthread")
+    # One that differs decides, whatever became of the others.
+    scene = kthreads({}, {"B1": 1.8, "B2": 0.7}).add(one, [failed(one)] * samples)
+    verdict = scene.verdict("000.6")
+    assert verdict.verdict == "differs" and said in verdict.why
+
+
+def test_a_case_whose_samples_are_all_marked_is_none_without_them() -> None:
+    scene = kthreads({}, {"B1": 1.8, "B2": 1.4, "C1": 1.3})
+    for index, made in enumerate(scene.samples):
+        if made.trial_id == "scenarios/C1/kthread":
+            scene.samples[index] = msgspec.structs.replace(made, steal_ns=made.elapsed_ns)
+    verdict = scene.verdict("000.6")
+    assert verdict.verdict == "holds"
+    assert verdict.why.endswith("Without the 10 samples that a gate marked: cannot tell")
+
+
 def test_a_case_that_failed_is_named() -> None:
     """What always failed is no case that held."""
     scene = kthreads({}, {"B1": 1.8, "B2": 1.4})
     assert "failed" not in scene.verdict("000.6").why
     one = scenario("C1", "kthread")
     scene.add(one, [failed(one)] * 10)
-    verdict = scene.verdict("000.6")
-    assert verdict.verdict == "holds"
-    assert verdict.why.endswith(". Every invocation failed of scenarios/C1/kthread")
     # Nobody asks for it here.
     assert "failed" not in scene.verdict("000.5").why
     for case in ("A", "B1", "B2", "C2"):

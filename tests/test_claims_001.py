@@ -487,3 +487,15 @@ def test_nine_says_that_four_cpus_are_missing() -> None:
     verdict = bound({}, (), YIELDS[PTHREAD][:2], mode="yield").verdict("001.9")
     assert "On at most 2 CPUs, where the study had 4" in verdict.why
     assert "half needs the module" in verdict.why
+
+
+def test_what_is_only_said_beside_a_verdict_may_fail() -> None:
+    scene = modes({})
+    whole = scene.verdict("001.1")
+    assert whole.verdict == "holds" and "without accounts" in whole.why
+    bare = {trial("yield-modes", mode, KTHREAD_BARE, {}).id for mode in ("normal", "yield")}
+    scene.samples = [made for made in scene.samples if made.trial_id not in bare]
+    scene.samples += [failed(one) for one in scene.trials if one.id in bare]
+    verdict = scene.verdict("001.1")
+    assert verdict.verdict == "holds" and "without accounts" not in verdict.why
+    assert "Every invocation failed of yield-modes/normal" in verdict.why

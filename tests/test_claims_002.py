@@ -307,6 +307,30 @@ def test_whose_figures_it_is_about(models: list[tuple[Model, str]], says: str) -
     assert says in scene.verdict("002.3").why
 
 
+def test_where_all_of_the_nearest_failed_the_next_are_what_it_is_about() -> None:
+    scene = pairs({}, dict.fromkeys(LOSSES, 900.0))
+    assert scene.verdict("002.3").verdict == "holds"
+    for a, b in PAIRS:
+        one = trial("pair-overhead", "kthread", pair=case_of((a, b)), n=99, space="own")
+        scene.add(one, [failed(one)] * 10)
+    verdict = scene.verdict("002.3")
+    assert verdict.verdict == "holds" and "processes" in verdict.why
+    assert "Every invocation failed of pair-overhead" in verdict.why
+    # Of one kind all pairs count.
+    assert without(scene, "sort+crc", range(10), 99).verdict("002.3").verdict == "cannot tell"
+
+
+@pytest.mark.parametrize("number", ["5", "8"])
+def test_means_over_pairs_that_lack_one_decide_nothing(number: str) -> None:
+    """Neither way: of a task that lacks a pair the mean is another one's."""
+    scene = both({}, {**SMALL, "sort": 50, "crc": 200})
+    scene = pairs({}, odd("aes", 1)) if number == "5" else scene
+    assert scene.verdict(f"002.{number}").verdict == "differs"
+    without(scene, "sort+crc", range(10), 99)
+    verdict = scene.verdict(f"002.{number}")
+    assert verdict.verdict == "cannot tell" and "Nothing was measured of" in verdict.why
+
+
 def test_signals_stand_for_interrupts_and_it_is_said() -> None:
     assert "signals to a process" in interrupts({}).verdict("002.6").why
     scene = interrupts({}, model="kthread", scene=interrupts({}))
@@ -318,7 +342,7 @@ def without(scene: Scene, pair: str, blocks: range, n: int | None = None) -> Sce
     scene.samples = [
         made
         for made in scene.samples
-        if made.factors["pair"] != pair
+        if made.factors.get("pair") != pair
         or made.block not in blocks
         or n not in (None, made.factors["n"])
     ]
@@ -351,4 +375,7 @@ def test_one_is_about_the_same_pairs_at_each_number() -> None:
     assert scene.verdict("002.1").verdict == "holds"
     for a, b in PAIRS[:2]:
         without(scene, case_of((a, b)), range(10), 99)
-    assert scene.verdict("002.1").verdict == "holds", scene.verdict("002.1").why
+    verdict = scene.verdict("002.1")
+    assert verdict.here is not None and verdict.here.estimate == pytest.approx(1.0, rel=0.05)
+    # Of the others it holds; of these nobody knows.
+    assert verdict.verdict == "cannot tell" and "Nothing was measured of" in verdict.why

@@ -399,6 +399,15 @@ def test_what_is_left_decides() -> None:
     assert crowded(quiet=4).verdict("003.4").verdict == "cannot tell"
 
 
+def test_what_is_left_has_to_be_of_every_case() -> None:
+    """Of one interval all workers waited: that the other's chain is well says nothing of it."""
+    scene = crowded()
+    for source in ("worker", "process"):
+        ticking(scene, 100, source, 1.0)
+    verdict = scene.verdict("003.4")
+    assert verdict.verdict == "cannot tell" and "too little is left" in verdict.why
+
+
 def test_what_holds_beside_others_holds() -> None:
     verdict = crowded(1.0).verdict("003.4")
     assert verdict.verdict == "holds" and "Left out" not in verdict.why

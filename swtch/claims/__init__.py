@@ -18,6 +18,13 @@ counts decides there. The exact engine counts instructions, and its verdict says
 Times that gates marked are judged with and without: a verdict that turns on doubtful
 samples says so, and one that they turn round is none. A count is not doubtful for that, nor
 is a ratio for a gate that its claim calls steady.
+
+A claim rests on all that it asks for. What the run has no trial of (another model, a depth
+without it) is not asked for, and a check says whose half is lacking. What it has a trial of
+and no good sample, or samples without the number in question, keeps a claim from holding:
+nobody knows that it holds there. One measured case that differs decides all the same, where
+nothing that is lacking is part of it. What is only said beside a verdict (`Evidence.aside`)
+decides nothing, there or not.
 """
 
 from __future__ import annotations
@@ -34,7 +41,7 @@ from swtch.analysis.effects import Effect
 from swtch.analysis.findings import ApartError, Group, Place
 from swtch.claims import rules
 from swtch.claims.rules import Question, Ruling, UnsureError, missing, plain, too_few
-from swtch.records import Engine, Kind, Model, Verdict
+from swtch.records import Engine, Kind, Model, Trial, Verdict
 
 __all__ = [
     "About",
@@ -59,6 +66,14 @@ IN_INSTRUCTIONS = "in instructions, which are not time"
 
 
 @dataclass(frozen=True)
+class Lack:
+    """Of a trial without a good sample: whether it was tried, and whether the claim rests on it."""
+
+    tried: bool
+    decides: bool
+
+
+@dataclass(frozen=True)
 class Evidence:
     """The groups of one place, and the level at which they are judged."""
 
@@ -67,12 +82,23 @@ class Evidence:
     level: float = effects.LEVEL
     # So many samples that a gate marked were left out.
     without: int = 0
-    # What was asked for, and tried, and has no good sample; and what has no ratio, with why.
-    lacking: dict[str, None] = field(default_factory=dict, compare=False)
+    # Asked of this is what is only said beside a verdict.
+    beside: bool = False
+    # What was asked for and has no good sample; and what has no ratio, with why.
+    lacking: dict[str, Lack] = field(default_factory=dict, compare=False)
     idle: dict[str, str] = field(default_factory=dict, compare=False)
 
-    def of(self, experiment: str, model: Model | None = None, **factors: object) -> list[Group]:
-        """Groups with samples; the copy of an A/A pair is not evidence."""
+    def of(
+        self,
+        experiment: str,
+        model: Model | None = None,
+        only: Callable[[Trial], bool] | None = None,
+        **factors: object,
+    ) -> list[Group]:
+        """Groups with samples, `only` of some trials; the copy of an A/A pair is not evidence.
+
+        What is asked for and was never measured keeps the claim from holding.
+        """
         asked = [
             group
             for group in self.groups
@@ -80,13 +106,30 @@ class Evidence:
             and (model is None or group.trial.model == model)
             and group.trial.factors.get("control") != "b"
             and all(group.trial.factors.get(name) == value for name, value in factors.items())
+            and (only is None or only(group.trial))
         ]
-        self.lacking.update((g.trial.id, None) for g in asked if g.failed and not g.good)
+        for group in asked:
+            if not group.good:
+                self._lacks(group)
         self.idle.update((g.trial.id, said) for g in asked if (said := _idle(g)))
         return [group for group in asked if group.good]
 
+    def _lacks(self, group: Group) -> None:
+        known = self.lacking.get(group.trial.id)
+        decides = not self.beside or (known is not None and known.decides)
+        self.lacking[group.trial.id] = Lack(bool(group.failed), decides)
+
+    @property
+    def lacks(self) -> bool:
+        """Whether something that a verdict would have to rest on was never measured."""
+        return any(lack.decides for lack in self.lacking.values())
+
+    def aside(self) -> Evidence:
+        """The same, for what a check only says beside its verdict, or would rather have had."""
+        return replace(self, beside=True)
+
     def group(self, experiment: str, model: Model, **factors: object) -> Group | None:
-        groups = self.of(experiment, model, **factors)
+        groups = self.of(experiment, model, None, **factors)
         return groups[0] if groups else None
 
     # ---- the rule: the whole interval on one side of a bound, or between two ----
@@ -144,7 +187,8 @@ About = Literal["time", "counts"]
 class Claim:
     """A sentence of a study as a check. ``about`` says who can answer it, ``kind`` where it is
     shown. ``steady`` are gates that mark nothing of it natively: a ratio of parts of one
-    invocation that take turns has what others took in both."""
+    invocation that take turns has what others took in both. ``pooled``: its trials come
+    together in means and medians, so that of others it might as well not differ."""
 
     id: str
     study: str
@@ -155,6 +199,7 @@ class Claim:
     about: About = "time"
     kind: Kind = "finding"
     steady: frozenset[str] = frozenset()
+    pooled: bool = False
 
 
 def every() -> tuple[Claim, ...]:
@@ -227,11 +272,9 @@ def _verdict(claim: Claim, evidence: Evidence, unmarked: Evidence) -> Verdict:
 
 def ruling(claim: Claim, evidence: Evidence, unmarked: Evidence) -> Ruling:
     """The check's, where its evidence is of use, with what the gates make of it."""
-    evidence.lacking.clear()
     evidence.idle.clear()
     judged = _checked(claim, evidence)
-    if evidence.lacking:
-        judged = judged.also(_without(list(evidence.lacking)))
+    judged = judged.also(*_without(evidence.lacking))
     if evidence.idle and claim.about == "time":
         judged = judged.also(f"Nothing was counted in {_some(list(evidence.idle.values()))}")
         if judged.verdict == "holds":
@@ -252,16 +295,25 @@ def ruling(claim: Claim, evidence: Evidence, unmarked: Evidence) -> Ruling:
 
 def _checked(claim: Claim, evidence: Evidence) -> Ruling:
     """The check's ruling; of a case whose two sides were never measured in one block, or that
-    lacks a fact that is sure, none."""
+    lacks a fact that is sure, none. No claim holds that rests on what was never measured."""
+    evidence.lacking.clear()
     try:
-        return claim.check(evidence)
+        judged = claim.check(evidence)
     except (ApartError, UnsureError) as said:
         return Ruling("cannot tell", str(said))
+    hangs = judged.verdict == "holds" or (claim.pooled and judged.verdict == "differs")
+    return replace(judged, verdict="cannot tell") if hangs and evidence.lacks else judged
 
 
-def _without(trials: Sequence[str]) -> str:
-    """A case that nobody could measure decides nothing, but it is no case that held."""
-    return f"Every invocation failed of {_some(trials)}"
+def _without(lacking: Mapping[str, Lack]) -> list[str]:
+    """Which cases nobody could measure."""
+    tried, untried = (
+        [trial for trial, lack in lacking.items() if lack.tried is tried] for tried in (True, False)
+    )
+    return [
+        *([f"Every invocation failed of {_some(tried)}"] if tried else []),
+        *([f"Nothing was measured of {_some(untried)}"] if untried else []),
+    ]
 
 
 def _some(names: Sequence[str]) -> str:

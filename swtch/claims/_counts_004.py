@@ -17,7 +17,7 @@ from swtch.claims import Evidence, Ruling, missing, plain
 from swtch.claims import _caches_004 as caches
 from swtch.claims.rules import UnsureError
 from swtch.experiments import Setting, counters
-from swtch.records import Model, VerdictName
+from swtch.records import Model, Trial, VerdictName
 
 # "Approximately 10 times more" from a stride of 8 to one of 64; half and twice of it.
 TEN_TIMES = (5.0, 20.0)
@@ -41,9 +41,12 @@ SAME_EVERY_TIME = "an emulator counts the same each time: it has no chance in it
 
 def _counted(evidence: Evidence, model: Model) -> Group | None:
     """The study's geometry where there is a choice."""
-    groups = evidence.of(counters.NAME, model)
-    studys = [g for g in groups if g.trial.factors.get("geometry", "paper") == "paper"]
-    return next(iter(studys or groups), None)
+    studys = evidence.of(counters.NAME, model, _studys)
+    return next(iter(studys or evidence.of(counters.NAME, model)), None)
+
+
+def _studys(trial: Trial) -> bool:
+    return trial.factors.get("geometry", "paper") == "paper"
 
 
 def _uncounted(evidence: Evidence) -> Ruling:

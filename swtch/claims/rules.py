@@ -11,7 +11,8 @@ Of several cases all must hold, each at that level: that needs no correction, fo
 that is false in one of them holds with the error of that one. One case that differs
 decides, and the more cases the more often one does by chance: so it counts only if it
 would at a level corrected for how many cases were looked at (Bonferroni). Cases of cases
-are counted together. A case that could not be measured is named and decides nothing.
+are counted together. A case that is not measurable is named and decides nothing here; what
+was to be measured and was not is the registry's to judge (claims._checked).
 
 Rejected: the median of the cases (a claim "for every pair" is about the worst), a test
 for the whole family (it would not say which case).

@@ -292,7 +292,8 @@ def _one_cpu_yields_more(evidence: Evidence) -> Ruling:
         ruling = evidence.above(more, 0.0, f"{why}, {beyond}")
     else:
         return missing("switches of pthreads in B1 and B2 are needed")
-    k_crowded, k_apart = (_scenario(evidence, "kthread", case) for case in ("B2", "B1"))
+    aside = evidence.aside()
+    k_crowded, k_apart = (_scenario(aside, "kthread", case) for case in ("B2", "B1"))
     kernels = effect(k_crowded, k_apart, "nivcsw") if k_crowded and k_apart else None
     if kernels is not None:
         ruling = ruling.also(f"Kernel threads: {plain(kernels.estimate)} x, the study's 0.79 x")

@@ -67,7 +67,7 @@ def _ratio_effect(a: Group | None, b: Group | None, metric: str = "") -> Effect 
 
 def _beside(evidence: Evidence, experiment: str, case: str, arm: Arm, base: Arm) -> Effect | None:
     """The throughput of one arm over another's in the same case; said beside a verdict."""
-    a, b = (_arm(evidence, experiment, case, one) for one in (arm, base))
+    a, b = (_arm(evidence.aside(), experiment, case, one) for one in (arm, base))
     return effect(a, b) if a and b else None
 
 
@@ -168,7 +168,7 @@ def _exact_switches(evidence: Evidence) -> Ruling:
     if group is None:
         return missing(NO_KTHREAD, HOW_KTHREAD)
     ruling = _switches(group, _study_001.expected_yields(group.trial))
-    matched = _arm(evidence, yield_modes.NAME, "yield", KTHREAD_MATCHED)
+    matched = _arm(evidence.aside(), yield_modes.NAME, "yield", KTHREAD_MATCHED)
     if matched is not None and (counts := matched.values("nvcsw")):
         most = f"{max(counts):g} voluntary ones at most"
         return ruling.also(f"Kernel threads that call sched_yield make {most}")
@@ -222,7 +222,7 @@ def _no_user_time(evidence: Evidence) -> Ruling:
     ruling = evidence.all_of(
         rulings, f"user time, 0 {unit} in {every.count(0)} of {len(every)} invocations"
     )
-    pthread = _arm(evidence, yield_modes.NAME, "normal", PTHREAD)
+    pthread = _arm(evidence.aside(), yield_modes.NAME, "normal", PTHREAD)
     beside = effects.level(_user_time(pthread), unit) if pthread else None
     if beside is None:
         return ruling
@@ -372,8 +372,12 @@ def _coroutines_fastest(evidence: Evidence) -> Ruling:
     more = []
     for mode in MODES if evidence.place.clock != "instructions" else ("yield",):
         arms = {
-            arm: _arm(evidence, aligned.NAME, mode, arm)
-            for arm in (COROUTINE_OWN, COROUTINE, PTHREAD, PTHREAD_OWN, KTHREAD)
+            arm: _arm(asked, aligned.NAME, mode, arm)
+            for asked, several in (
+                (evidence, (COROUTINE_OWN, PTHREAD, KTHREAD)),
+                (evidence.aside(), (COROUTINE, PTHREAD_OWN)),
+            )
+            for arm in several
         }
         for base in (PTHREAD, KTHREAD):
             here = _on_one_cpu(arms[COROUTINE_OWN], arms[base])

@@ -34,7 +34,7 @@ from swtch.claims import Claim, Evidence, Ruling, missing, plain
 from swtch.claims.rules import NOT_COMPARABLE
 from swtch.experiments import interrupt_overhead, pair_overhead
 from swtch.experiments.pair_overhead import case_of, unit_of
-from swtch.records import Model
+from swtch.records import Model, Trial
 
 PAIR = pair_overhead.NAME
 INTERRUPT = interrupt_overhead.NAME
@@ -105,23 +105,22 @@ def _of_caches(check: Check) -> Check:
 
 def _pairs(evidence: Evidence) -> tuple[list[Group], str]:
     for model, space, name in PAIR_SUBJECTS:
-        groups = evidence.of(PAIR, model, space=space)
-        if groups:
-            return groups, name
+        # Of those further away all the verdict is, where there is nothing of these.
+        if evidence.aside().of(PAIR, model, space=space):
+            return evidence.of(PAIR, model, space=space), name
     return [], ""
 
 
 def _interrupts(evidence: Evidence) -> tuple[list[Group], str]:
     for model, name in INTERRUPT_SUBJECTS:
-        groups = [
-            group
-            for group in evidence.of(INTERRUPT, model)
-            # Of another task, of another version, the study says nothing.
-            if group.trial.factors["task"] in INTERRUPT_INDIRECT_PERCENT
-        ]
-        if groups:
-            return groups, name
+        if evidence.aside().of(INTERRUPT, model, _of_study):
+            return evidence.of(INTERRUPT, model, _of_study), name
     return [], ""
+
+
+def _of_study(trial: Trial) -> bool:
+    """Of another task, of another version, the study says nothing."""
+    return trial.factors["task"] in INTERRUPT_INDIRECT_PERCENT
 
 
 def _n(group: Group) -> int:
@@ -511,6 +510,7 @@ CLAIMS = (
         "The direct cost of a switch does not depend on how many there are",
         "48 us for every n (section 3.1: constant for all experiments)",
         _constant,
+        pooled=True,
     ),
     Claim(
         "002.2",
@@ -543,6 +543,7 @@ CLAIMS = (
         f"CRC suffers least from switches, then sort, AES and deflate most, by {MORE_TEXT} each",
         "crc ≤ 2 ms, sort 2.5 ms, aes and deflate 6 to 8 ms (figure 3)",
         _who_suffers,
+        pooled=True,
     ),
     Claim(
         "002.6",
@@ -567,6 +568,7 @@ CLAIMS = (
         f"An interrupt disturbs a task less than a switch does, by {MORE_TEXT} (crc: at all)",
         "0.01 to 0.09 % of 49 interrupts against 0.10 to 0.18 % of 99 switches",
         _disturbs_less,
+        pooled=True,
     ),
     Claim(
         "002.9",

@@ -15,6 +15,7 @@ from swtch.analysis.findings import Group, beside, effect
 from swtch.claims import Claim, Evidence, Ruling, missing, plain
 from swtch.claims.rules import NOT_COMPARABLE
 from swtch.experiments import locks, preemption, starvation, uthread_scaling
+from swtch.records import Trial
 
 # "Nearly twofold": neither half as much again nor three times.
 ABOUT_TWICE = (1.5, 3.0)
@@ -30,6 +31,7 @@ NO_TURN_LATER = 2.0
 STUDYS_US = 1000  # its uthreads' slice; its pthreads' is ten times that
 # Who spins for an owner of the same worker spends a whole turn at least.
 HALF_A_TURN = 0.5
+KINDS = ("pthread", "uthread")
 
 
 def _served(check: Callable[[Evidence], Ruling]) -> Callable[[Evidence], Ruling]:
@@ -44,7 +46,8 @@ def _served(check: Callable[[Evidence], Ruling]) -> Callable[[Evidence], Ruling]
             return whole
         why = f"Left out are {served.without} samples whose workers waited for CPUs"
         ruling = check(served)
-        if ruling.verdict != "not measurable here":
+        nothing = ruling.verdict == "holds" and served.lacks
+        if ruling.verdict != "not measurable here" and not nothing:
             return ruling.also(why)
         return Ruling("cannot tell", f"{why}, and too little is left", whole.here, whole.threshold)
 
@@ -58,12 +61,20 @@ def _by_kind(evidence: Evidence) -> dict[tuple[int, int], dict[str, Group]]:
     """The study's trials by (threads, workers) and kind."""
     by_case: dict[tuple[int, int], dict[str, Group]] = {}
     work = {size.iterations for size in uthread_scaling.STUDY}
-    for group in evidence.of(uthread_scaling.NAME):
+    studys = _kinds(evidence, lambda trial: trial.factors["iterations"] in work)
+    for group in (*studys, *evidence.aside().of(uthread_scaling.NAME, kind="alone")):
         factors = group.trial.factors
         if factors["iterations"] in work:
             case = int(str(factors["threads"])), int(str(factors["workers"]))
             by_case.setdefault(case, {})[str(factors["kind"])] = group
     return by_case
+
+
+def _kinds(evidence: Evidence, only: Callable[[Trial], bool] = lambda _: True) -> list[Group]:
+    """The pthreads and the uthreads of these trials; the work alone is said beside them."""
+    return evidence.of(
+        uthread_scaling.NAME, only=lambda trial: trial.factors["kind"] in KINDS and only(trial)
+    )
 
 
 def _wall(group: Group) -> str:
@@ -159,7 +170,7 @@ def _lead_grows(evidence: Evidence) -> Ruling:
 def _less_to_manage(evidence: Evidence) -> Ruling:
     """All the CPU time of a program of very many threads: the work is the same in both."""
     by_case: dict[tuple[int, int, int], dict[str, Group]] = {}
-    for group in evidence.of(uthread_scaling.NAME):
+    for group in _kinds(evidence):
         factors = group.trial.factors
         case = tuple(int(str(factors[name])) for name in ("threads", "iterations", "workers"))
         by_case.setdefault((case[0], case[1], case[2]), {})[str(factors["kind"])] = group
@@ -179,14 +190,21 @@ def _less_to_manage(evidence: Evidence) -> Ruling:
 # ---- preemption ----
 
 
-def _by_interval(evidence: Evidence) -> dict[int, Group]:
+def _by_interval(evidence: Evidence, least: int = 0) -> dict[int, Group]:
     """Ticks from timers of the workers' own, beside a loop; in the intervals' order."""
-    groups = evidence.of(preemption.NAME, "uthread", source="worker", work="loop")
-    calls = [group for group in groups if group.trial.factors["mechanism"] != "frame"]
-    return {
-        int(str(group.trial.factors["interval_us"])): group
-        for group in sorted(calls, key=lambda group: int(str(group.trial.factors["interval_us"])))
-    }
+    calls = evidence.of(
+        preemption.NAME,
+        "uthread",
+        lambda trial: trial.factors["mechanism"] != "frame" and _interval(trial) >= least,
+        source="worker",
+        work="loop",
+    )
+    by = {_interval(group.trial): group for group in calls}
+    return dict(sorted(by.items()))
+
+
+def _interval(trial: Trial) -> int:
+    return int(str(trial.factors["interval_us"]))
 
 
 def _rarer_is_cheaper(evidence: Evidence) -> Ruling:
@@ -212,9 +230,7 @@ def _rarer_is_cheaper(evidence: Evidence) -> Ruling:
 def _when_due(evidence: Evidence) -> Ruling:
     """The middle of the times from one tick to the next: a signal that waited for a turn of the
     kernel's would double each. Of the rare long ones others are to blame, who had the CPU."""
-    us, group = next(
-        ((us, group) for us, group in _by_interval(evidence).items() if us >= STUDYS_US), (0, None)
-    )
+    us, group = next(iter(_by_interval(evidence, STUDYS_US).items()), (0, None))
     middle, longest = (
         effects.level([value / us for value in group.values(metric)], "intervals")
         if group
@@ -243,7 +259,7 @@ def _every_worker_once(evidence: Evidence) -> Ruling:
     for chain in chained:
         if int(str(chain.trial.factors["workers"])) < 2:
             continue
-        us = int(str(chain.trial.factors["interval_us"]))
+        us = _interval(chain.trial)
         own = evidence.group(
             preemption.NAME, "uthread", source="worker", interval_us=us, work="loop"
         )
@@ -283,7 +299,7 @@ def _wakes_in_time(evidence: Evidence) -> Ruling:
     if asleep is None or here is None:
         return missing("a uthread that sleeps beside endless loops is needed, with ticks")
     why = f"p99 of main's delays beside an endless loop a worker, to be below {NOTICED_MS:g}"
-    without = evidence.group(starvation.NAME, "uthread", part="main", preempt=False)
+    without = evidence.aside().group(starvation.NAME, "uthread", part="main", preempt=False)
     beside = (
         effects.level(without.values(_in_time(without, "intended_late_p99")), unit)
         if without
@@ -328,7 +344,7 @@ def _no_spinning(evidence: Evidence) -> Ruling:
     if here is None:
         return missing("the samples do not say what the hand-over took")
     why = "CPU time of a hand-over beyond the owner's work, in turns of one tick"
-    naive = evidence.group(locks.NAME, "uthread", lock="naive", **factors)
+    naive = evidence.aside().group(locks.NAME, "uthread", lock="naive", **factors)
     beside = effects.level(naive.values("waste_ticks"), "ticks") if naive else None
     if beside is not None:
         why += f"; a loop around an exchange spends {plain(beside.estimate)}"

@@ -81,8 +81,9 @@ def _slower_in_user_space(evidence: Evidence) -> Ruling:
     if here is None:
         return _slower_by_difference(evidence, user, kernel)
     why = "a uthread's switch with locks over that of processes with pipes"
-    asked = evidence.group(direct_cost.NAME, "ucontext", way="yield")
-    spared = evidence.group(direct_cost.NAME, "coroutine", way="yield")
+    aside = evidence.aside()
+    asked = aside.group(direct_cost.NAME, "ucontext", way="yield")
+    spared = aside.group(direct_cost.NAME, "coroutine", way="yield")
     if asked and spared and (ratio := effect(asked, spared, _cost(asked))):
         why += (
             "; the study's library switches by swapcontext, which asks the kernel twice: that"
@@ -449,6 +450,7 @@ CLAIMS = (
         "The kernel's cost peaks where the arrays are as large as L1d, and higher where as L2",
         "about 1.5 us at 32 KB, which is its L1d, and 3 us at 256 KB, its L2 (figure 3)",
         _two_peaks,
+        pooled=True,
     ),
     Claim(
         "004.4",
@@ -457,6 +459,7 @@ CLAIMS = (
         "The user-level cost is flat below twice L1d's size and varies less than the kernel's",
         "“constant and relatively stable at about 1.2 us” below 64 KB (figure 5)",
         _flat,
+        pooled=True,
     ),
     Claim(
         "004.5",
@@ -510,6 +513,7 @@ CLAIMS = (
         "The user-level cost, too, peaks where the arrays nearly fill L2, and falls beyond",
         "maxima at 192 and 256 KB, 1 to 2 us beyond (figure 5)",
         _user_level_peak,
+        pooled=True,
     ),
     Claim(
         "004.11",

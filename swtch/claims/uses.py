@@ -17,7 +17,7 @@ whether there is any of a model), names of trials in the claim (two places to ke
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -26,7 +26,7 @@ from swtch.analysis import effects
 from swtch.analysis.effects import Effect
 from swtch.analysis.findings import Group, Place
 from swtch.claims.rules import Question, Ruling
-from swtch.records import Engine, Kind, Model, VerdictName
+from swtch.records import Engine, Kind, Model, Trial, VerdictName
 
 
 @dataclass(frozen=True)
@@ -64,8 +64,14 @@ class _Evidence(claims.Evidence):
     notes: set[str] = field(default_factory=set, compare=False)
     asked: list[Question] = field(default_factory=list, compare=False)
 
-    def of(self, experiment: str, model: Model | None = None, **factors: object) -> list[Group]:
-        groups = super().of(experiment, model, **factors)
+    def of(
+        self,
+        experiment: str,
+        model: Model | None = None,
+        only: Callable[[Trial], bool] | None = None,
+        **factors: object,
+    ) -> list[Group]:
+        groups = super().of(experiment, model, only, **factors)
         return [_Noting(group.trial, group.good, group.failed, self.notes) for group in groups]
 
     def above(self, effect: Effect, threshold: float, why: str = "") -> Ruling:
