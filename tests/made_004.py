@@ -59,7 +59,7 @@ def trial(experiment: str, **factors: Any) -> Trial:
     return found[0]
 
 
-def switched(one: Trial, cost_us: float, single_us: float = 1.0, **more: Any) -> Sample:
+def switched(one: Trial, cost_us: float, single_us: float = 1.003, **more: Any) -> Sample:
     """A good sample of direct-cost or working-set, whose switch took so long."""
     kernel = one.model in ("process", "pthread")
     values = {
@@ -95,7 +95,7 @@ def direct(
     n: int = 10,
     share: float = 0.01,
     where: Where | None = None,
-    single_us: float = 1.0,
+    single_us: float = 1.003,
     noise: float = 0.0,
 ) -> Scene:
     """A way to switch that took about so long, with `noise` us besides."""

@@ -114,11 +114,11 @@ def test_constant_log_ratios_are_a_point_through_any_drift() -> None:
 
 def test_ties_only_make_it_wider() -> None:
     """Values equal to what is tested count for both sides."""
-    made = effects.level([0.0, 0.0, 0.0, 1.0, 2.0, 3.0, 4.0, 5.0], "ns")
+    made = effects.level([0.0, 0.0, 0.0, 1.0, 2.0, 3.0, 4.0, 5.0], "switches")
     assert made is not None
     here = made.interval()
     assert here.low == 0.0 and made.p() > 0.05
-    assert effects.level([0.0] * 8, "ns").p() == 1.0  # type: ignore[union-attr]
+    assert effects.level([0.0] * 8, "switches").p() == 1.0  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(("n", "m"), [(4, 4), (4, 9), (12, 5), (3, 30), (30, 3), (4, 60)])
@@ -171,6 +171,55 @@ def test_what_does_not_vary_is_a_point() -> None:
     assert made is not None
     here = made.interval()
     assert (here.low, here.high, here.method, here.n) == (7.0, 7.0, "constant", 6)
+
+
+@pytest.mark.parametrize(
+    ("values", "unit", "step"),
+    [
+        # All alike: whole ones of the coarsest unit.
+        ([3.0] * 6, "ms", 1.0),
+        ([3.0] * 6, "µs", 1.0),
+        ([3000.0] * 6, "ns", 1000.0),
+        ([3001.0] * 6, "ns", 1.0),
+        ([0.083] * 6, "us", 0.001),
+        ([0.0] * 6, "us", 1.0),
+        # Else the least step that there is.
+        ([83.0, 83.0, 125.0, 83.0, 42.0, 83.0], "ns", 41.0),
+        # None alike: finer than the noise.
+        ([83.0, 84.0, 85.0, 86.0, 87.0, 88.0], "ns", 0.0),
+        ([7.0] * 6, "switches", 0.0),
+        ([7.0] * 6, "instructions", 0.0),
+    ],
+)
+def test_a_time_is_no_surer_than_its_clock(values: list[float], unit: str, step: float) -> None:
+    made = effects.level(values, unit)
+    assert made is not None and made.grain == pytest.approx(step)
+    here = made.interval()
+    exact = Effect(tuple(values), unit).interval()
+    assert here.low == pytest.approx(exact.low - step)
+    assert here.high == pytest.approx(exact.high + step)
+    assert here.estimate == exact.estimate
+    assert (here.method == "constant") == (step == 0 and len(set(values)) == 1)
+
+
+def test_the_interval_of_rounded_times_is_still_the_test() -> None:
+    """It lacks what the test denies, and has what it does not."""
+    made = effects.level([3.0] * 6, "ms")
+    assert made is not None
+    for against, denied in ((1.9, True), (2.1, False), (3.9, False), (4.1, True)):
+        assert (made.p(against) < 0.05) is denied, against
+
+
+def test_a_ratio_of_rounded_times_has_the_coarser_step() -> None:
+    two, one = [2000.0] * 6, [1000.0] * 6
+    grain = effects.grain_of_ratio(two, one)
+    made, exact = effects.paired(two, one, grain), effects.paired(two, one)
+    assert made is not None and exact is not None
+    here = made.interval()
+    assert (here.low, here.estimate, here.high) == pytest.approx((1.0, 2.0, 4.0))
+    assert exact.interval().low == 2.0
+    # Of many steps it is as good as none.
+    assert effects.grain_of_ratio([2_000_001.0] * 6, [1_000_001.0] * 6) < 1e-5
 
 
 def test_many_values_are_counted_by_the_normal_approximation() -> None:

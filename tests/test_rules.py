@@ -150,6 +150,32 @@ def test_five_counts_are_too_few() -> None:
     assert (ruling.verdict, ruling.why) == ("cannot tell", "5 blocks; at least 6 are needed")
 
 
+# ---- what a clock tells ----
+
+
+@pytest.mark.parametrize(("step_ns", "verdict"), [(1, "holds"), (10**6, "cannot tell")])
+def test_times_that_a_clock_rounded_decide_nothing_within_its_step(
+    monkeypatch: pytest.MonkeyPatch, step_ns: int, verdict: str
+) -> None:
+    """A tenth faster, of five milliseconds: in whole ones it is a fifth, in every block."""
+
+    def check(evidence: Evidence) -> Ruling:
+        one, other = (evidence.group("scenarios", "pthread", scenario=case) for case in ("A", "B2"))
+        made = findings.effect(other, one) if one and other else None
+        assert made is not None
+        return evidence.above(made, 1.05, "B2 over A")
+
+    claim = Claim("000.0", "000", "scenarios", "B2 is faster", "so", check)
+    monkeypatch.setattr(claims, "every", lambda: (claim,))
+    scene = Scene()
+    for case, wall_ns in (("A", 5_000_003), ("B2", 4_500_001)):
+        wall = wall_ns // step_ns * step_ns
+        scene.scenario(case, "pthread", [4_000_000 * 1e3 / wall] * 10)
+    (found,) = claims.judge(scene.groups(), ["scenarios"])
+    assert found.verdict == verdict, found.why
+    assert found.here is not None and found.here.low < found.here.high
+
+
 # ---- what a gate marked ----
 
 

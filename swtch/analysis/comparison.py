@@ -40,7 +40,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from swtch.analysis import effects, pairing
+from swtch.analysis import effects, findings, pairing
 from swtch.analysis.effects import Effect
 from swtch.analysis.findings import Group
 from swtch.analysis.main_metric import Better, MainMetric
@@ -150,7 +150,7 @@ def compare_groups(
 def effect_of(a: Group, b: Group, main: MainMetric) -> Effect:
     """How many times A's cost B's is, of two runs of a trial; all values are positive."""
     there, here = (main.costs(group.values(main.name)) for group in (b, a))
-    effect = effects.unpaired(there, here)
+    effect = effects.unpaired(there, here, findings.grain(a, b, main.name))
     assert effect is not None
     return effect
 

@@ -20,6 +20,11 @@ Invariants:
   asked for, but with fewer blocks than `least` says (six at 0.95), where it is that of
   the widest interval there is, method "too few", and decides nothing.
 - Counts that do not vary give a point, method "constant"; one value is no such thing.
+- Times never do. A clock tells them in steps, and of values that are a step apart, or all the
+  same, nobody knows where within it the truth lies, however many blocks agree: the interval
+  reaches a step further at both ends (``grain``), and the test counts what is as near as that
+  for both sides. The step is seen from the values: `grain_of`. Where none are alike the clock
+  is finer than the noise, and there is nothing to add.
 - A zero, a negative number or one that is not finite has no ratio: no effect at all.
 
 Why not the others (tools/coverage.py, docs/experiments/statistics.md): a bootstrap of
@@ -34,9 +39,10 @@ Nonparametrics (1975), chapters 2 and 4.
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -44,6 +50,10 @@ from typing import Any
 from swtch.records import Interval
 
 LEVEL = 0.95
+# What times are counted in, in ns.
+TIMES: Mapping[str, float] = {"ns": 1.0, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9}
+# Of values that are all the same: the units that a clock may have been rounded to.
+ROUND: tuple[float, ...] = (1e9, 1e6, 1e3, 1.0)
 # The fewest blocks that decide anything: of five the widest interval of ranks has 0.938.
 LEAST = 6
 # Up to so many values (of two groups in all) every order is counted. Of more, the normal
@@ -112,13 +122,15 @@ class Effect:
 
     ``values`` are one a block, of a ratio its logarithms. ``others`` are those of a second
     group where the two have no blocks in common; the effect is then how far ``values`` lie
-    above them.
+    above them. ``grain`` is the step in which the values came, on their own scale; counts have
+    none.
     """
 
     values: tuple[float, ...]
     unit: str
     logarithmic: bool = False
     others: tuple[float, ...] = ()
+    grain: float = 0.0
 
     @property
     def n(self) -> int:
@@ -148,8 +160,12 @@ class Effect:
         steps = self._steps
         left_out, reached = _cut(len(self.values), len(self.others), level)
         k = max(left_out, 0)
-        limits = [float(np.median(steps)), float(steps[k]), float(steps[-1 - k])]
-        if self._flat():
+        limits = [
+            float(np.median(steps)),
+            float(steps[k]) - self.grain,
+            float(steps[-1 - k]) + self.grain,
+        ]
+        if self._flat() and not self.grain:
             method, reached = "constant", level
         elif not self.decides(level):
             method = "too few"
@@ -178,7 +194,8 @@ class Effect:
     def p(self, against: float | None = None) -> float:
         """Two-sided p that the effect is `against`, by default none: 1 of a ratio, else 0."""
         centre = 0.0 if against is None else math.log(against) if self.logarithmic else against
-        below, above = (int((side * (self._steps - centre) >= 0).sum()) for side in (-1, 1))
+        off = self._steps - centre
+        below, above = (int((side * off >= -self.grain).sum()) for side in (-1, 1))
         return _p(min(below, above), len(self.values), len(self.others))
 
     def _flat(self) -> bool:
@@ -188,11 +205,14 @@ class Effect:
 def level(values: Sequence[float], unit: str) -> Effect | None:
     """Where `values`, one a block, have their centre; None of no values, or of one that is
     not finite."""
-    return Effect(tuple(values), unit) if values and all(map(math.isfinite, values)) else None
+    if not values or not all(map(math.isfinite, values)):
+        return None
+    return Effect(tuple(values), unit, grain=grain_of(values, TIMES.get(unit)))
 
 
-def paired(a: Sequence[float], b: Sequence[float]) -> Effect | None:
-    """How many times `b` is `a`, where a[i] and b[i] come from the same block.
+def paired(a: Sequence[float], b: Sequence[float], grain: float = 0.0) -> Effect | None:
+    """How many times `b` is `a`, where a[i] and b[i] come from the same block; `grain` is
+    that of the ratio's logarithm (`grain_of_ratio`).
 
     None where there is no ratio: no block, or a value that is not positive and finite.
     """
@@ -200,15 +220,45 @@ def paired(a: Sequence[float], b: Sequence[float]) -> Effect | None:
         raise ValueError(f"paired groups differ in length: {len(a)} and {len(b)}")
     if not a or not _have_logarithms((*a, *b)):
         return None
-    return Effect(tuple(math.log(x / y) for x, y in zip(a, b, strict=True)), "x", logarithmic=True)
+    ratios = tuple(math.log(x / y) for x, y in zip(a, b, strict=True))
+    return Effect(ratios, "x", logarithmic=True, grain=grain)
 
 
-def unpaired(a: Sequence[float], b: Sequence[float]) -> Effect | None:
+def unpaired(a: Sequence[float], b: Sequence[float], grain: float = 0.0) -> Effect | None:
     """As `paired`, of two groups that have no blocks in common."""
     if not a or not b or not _have_logarithms((*a, *b)):
         return None
     left, right = (tuple(math.log(value) for value in values) for values in (a, b))
-    return Effect(left, "x", logarithmic=True, others=right)
+    return Effect(left, "x", logarithmic=True, others=right, grain=grain)
+
+
+def grain_of(values: Sequence[float], unit_ns: float | None) -> float:
+    """The step in which these times came, in their unit of so many ns; 0 where it does not
+    show, and of what is no time.
+
+    Of two values that are alike a clock that is finer than the noise would have made two. The
+    step is then the least between values that are not; of values that are all the same, the
+    coarsest of seconds, milliseconds, microseconds and nanoseconds that they are whole ones of.
+    """
+    # But for what arithmetic loses.
+    different = sorted({float(f"{value:.12g}") for value in values})
+    if unit_ns is None or len(different) == len(values):
+        return 0.0
+    if len(different) > 1:
+        return min(y - x for x, y in itertools.pairwise(different))
+    ns = abs(different[0]) * unit_ns
+    if not ns:
+        return 1.0  # nothing of it is left of one at least
+    whole = (step for step in ROUND if math.isclose(ns / step, round(ns / step), rel_tol=1e-9))
+    return next(whole, ROUND[-1]) / unit_ns
+
+
+def grain_of_ratio(
+    a: Sequence[float], b: Sequence[float], unit_ns: float | None = TIMES["ns"]
+) -> float:
+    """Of the logarithm of a ratio of these times: a step of one of them, the coarser."""
+    times = [values for values in (a, b) if values and min(values) > 0]
+    return max((math.log1p(grain_of(of, unit_ns) / min(of)) for of in times), default=0.0)
 
 
 def _have_logarithms(values: Sequence[float]) -> bool:

@@ -32,6 +32,9 @@ UNITS: Mapping[str, str] = {
     "user_switches": "switches",
 }
 
+# By what a speed was timed.
+TIMED_BY: Mapping[str, str] = {"throughput_mops": "wall_ms"}
+
 
 @dataclass(frozen=True)
 class Place:
@@ -217,7 +220,18 @@ def effect(a: Group, b: Group, metric: str = "") -> Effect | None:
     metric = metric or a.place.speed
     left, right = a.by_block(metric), b.by_block(metric)
     common = sorted(left.keys() & right.keys())
-    return effects.paired([left[block] for block in common], [right[block] for block in common])
+    return effects.paired(
+        [left[block] for block in common],
+        [right[block] for block in common],
+        grain(a, b, metric),
+    )
+
+
+def grain(a: Group, b: Group, metric: str) -> float:
+    """Of the logarithm of their ratio of this metric: the step of the clock that timed it."""
+    timed = TIMED_BY.get(metric, metric)
+    unit = {**UNITS, **{n: m.unit for n, m in own_metrics(a.trial.experiment).items()}}.get(timed)
+    return effects.grain_of_ratio(a.values(timed), b.values(timed), effects.TIMES.get(unit or ""))
 
 
 class ApartError(Exception):

@@ -170,7 +170,9 @@ def _constant(evidence: Evidence) -> Ruling:
     metric = f"between_{unit_of(evidence.place.engine)}"
     few, many = (typical(of, metric) for of in _same_pairs(groups, numbers[0], numbers[-1]))
     blocks = sorted(few.keys() & many.keys())
-    effect = effects.paired([many[block] for block in blocks], [few[block] for block in blocks])
+    both = [many[block] for block in blocks], [few[block] for block in blocks]
+    unit_ns = effects.TIMES.get(unit_of(evidence.place.engine))
+    effect = effects.paired(*both, effects.grain_of_ratio(*both, unit_ns))
     if effect is None:
         return missing(NOT_COMPARABLE)
     return evidence.within(

@@ -61,7 +61,8 @@ def _dearer_than_its_calls(evidence: Evidence) -> Ruling:
     unit = "instructions" if group.place.counting else "us"
     whole, calls = (group.by_block(f"{part}_{unit}") for part in ("switch", "single"))
     blocks = sorted(whole.keys() & calls.keys())
-    here = effects.paired([whole[block] for block in blocks], [calls[block] for block in blocks])
+    both = [whole[block] for block in blocks], [calls[block] for block in blocks]
+    here = effects.paired(*both, effects.grain_of_ratio(*both, effects.TIMES.get(unit)))
     cost = effects.level(group.values(f"cost_{unit}"), unit)
     if here is None or cost is None:
         return missing(NOT_COMPARABLE)
