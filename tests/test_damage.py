@@ -143,6 +143,23 @@ def test_what_is_whole_is_told_as_it_is(whole: Path, capsys: pytest.CaptureFixtu
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.parametrize("wrong", [b"}{", b'"\xff"', b"", b"[]"])
+def test_a_page_is_made_of_the_lines_that_are_whole(
+    wrong: bytes, whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Which a page has packed, by experiment."""
+    lines = (whole / store.SAMPLES).read_bytes().splitlines(keepends=True)
+    middle = len(lines[1]) // 2
+    lines[1] = lines[1][:middle] + wrong + (lines[1][middle + 3 :] or b"\n")
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / store.MANIFEST).write_bytes((whole / store.MANIFEST).read_bytes())
+    (run / store.SAMPLES).write_bytes(b"".join([*lines, b"[]\n"]))
+    assert cli.main(["report", str(run)]) == EXIT_OK
+    assert "left out" in capsys.readouterr().err
+    assert (run / "report.html").stat().st_size > 10_000
+
+
 def test_values_that_are_missing_are_no_metric() -> None:
     """Each value of a sample of study 002's may be absent; no metric asks for it then."""
     scene = Scene()

@@ -13,6 +13,7 @@ no script; a report is a file to send on, and must open the same anywhere.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -250,7 +251,8 @@ def _data_link(data: bytes, packed: bool) -> str:
 
 
 def _lines_by_experiment(data: bytes) -> dict[str, bytes]:
-    """The complete lines of a samples file, as they are, by experiment."""
+    """The complete lines of a samples file, as they are, by experiment; without damaged ones,
+    which the store left out, too."""
     import msgspec
 
     class Named(msgspec.Struct):
@@ -258,7 +260,9 @@ def _lines_by_experiment(data: bytes) -> dict[str, bytes]:
 
     by_experiment: dict[str, list[bytes]] = {}
     for line in data.splitlines(keepends=True):
-        if line.endswith(b"\n"):
+        if not line.endswith(b"\n"):
+            continue
+        with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
             name = msgspec.json.decode(line, type=Named).experiment
             by_experiment.setdefault(name, []).append(line)
     return {name: b"".join(lines) for name, lines in by_experiment.items()}
