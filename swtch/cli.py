@@ -78,6 +78,26 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         return _fail(f"{where}{os_error_text(error)}.", EXIT_CANNOT)
+    except MemoryError:
+        return _fail(f"not enough memory{NO_ROOM}.", EXIT_CANNOT)
+    except ImportError as error:
+        if not _has_no_room(error):
+            raise
+        return _fail(f"not enough memory for a library of Python's{NO_ROOM}.", EXIT_CANNOT)
+
+
+# Nothing that was measured is lost: each sample is on disk before the next begins.
+NO_ROOM = "; see 'ulimit -v' and the limits of the control group. What was measured is kept"
+
+
+def _has_no_room(error: BaseException | None) -> bool:
+    """Whether a library could not be mapped; some tell of it in the words of another error."""
+    words = ("failed to map segment", "cannot allocate memory", "cannot apply additional memory")
+    while error is not None:
+        if any(word in str(error).lower() for word in words):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def _run_command(arguments: list[str]) -> int:

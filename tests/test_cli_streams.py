@@ -5,12 +5,15 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import synthetic
+
+from swtch import cli
 
 RUN = "a run"
 # As bytes of Latin-1 are: no UTF-8, and yet a name that the kernel takes.
@@ -51,6 +54,84 @@ def test_an_encoding_without_our_letters(here: Path, encoding: str) -> None:
 def test_a_stream_that_was_closed_before(here: Path, words: tuple[str, ...], close: int) -> None:
     done = swtch(*words, close=close)
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize(
+    ("words", "code"), [(("show", "no run"), 5), (("show", RUN), 0), (("frobnicate",), 2)]
+)
+@pytest.mark.parametrize("where", ["full", "nobody reads"])
+def test_what_cannot_be_said_beside_the_result_ends_nothing(
+    here: Path, words: tuple[str, ...], code: int, where: str
+) -> None:
+    """Not with another exit code either; the run is cut, so that there is something to say."""
+    samples = here / RUN / "samples.jsonl"
+    samples.write_bytes(samples.read_bytes()[:-40])
+    reader, nobody = os.pipe()
+    os.close(reader)
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "swtch", *words],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=full if where == "full" else nobody,
+        )
+    os.close(nobody)
+    assert done.returncode == code
+
+
+def few_addresses(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """As under 'ulimit -v', with all that Python needs and not what the figures do."""
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
+
+    return subprocess.run(
+        [sys.executable, "-m", "swtch", *words],
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, **environment},
+        preexec_fn=limit,
+    )
+
+
+def test_figures_without_addresses_are_a_line(here: Path) -> None:
+    done = few_addresses("report", RUN)
+    assert done.returncode == 3
+    (line,) = done.stderr.splitlines()
+    assert "'ulimit -v' allows 4" in line and "--format md,json" in line
+    assert few_addresses("report", RUN, "--figures", "svg").returncode == 3
+    done = few_addresses("report", RUN, "--format", "md,json")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_run_without_addresses_has_the_other_reports(here: Path, probe: Path) -> None:
+    options = ("--models", "ucontext", "--repeats", "1", "--quiet", "--out", "new")
+    done = few_addresses("run", "coroutine-gantt", *options, SWTCH_PROBE_DIR=str(probe.parent))
+    assert done.returncode == 0
+    (line,) = done.stderr.splitlines()
+    assert "there is no report.html: figures take" in line
+    written = {file.name for file in (here / "new").iterdir()}
+    assert {"report.md", "report.json"} <= written and "report.html" not in written
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (MemoryError(), "not enough memory;"),
+        (ImportError("x.so: failed to map segment from shared object"), "a library of Python's"),
+    ],
+)
+def test_a_lack_of_memory_is_a_line(
+    error: Exception, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(_: list[str]) -> int:
+        raise error
+
+    monkeypatch.setattr(cli, "_run_command", fails)
+    assert cli.main(["list"]) == 3
+    (line,) = capsys.readouterr().err.splitlines()
+    assert said in line and "ulimit -v" in line
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet"])

@@ -134,7 +134,7 @@ def _finish(form: str, progress: Progress, verbose: bool) -> campaign.Finish:
         from swtch.report import story, verdicts
 
         replicated = story.tell(path)
-        files = results.write(path, results.REPORT_FORMATS, story=replicated)
+        files = results.write_all(path, replicated)
         files.append(verdicts.write(path, replicated))
         if form == "table":
             verdicts.print_story(replicated, output.console(), verbose=verbose)

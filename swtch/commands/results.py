@@ -99,6 +99,16 @@ def write(
         ) from None
 
 
+def write_all(path: Path, story: Story | None = None) -> list[Path]:
+    """Every form that this machine can make: what was just measured is reported in any case."""
+    from swtch.report import charts
+
+    wrong = charts.lack()
+    if wrong:
+        print(f"swtch: there is no report.html: {wrong}.", file=sys.stderr)
+    return write(path, [f for f in REPORT_FORMATS if f != "html" or not wrong], story=story)
+
+
 def trust(path: Path) -> int:
     """Has the code that came with the run in `path` run from now on."""
     from swtch import own

@@ -70,7 +70,7 @@ def _finish(form: str, report: bool, progress: Progress) -> campaign.Finish | No
         return None
 
     def finish(path: Path) -> None:
-        files = results.write(path, results.REPORT_FORMATS)
+        files = results.write_all(path)
         results.emit(path, form)
         sys.stdout.flush()
         for file in files:

@@ -12,12 +12,14 @@ in print, two of each for light and dark).
 from __future__ import annotations
 
 import re
+import resource
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 from swtch.analysis.findings import Place
+from swtch.errors import CannotError
 
 if TYPE_CHECKING:
     import altair as alt
@@ -47,6 +49,8 @@ COLOURS = {
 }
 INK = "#010203"  # stands for currentColor until the SVG is made
 WIDTH = 560
+# What the engine that draws reserves: addresses, not memory. With fewer it ends the process.
+ADDRESSES = 68 << 30
 # So far apart are labels of an axis from one another, and from the axis' title.
 APART = 12
 # Numbers of an axis as those of the text: thousands apart by a narrow blank, no comma.
@@ -65,8 +69,9 @@ class Figure:
 
 
 def render(chart: alt.TopLevelMixin, name: str, title: str, description: str) -> str:
-    import vl_convert
     from altair.utils import schemapi
+
+    vl_convert = _converter()
 
     spec = chart.to_dict(validate=schemapi.DEBUG_MODE)
     _dress(spec)
@@ -92,8 +97,7 @@ def render(chart: alt.TopLevelMixin, name: str, title: str, description: str) ->
 
 def as_file(picture: Figure, form: str) -> bytes:
     """The figure for a paper: black on white, as svg, png (300 dpi) or pdf."""
-    import vl_convert
-
+    vl_convert = _converter()
     svg = picture.svg.replace("currentColor", "#000")
     # In a file of its own it has a size, and a ground.
     box = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', svg)
@@ -104,6 +108,26 @@ def as_file(picture: Figure, form: str) -> bytes:
     if form == "png":
         return bytes(vl_convert.svg_to_png(svg, scale=300 / 72, ppi=300))
     return bytes(vl_convert.svg_to_pdf(svg))
+
+
+def lack() -> str:
+    """Why no figure can be drawn here; empty where one can."""
+    allowed, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if allowed == resource.RLIM_INFINITY or allowed >= ADDRESSES:
+        return ""
+    return (
+        f"figures take {ADDRESSES >> 30} GiB of addresses, though little memory, and 'ulimit -v'"
+        f" allows {allowed / (1 << 30):.3g}"
+    )
+
+
+def _converter() -> Any:
+    """vl_convert, where it does not end us."""
+    if wrong := lack():
+        raise CannotError(f"{wrong}; raise it, or do without: swtch report --format md,json")
+    import vl_convert
+
+    return vl_convert
 
 
 def _dress(spec: dict[str, Any]) -> None:
