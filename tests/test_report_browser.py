@@ -28,7 +28,7 @@ pytestmark = pytest.mark.browser
 CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
 OWN = ("fig-throughput", "fig-ratios", "fig-switches", "fig-sequence", "fig-gantt")
 GUEST = tuple(f"{name}-vm-6_1-amd64" for name in OWN[:4])
-PHONE, DESK, PAPER = 390, 1280, 794
+PHONE, TABLET, DESK, PAPER = 390, 800, 1280, 794
 MIN_CONTRAST = 4.5  # WCAG 2, level AA
 
 
@@ -258,16 +258,43 @@ def test_light_and_dark_are_two(browser: Browser, files: dict[str, Path]) -> Non
     assert ground["light"][1] != ground["dark"][1]
 
 
-def test_on_a_phone_every_verdict_is_in_sight(browser: Browser, files: dict[str, Path]) -> None:
+@pytest.mark.parametrize("wide", [PHONE, TABLET, DESK])
+def test_every_verdict_and_its_reason_are_in_sight(
+    browser: Browser, files: dict[str, Path], wide: int
+) -> None:
+    seen = look(browser, files["full"], wide)
+    for part in (".badge", "td:last-child"):
+        shown = seen.ask(
+            """part => [...document.querySelectorAll('.verdicts tbody ' + part)].map(e => {
+                const r = e.getBoundingClientRect();
+                return [r.left, r.right, e.checkVisibility()];
+            })""",
+            part,
+        )
+        assert len(shown) >= 15
+        assert all(left >= 0 and right <= wide and visible for left, right, visible in shown)
+    seen.page.context.close()
+
+
+def test_an_option_is_in_one_line(browser: Browser, files: dict[str, Path]) -> None:
+    """Wherever it stands in its sentence: who types it needs it as it is."""
     seen = look(browser, files["full"], PHONE)
-    badges = seen.ask(
-        """() => [...document.querySelectorAll('.verdicts .badge')].map(e => {
-            const r = e.getBoundingClientRect();
-            return [r.left, r.right, e.checkVisibility()];
+    script = """() => [...document.querySelectorAll('.verdicts td:last-child')].flatMap(cell => {
+            const walk = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT), found = [];
+            for (let node; (node = walk.nextNode());)
+                for (const match of node.data.matchAll(/--[a-z][a-z0-9-]*/g)) {
+                    const range = document.createRange();
+                    range.setStart(node, match.index);
+                    range.setEnd(node, match.index + match[0].length);
+                    found.push([match[0], range.getClientRects().length]);
+                }
+            return found;
         })"""
-    )
-    assert len(badges) >= 15
-    assert all(left >= 0 and right <= PHONE and visible for left, right, visible in badges)
+    for wide in range(320, 440, 10):
+        seen.page.set_viewport_size({"width": wide, "height": 900})
+        pieces = seen.ask(script)
+        assert "--native-kthread" in {option for option, _ in pieces}
+        assert all(lines == 1 for _, lines in pieces), (wide, pieces)
     seen.page.context.close()
 
 

@@ -181,6 +181,7 @@ def _html(story: Story, run_dir: Path) -> str:
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, finalize=unbroken
     )
+    environment.filters["whole"] = whole
     template = environment.from_string((templates / "report.html.j2").read_text(encoding="utf-8"))
     file = run_dir / SAMPLES
     data = file.read_bytes() if file.exists() else b""
@@ -233,6 +234,17 @@ def unbroken(value: Any) -> Any:
     if type(value) is not str or "\n" in value or value.startswith("data:"):
         return value
     return _PER_CENT.sub("\u00a0", _THOUSANDS.sub("\u202f", value))
+
+
+# What a line must not end within: it is typed as it stands.
+_TYPED = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*|\b\d+\.\d+-(?:amd64|arm64)\b")
+
+
+def whole(value: str) -> Any:
+    """A sentence with its options, and guests' names, each in one piece."""
+    from markupsafe import Markup, escape
+
+    return Markup(_TYPED.sub(r'<span class="whole">\g<0></span>', str(escape(unbroken(value)))))
 
 
 def _data_link(data: bytes, packed: bool) -> str:

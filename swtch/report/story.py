@@ -389,6 +389,8 @@ def _times(ratio: Interval) -> str:
 
 
 def _range(ratio: Interval) -> str:
+    if ratio.method == "too few":
+        return f"{ratio.n} block{'s'[: ratio.n - 1]}, too few for an interval"
     return f"95 % interval {number(ratio.low)} to {number(ratio.high)} x"
 
 
