@@ -5,21 +5,16 @@ from __future__ import annotations
 
 import base64
 import gzip
-import io
 import json
-import random
 import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import page
 import pytest
 import synthetic
-from markdown_it import MarkdownIt
-from rich.console import Console
 from synthetic import (
     CASES,
     USER_MODELS,
@@ -31,19 +26,15 @@ from synthetic import (
     gantt,
     scenario,
     scenario_sample,
-    spread,
 )
+from written import Report, Written, terminal
 
 from swtch import experiments, plan, report, store
 from swtch.analysis import effects
-from swtch.experiments import Experiment
-from swtch.records import Finding, Interval, Verdict
-from swtch.report import chapters, shapes, standing, story
-from swtch.report.chapters import chapter, coroutine_gantt, scenarios
-from swtch.report.chapters.plain import Plain
-from swtch.report.story import number, tell, where
+from swtch.records import Verdict
+from swtch.report import chapters, standing
 from swtch.report.story import spread as spread_text
-from swtch.report.tables import Row, Table
+from swtch.report.story import where
 
 Swtch = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -94,55 +85,6 @@ RUNS: dict[str, Callable[[], Scene]] = {
     "too short for the clock": lambda: Scene().scenario("A", "pthread", values={"wall_ns": 0}),
     "no threads": lambda: Scene().scenario("A", "pthread", threads_of={"n": 0}),
 }
-
-
-class Control(msgspec.Struct, forbid_unknown_fields=True):
-    a: str
-    b: str
-    ratio: Interval
-    differs: bool
-
-
-class Report(msgspec.Struct, forbid_unknown_fields=True):
-    """report.json, field by field: also what may not be null."""
-
-    schema: int
-    run_id: str
-    created: str
-    swtch_version: str
-    engine: str
-    seed: int
-    complete: bool
-    elsewhere: str
-    headline: str
-    levels: dict[str, float]
-    counts: dict[str, dict[str, int]]
-    highlights: list[str]
-    verdicts: list[Verdict]
-    findings: list[Finding]
-    said: dict[str, list[str]]
-    controls: list[Control]
-    false_positives: dict[str, int]
-    contradictions: list[dict[str, Any]]
-    neighbours: dict[str, float | None]
-    notes: list[str]
-    environment: dict[str, Any]
-
-
-class Written:
-    """A run and its report in all forms, each read by a program."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        files = report.write(path)
-        assert [file.name for file in files] == ["report.html", "report.md", "report.json"]
-        self.html, self.md, self.json = (file.read_text(encoding="utf-8") for file in files)
-        self.page = page.read(self.html)
-        markdown = MarkdownIt("commonmark").enable(["table", "strikethrough"])
-        self.from_md = page.read(markdown.render(self.md).replace("<br />", "<br>"))
-        self.report = msgspec.json.decode(self.json, type=Report)
-        self.run = store.load(path)
-        self.story = tell(path)
 
 
 @pytest.fixture(scope="module")
@@ -308,12 +250,6 @@ def test_the_terminal_shows_every_verdict(written: Get, name: str) -> None:
         assert re.search(rf"{re.escape(verdict.claim)} .* {verdict.verdict}\b", text)
 
 
-def terminal(path: Path, width: int = 80) -> str:
-    file = io.StringIO()
-    report.print_run(path, Console(file=file, width=width, markup=False))
-    return file.getvalue()
-
-
 # ---- a whole run ----
 
 
@@ -351,58 +287,6 @@ def test_the_contents_lead_to_every_chapter_by_study(written: Get) -> None:
     }
     assert groups["Study 000"] == ["#scenarios", "#coroutine-gantt"]
     assert groups["In all"][0] == "#claims"
-
-
-def test_the_machine_says_how_many_cpus_it_may_use() -> None:
-    known = {"cpu": {"model": "A CPU", "allowed": [0, 2]}, "kernel": {"release": "6.1"}}
-    assert story.machine_line(known) == "A CPU · 2 CPUs · Linux 6.1"
-    one = {"cpu": {"model": "A CPU", "allowed": [3]}}
-    assert story.machine_line(one) == "A CPU · 1 CPU"
-
-
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("1 234 567 ns, 5 %", "1\u202f234\u202f567 ns, 5\u00a0%"),
-        ("4 0 1 2 3 and 12 3456", "4 0 1 2 3 and 12 3456"),
-        ('{\n "a": 1 000\n}', '{\n "a": 1 000\n}'),
-    ],
-)
-def test_no_line_ends_within_a_number(text: str, shown: str) -> None:
-    assert report.unbroken(text) == shown
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "ticks"),
-    [
-        (0.06, 13, [0.1, 1, 10]),
-        (200, 3200, [300, 1000, 3000]),
-        (150, 430, [200, 300, 400]),
-        (65, 260, [70, 100, 150, 200]),
-        (96, 104, [96, 98, 100, 102, 104]),
-        (1e-9, 1e9, [1e-9, 1e-6, 1e-3, 1, 1e3, 1e6, 1e9]),
-    ],
-)
-def test_a_logarithmic_axis_has_few_round_ticks(
-    low: float, high: float, ticks: list[float]
-) -> None:
-    assert shapes.log_ticks(low, high) == pytest.approx(ticks)
-
-
-def test_a_logarithmic_axis_ends_where_its_values_do() -> None:
-    rows = [{"value": 5.0, "low": -1.0, "high": 7.0}, {"value": 0.5}]
-    low, high = shapes.log_domain(rows)
-    assert 0.4 < low < 0.5 and 7 < high < 9
-    scale, _ = shapes.log_axis([{"value": 100.0}, {"value": 101.0}], shapes.FLAT)
-    low, high = scale.to_dict()["domain"]
-    assert high / low == pytest.approx(shapes.FLAT)
-
-
-def test_an_axis_parts_thousands_as_the_text_does(tmp_path: Path) -> None:
-    scene = Scene().scenario("A", "pthread", [5000.0, 5100.0, 5200.0, 5300.0, 5400.0])
-    made = Written(scene.write(tmp_path / "run"))
-    texts = [text.raw for text in made.page.id("fig-throughput").all("text")]
-    assert "4\u202f000" in texts and not any("," in text for text in texts if text[:1].isdigit())
 
 
 def test_the_band_of_the_ratios_is_the_noise_of_these_trials(tmp_path: Path) -> None:
@@ -558,147 +442,3 @@ def test_exact_is_never_a_time(written: Get) -> None:
     metrics = {m for f in made.report.findings for m in f.intervals}
     assert {"throughput_opki", "wall_mi"} <= metrics
     assert not metrics & {"throughput_mops", "wall_ms"}
-
-
-# ---- size ----
-
-
-def test_samples_too_many_for_a_page_stay_in_their_folder(tmp_path: Path) -> None:
-    one = gantt()
-    padded = [synthetic.gantt_sample(one)] * 5
-    # What cannot be packed to less than half.
-    texts = [random.Random(n).randbytes(report.DATA_MAX_BYTES // 5).hex() for n in range(5)]
-    details = [{**padded[0].detail, "text": text} for text in texts]
-    pairs = zip(padded, details, strict=True)
-    scene = Scene().add(one, [msgspec.structs.replace(s, detail=d) for s, d in pairs])
-    made = Written(scene.write(tmp_path / "run"))
-    assert not any("download" in a.attributes for a in made.page.all("a"))
-    assert "too many to carry in this page" in made.page.text
-    # As many as just fit.
-    lines = (made.path / store.SAMPLES).read_bytes().splitlines(keepends=True)
-    (made.path / store.SAMPLES).write_bytes(b"".join(lines[:4]))
-    again = Written(made.path)
-    assert any("download" in a.attributes for a in again.page.all("a"))
-    # Twice as much as may be packed, whole and of its experiment.
-    most = len(again.html) + report.DATA_MAX_BYTES * 0.2 * 2 * 4 / 3
-    assert most + 350 * scenarios.POINTS_MAX < 6 * MIB
-
-
-def test_a_very_long_run_is_drawn_in_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    scene = everything({}, ("pthread", "uthread"), n=10)
-    told = tell(scene.write(tmp_path / "run"))
-
-    def sequence() -> tuple[int, str, int]:
-        (drawn,) = (f for f in scenarios.figures(told) if f.id == "fig-sequence")
-        points = [p for p in page.read(drawn.svg).all("path") if "aria-label" in p.attributes]
-        return len(points), drawn.caption, len(drawn.svg)
-
-    count, caption, size = sequence()
-    assert count == 110 and "Drawn is" not in caption
-    monkeypatch.setattr(scenarios, "POINTS_MAX", 30)
-    fewer, caption, smaller = sequence()
-    assert 20 <= fewer <= 30 and "Drawn is one in 4." in caption
-    assert (size - smaller) / (count - fewer) < 450
-
-
-# ---- chapters ----
-
-
-def made_up(name: str = "made-up") -> Experiment:
-    return Experiment(
-        name=name,
-        title="An experiment nobody wrote a chapter for",
-        study="999",
-        question="Is it shown?",
-        models=("pthread",),
-        seconds=1.0,
-        trials=lambda _: (),
-    )
-
-
-def test_an_experiment_without_a_chapter_gets_the_plain_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert isinstance(chapter("made-up"), Plain)
-    assert chapter("scenarios") is scenarios
-    assert chapter("coroutine-gantt") is coroutine_gantt
-    monkeypatch.setattr(story, "get", lambda name: made_up(name))
-    scene = Scene()
-    for engine, guest in (("native", ""), ("vm", "6.1-amd64")):
-        one = synthetic.trial("made-up", "pthread", "size-1", engine=engine, guest=guest)  # type: ignore[arg-type]
-        wall = spread(2e6, 6)
-        scene.add(one, [synthetic.sample(one, values={"wall_ns": ns}) for ns in wall])
-    made = Written(scene.write(tmp_path / "run"))
-    section = made.page.id("made-up")
-    assert section.all("figure") == []
-    native, guest_table = page.tables(section)
-    assert native == [
-        ["trial", "metric", "median", "unit", "n", "gates"],
-        ["size-1/pthread", "wall_ms", native[1][2], "ms", "6", "–"],
-    ]
-    assert native[1][2].startswith("2.0")
-    assert guest_table[1][0] == "size-1/pthread@6.1-amd64"
-    assert page.tables(made.page)[1:] == page.tables(made.from_md)[1:]
-    assert "wall_ms" in terminal(made.path)
-    assert "No claim is about the experiments of this run." in made.page.text
-
-
-# ---- sentences ----
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (None, "–"),
-        (0, "0"),
-        (0.0, "0"),
-        (1, "1"),
-        (100, "100"),
-        (1.0, "1"),
-        (1.5, "1.50"),
-        (99.96, "100"),
-        (123.4, "123"),
-        (1234567.8, "1 234 568"),
-        (0.01234, "0.0123"),
-        (-2.5, "-2.50"),
-        (1e-9, "0.000000"),
-    ],
-)
-def test_number(value: float | None, text: str) -> None:
-    assert number(value).replace("\u202f", " ").replace("\u2009", " ") == text
-
-
-def test_highlights_are_of_this_run(tmp_path: Path) -> None:
-    scene = Scene().scenario("A", "pthread", 100.0).scenario("B2", "pthread", 250.0)
-    scene.scenario("B2", "uthread", 300.0)
-    first, second, *_ = tell(scene.write(tmp_path / "run")).highlights
-    assert "get through 2.50 times as much on one CPU as on 4" in first
-    assert "uthreads get through 1.20 times as much as pthreads" in second
-    other = Scene().scenario("A", "pthread", 200.0).scenario("B2", "pthread", 100.0)
-    first = tell(other.write(tmp_path / "other")).highlights[0]
-    assert "get through 0.500 times as much on one CPU" in first
-
-
-def test_highlights_say_no_more_than_the_interval_allows(tmp_path: Path) -> None:
-    scene = Scene().scenario("A", "pthread", spread(100.0, share=0.5))
-    scene.scenario("B2", "pthread", spread(110.0, share=-0.5))
-    (sentence, *_) = tell(scene.write(tmp_path / "run")).highlights
-    assert "get through as much, within the noise, on one CPU as on 4" in sentence
-
-
-@pytest.mark.parametrize("width", [20, 40, 60, 80, 200])
-def test_no_number_is_lost_in_a_narrow_terminal(width: int) -> None:
-    """Left to itself rich gives the labels all the width, and the numbers none."""
-    rows = (
-        Row(("pthread", "condition variable", "2 801 [2 568, 3 033]", "10 386"), first=True),
-        Row(("", "futex", "5 306", "–"), first=False),
-    )
-    (shown,) = shapes.terminal([Table("Measured here", ("model", "by", "ns", "p90"), 2, rows)])
-    file = io.StringIO()
-    Console(file=file, width=width).print(shown)
-    said = file.getvalue()
-    for cell in ("2 801", "[2 568,", "3 033]", "10 386", "5 306"):
-        assert " ".join(cell.split()) in " ".join(said.split()), said
-    assert max(map(len, said.splitlines())) <= width
-    if width < 40:
-        assert "pthread, futex" in said and "  ns: 5 306" in said

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Numbers, axes and sentences of a report: as people read them."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from synthetic import (
+    Scene,
+    spread,
+)
+from written import Written
+
+from swtch import report
+from swtch.report import shapes, story
+from swtch.report.story import number, tell
+from swtch.report.tables import Row, Table
+
+
+def test_the_machine_says_how_many_cpus_it_may_use() -> None:
+    known = {"cpu": {"model": "A CPU", "allowed": [0, 2]}, "kernel": {"release": "6.1"}}
+    assert story.machine_line(known) == "A CPU · 2 CPUs · Linux 6.1"
+    one = {"cpu": {"model": "A CPU", "allowed": [3]}}
+    assert story.machine_line(one) == "A CPU · 1 CPU"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("1 234 567 ns, 5 %", "1\u202f234\u202f567 ns, 5\u00a0%"),
+        ("4 0 1 2 3 and 12 3456", "4 0 1 2 3 and 12 3456"),
+        ('{\n "a": 1 000\n}', '{\n "a": 1 000\n}'),
+    ],
+)
+def test_no_line_ends_within_a_number(text: str, shown: str) -> None:
+    assert report.unbroken(text) == shown
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "ticks"),
+    [
+        (0.06, 13, [0.1, 1, 10]),
+        (200, 3200, [300, 1000, 3000]),
+        (150, 430, [200, 300, 400]),
+        (65, 260, [70, 100, 150, 200]),
+        (96, 104, [96, 98, 100, 102, 104]),
+        (1e-9, 1e9, [1e-9, 1e-6, 1e-3, 1, 1e3, 1e6, 1e9]),
+    ],
+)
+def test_a_logarithmic_axis_has_few_round_ticks(
+    low: float, high: float, ticks: list[float]
+) -> None:
+    assert shapes.log_ticks(low, high) == pytest.approx(ticks)
+
+
+def test_a_logarithmic_axis_ends_where_its_values_do() -> None:
+    rows = [{"value": 5.0, "low": -1.0, "high": 7.0}, {"value": 0.5}]
+    low, high = shapes.log_domain(rows)
+    assert 0.4 < low < 0.5 and 7 < high < 9
+    scale, _ = shapes.log_axis([{"value": 100.0}, {"value": 101.0}], shapes.FLAT)
+    low, high = scale.to_dict()["domain"]
+    assert high / low == pytest.approx(shapes.FLAT)
+
+
+def test_an_axis_parts_thousands_as_the_text_does(tmp_path: Path) -> None:
+    scene = Scene().scenario("A", "pthread", [5000.0, 5100.0, 5200.0, 5300.0, 5400.0])
+    made = Written(scene.write(tmp_path / "run"))
+    texts = [text.raw for text in made.page.id("fig-throughput").all("text")]
+    assert "4\u202f000" in texts and not any("," in text for text in texts if text[:1].isdigit())
+
+
+# ---- sentences ----
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "–"),
+        (0, "0"),
+        (0.0, "0"),
+        (1, "1"),
+        (100, "100"),
+        (1.0, "1"),
+        (1.5, "1.50"),
+        (99.96, "100"),
+        (123.4, "123"),
+        (1234567.8, "1 234 568"),
+        (0.01234, "0.0123"),
+        (-2.5, "-2.50"),
+        (1e-9, "0.000000"),
+    ],
+)
+def test_number(value: float | None, text: str) -> None:
+    assert number(value).replace("\u202f", " ").replace("\u2009", " ") == text
+
+
+def test_highlights_are_of_this_run(tmp_path: Path) -> None:
+    scene = Scene().scenario("A", "pthread", 100.0).scenario("B2", "pthread", 250.0)
+    scene.scenario("B2", "uthread", 300.0)
+    first, second, *_ = tell(scene.write(tmp_path / "run")).highlights
+    assert "get through 2.50 times as much on one CPU as on 4" in first
+    assert "uthreads get through 1.20 times as much as pthreads" in second
+    other = Scene().scenario("A", "pthread", 200.0).scenario("B2", "pthread", 100.0)
+    first = tell(other.write(tmp_path / "other")).highlights[0]
+    assert "get through 0.500 times as much on one CPU" in first
+
+
+def test_highlights_say_no_more_than_the_interval_allows(tmp_path: Path) -> None:
+    scene = Scene().scenario("A", "pthread", spread(100.0, share=0.5))
+    scene.scenario("B2", "pthread", spread(110.0, share=-0.5))
+    (sentence, *_) = tell(scene.write(tmp_path / "run")).highlights
+    assert "get through as much, within the noise, on one CPU as on 4" in sentence
+
+
+@pytest.mark.parametrize(("blocks", "said"), [(1, "1 block, too few"), (5, "5 blocks, too few")])
+def test_what_a_few_blocks_say_is_no_interval(tmp_path: Path, blocks: int, said: str) -> None:
+    scene = Scene().scenario("A", "pthread", spread(100.0, blocks))
+    scene.scenario("B2", "pthread", spread(250.0, blocks, -0.01))
+    (sentence, *_) = tell(scene.write(tmp_path / "run")).highlights
+    assert f"({said} for an interval; the study" in sentence and "95 %" not in sentence
+
+
+@pytest.mark.parametrize("width", [20, 40, 60, 80, 200])
+def test_no_number_is_lost_in_a_narrow_terminal(width: int) -> None:
+    """Left to itself rich gives the labels all the width, and the numbers none."""
+    rows = (
+        Row(("pthread", "condition variable", "2 801 [2 568, 3 033]", "10 386"), first=True),
+        Row(("", "futex", "5 306", "–"), first=False),
+    )
+    (shown,) = shapes.terminal([Table("Measured here", ("model", "by", "ns", "p90"), 2, rows)])
+    file = io.StringIO()
+    Console(file=file, width=width).print(shown)
+    said = file.getvalue()
+    for cell in ("2 801", "[2 568,", "3 033]", "10 386", "5 306"):
+        assert " ".join(cell.split()) in " ".join(said.split()), said
+    assert max(map(len, said.splitlines())) <= width
+    if width < 40:
+        assert "pthread, futex" in said and "  ns: 5 306" in said
