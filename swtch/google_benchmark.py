@@ -20,7 +20,7 @@ from swtch.engines import TRAITS
 from swtch.records import Sample
 from swtch.store import Run
 
-NANOSECONDS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
+NANOSECONDS = {"ns": 1.0, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9}
 
 
 def of(run: Run) -> dict[str, Any]:

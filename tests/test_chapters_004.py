@@ -118,7 +118,7 @@ def test_everything_measured_is_shown(name: str, place: str, tmp_path: Path) -> 
     assert any(said in cell for row in rows for cell in row.cells)
     for table in tables:
         assert all(len(row.cells) == len(table.columns) for row in table.rows)
-        unit = "instructions" if place == "exact" else "us"
+        unit = "instructions" if place == "exact" else "µs"
         assert any(unit in column for column in table.columns) or name == "counters"
     assert said in shown(name, story)
 

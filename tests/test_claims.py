@@ -614,5 +614,5 @@ def test_longer_sleeps_are_not_the_studys() -> None:
         long = msgspec.structs.replace(one, probe={**one.probe, "sleep_ns": 500_000})
         scene.add(long, [scenario_sample(long)] * 10)
     verdict = scene.verdict("000.11")
-    assert verdict.verdict == "not measurable here" and "slept 500 us instead of 1" in verdict.why
+    assert verdict.verdict == "not measurable here" and "slept 500 µs instead of 1" in verdict.why
     assert scene.verdict("000.2").verdict == "holds"

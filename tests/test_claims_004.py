@@ -345,7 +345,7 @@ def test_a_cost_below_zero_is_a_number_like_another() -> None:
     scene = Scene().add(one, [switched(one, us) for us in (-0.3, -0.2, -0.1, 0.0, 0.1, 0.2)])
     verdict = scene.verdict("004.1")
     assert verdict.verdict == "differs" and verdict.here is not None
-    assert "0.62 us there" in verdict.why
+    assert "0.62 µs there" in verdict.why
 
 
 def test_a_block_cut_short_is_no_block_of_a_median() -> None:

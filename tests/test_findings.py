@@ -91,7 +91,7 @@ def test_an_experiment_adds_metrics_of_its_own() -> None:
 
 def test_a_value_is_a_metric_in_another_unit() -> None:
     metric = value("tick_ns", "us", 1e-3)
-    assert metric.unit == "us"
+    assert metric.unit == "µs"
     assert metric.of({"tick_ns": 2500}) == 2.5
     assert metric.of({"wall_ns": 2500}) is None
 

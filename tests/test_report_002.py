@@ -74,7 +74,7 @@ def test_everything_is_drawn_and_listed(name: str, tmp_path: Path) -> None:
             "interrupt-methods",
         )
     ]
-    unit = "instructions" if name == "exact" else "us"
+    unit = "instructions" if name == "exact" else "µs"
     for figure in figures:
         assert figure.svg.startswith("<svg") and f">{unit}" in figure.svg
         assert figure.title and figure.description and "nan" not in figure.svg.lower()
@@ -84,7 +84,7 @@ def test_everything_is_drawn_and_listed(name: str, tmp_path: Path) -> None:
     assert unit in results.caption
     assert by_n.columns[2:] == ("n = 39", "n = 99")
     assert "–" not in "".join(cells(by_n, "n = 39"))
-    assert {"48 us", "≤ 2 000 us", "≥ 6 000 us"} <= set(cells(published, "figure"))
+    assert {"48 µs", "≤ 2 000 µs", "≥ 6 000 µs"} <= set(cells(published, "figure"))
     measured, _ = INTERRUPT.tables(told)
     assert sorted(set(cells(measured, "thread"))) == ["kthread", "process", "pthread", "uthread"]
     assert "–" not in "".join(cells(measured, "by slope"))

@@ -4,17 +4,24 @@
 from __future__ import annotations
 
 import io
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
+import made_002
+import made_004
 import pytest
+import synthetic
 from rich.console import Console
 from synthetic import (
     Scene,
     spread,
 )
-from written import Written
+from written import Written, terminal
 
-from swtch import report
+from swtch import claims, experiments, report
+from swtch.claims.contradictions import CONTRADICTIONS
+from swtch.experiments import Metric
 from swtch.report import shapes, story
 from swtch.report.story import number, tell
 from swtch.report.tables import Row, Table
@@ -95,6 +102,44 @@ def test_an_axis_parts_thousands_as_the_text_does(tmp_path: Path) -> None:
 )
 def test_number(value: float | None, text: str) -> None:
     assert number(value).replace("\u202f", " ").replace("\u2009", " ") == text
+
+
+def told() -> Iterator[tuple[str, str]]:
+    """What is said of times before anything was measured, and where."""
+    for claim in claims.every():
+        yield claim.id, f"{claim.text} {claim.published}"
+    for side in CONTRADICTIONS:
+        yield side.about, side.because
+    for one in experiments.every():
+        for name, metric in one.metrics.items():
+            yield f"{one.name} {name}", metric.unit
+        for key, figure in one.published.items():
+            yield f"{one.name} {key}", f"{figure.unit} {figure.source}"
+
+
+def spelled_otherwise(text: str) -> list[str]:
+    """Microseconds as a micro sign and an s, no other way."""
+    return re.findall(r".{0,30}(?<![\w/.-])us(?![\w-]).{0,10}|.{0,30}\u03bcs", text)
+
+
+def test_microseconds_are_spelled_in_one_way(tmp_path: Path) -> None:
+    assert not [(where, wrong) for where, text in told() if (wrong := spelled_otherwise(text))]
+    assert Metric(unit="us").unit == "µs" and Metric(unit="us a turn").unit == "µs a turn"
+    assert Metric(unit="users").unit == "users"
+
+
+def test_a_report_spells_microseconds_in_one_way(tmp_path: Path) -> None:
+    """With what has times of that order: studies 002 and 004."""
+    scene = synthetic.full()
+    for n in (39, 99):
+        made_002.switched(scene, "sort+deflate", n, (20.0, 40.0), model="process", space="own")
+    made_002.interrupted(scene, "aes", 49, 15.0, model="process")
+    for model, way, cost in (("process", "pipe", 1.6), ("uthread", "locks", 0.3)):
+        made_004.direct(scene, model, way, cost, n=6, where={})
+        made_004.walking(scene, model, lambda size, _: 1.6 + size / 1e5, n=3, where={})
+    made = Written(scene.write(tmp_path / "run"))
+    for text in (made.page.text, made.md, terminal(made.path, 200)):
+        assert spelled_otherwise(text) == []
 
 
 def test_highlights_are_of_this_run(tmp_path: Path) -> None:

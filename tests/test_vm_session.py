@@ -344,10 +344,10 @@ class TestVmEngine:
                 for trial in engine.spread(trials):
                     sleeps = trial.probe["intervention"] == "sleep"
                     assert trial.probe["sleep_ns"] == (sleep_ns if sleeps else 1000)
-                    told = "slept 500 us" in trial.note
+                    told = "slept 500 µs" in trial.note
                     assert told == (sleeps and given is subject)
         with ExactEngine([subject]) as exact:
-            assert not any(trial.note.endswith("slept 500 us") for trial in exact.spread(trials))
+            assert not any(trial.note.endswith("slept 500 µs") for trial in exact.spread(trials))
 
     def test_a_guest_for_some_experiments_only(self, subject: Subject) -> None:
         setting = Setting(cpus=(0, 1, 2, 3), models=("pthread",))

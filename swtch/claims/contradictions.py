@@ -57,7 +57,7 @@ CONTRADICTIONS: tuple[Contradiction, ...] = (
         "What does one switch in the kernel cost by itself?",
         ("002.1",),
         ("004.1",),
-        "48 us on an ARM board of 120 MHz, from empty caches and without the scheduler; 0.62 us"
+        "48 µs on an ARM board of 120 MHz, from empty caches and without the scheduler; 0.62 µs"
         " on a PC, a token in warm caches. Neither figure is expected here; both ways are"
         " measured.",
     ),

@@ -272,7 +272,7 @@ def _wakeups_preempt(evidence: Evidence) -> Ruling:
     slept = {group.trial.probe.get("sleep_ns") or 0 for group in groups}
     if slept - {SLEEP_NS}:
         longest = max(slept)
-        return missing(f"the threads slept {longest / 1000:g} us instead of 1 us", HOW_LONG)
+        return missing(f"the threads slept {longest / 1000:g} µs instead of 1 µs", HOW_LONG)
     few = {"kthread C1": FEW, "pthread C2": FEW, "kthread C2": FEW}
     return _signature(evidence, {"pthread C1": FEW}, few)
 

@@ -271,7 +271,7 @@ def _exceeds(evidence: Evidence) -> Ruling:
     last, whose, lack = _most_switches(evidence)
     if lack:
         return lack
-    rulings = _each(last, "pair", "excess_us", "us", lambda _, effect: evidence.above(effect, 0))
+    rulings = _each(last, "pair", "excess_us", "µs", lambda _, effect: evidence.above(effect, 0))
     return evidence.all_of(
         rulings,
         f"lost by the tasks in {pair_overhead.MOST} switches less what the switches took, {whose}",
@@ -283,7 +283,7 @@ def _inflated(evidence: Evidence) -> Ruling:
     last, whose, lack = _most_switches(evidence)
     if lack:
         return lack
-    rulings = _each(last, "pair", "inflation_us", "us", lambda _, e: evidence.above(e, 0))
+    rulings = _each(last, "pair", "inflation_us", "µs", lambda _, e: evidence.above(e, 0))
     return evidence.all_of(
         rulings,
         f"{pair_overhead.MOST} switches between the tasks less as many by themselves from"
@@ -302,7 +302,7 @@ def _most_indirect(evidence: Evidence) -> Ruling:
         return missing("all six pairs are needed", "--depth normal has them")
     rulings: dict[str, Ruling] = {}
     for pair, less in by_pair.items():
-        effect = _difference(most, less, "us")
+        effect = _difference(most, less, "µs")
         if effect is not None:
             rulings[f"over {pair}"] = evidence.above(effect, 0)
     if not rulings:
@@ -399,7 +399,7 @@ def _who_suffers(evidence: Evidence) -> Ruling:
     order = ", ".join(f"{task} {plain(us)}" for task, us in sorted(middle.items(), key=_second))
     return evidence.all_of(
         rulings,
-        f"lost by each task in {pair_overhead.MOST} switches, {whose}: {order} us; each time that"
+        f"lost by each task in {pair_overhead.MOST} switches, {whose}: {order} µs; each time that"
         " it is left, in times of a switch",
     )
 
@@ -417,7 +417,7 @@ def _direct_exceeds(evidence: Evidence) -> Ruling:
     last = _of_n(groups, interrupt_overhead.MOST)
     if not last:
         return missing(NO_INTERRUPTS)
-    rulings = _each(last, "task", "excess_us", "us", lambda _, effect: evidence.above(effect, 0))
+    rulings = _each(last, "task", "excess_us", "µs", lambda _, effect: evidence.above(effect, 0))
     return evidence.all_of(
         rulings, f"direct less indirect cost of {interrupt_overhead.MOST} {whose}"
     )
@@ -510,7 +510,7 @@ CLAIMS = (
         "002",
         PAIR,
         "The direct cost of a switch does not depend on how many there are",
-        "48 us for every n (section 3.1: constant for all experiments)",
+        "48 µs for every n (section 3.1: constant for all experiments)",
         _constant,
         pooled=True,
     ),
@@ -519,7 +519,7 @@ CLAIMS = (
         "002",
         PAIR,
         f"The indirect cost grows by {MORE_TEXT} a switch at least, for every pair of tasks",
-        "figure 2: it does for all six, by 1.4 (aes and crc) to 2.2 (sort and deflate) of 48 us",
+        "figure 2: it does for all six, by 1.4 (aes and crc) to 2.2 (sort and deflate) of 48 µs",
         _grows,
     ),
     Claim(

@@ -23,6 +23,7 @@ from swtch.claims import _caches_004 as caches
 from swtch.claims import _counts_004 as counts
 from swtch.claims.rules import MORE, NOT_COMPARABLE
 from swtch.experiments import counters, direct_cost, working_set
+from swtch.experiments.pair_overhead import shown_in, unit_of
 from swtch.records import Model
 
 # A switch in turns is its calls and what it costs beyond them: the cost is the larger part of
@@ -58,17 +59,17 @@ def _dearer_than_its_calls(evidence: Evidence) -> Ruling:
     group = evidence.group(direct_cost.NAME, "process", way="pipe")
     if group is None:
         return missing("processes that pass a token over pipes are needed")
-    unit = "instructions" if group.place.counting else "us"
-    whole, calls = (group.by_block(f"{part}_{unit}") for part in ("switch", "single"))
+    ends, unit = unit_of(group.place.engine), shown_in(group.place.engine)
+    whole, calls = (group.by_block(f"{part}_{ends}") for part in ("switch", "single"))
     blocks = sorted(whole.keys() & calls.keys())
     both = [whole[block] for block in blocks], [calls[block] for block in blocks]
     here = effects.paired(*both, effects.grain_of_ratio(*both, effects.TIMES.get(unit)))
-    cost = effects.level(group.values(f"cost_{unit}"), unit)
+    cost = effects.level(group.values(f"cost_{ends}"), unit)
     if here is None or cost is None:
         return missing(NOT_COMPARABLE)
     why = (
         "a switch over pipes with its calls, over the calls alone: twice is as much again."
-        f" The switch costs {plain(cost.estimate)} {unit} here, 0.62 us there"
+        f" The switch costs {plain(cost.estimate)} {unit} here, 0.62 µs there"
     )
     return evidence.above(here, BOTH_PARTS, why)
 
@@ -99,7 +100,7 @@ def _slower_by_difference(evidence: Evidence, user: Group, kernel: Group) -> Rul
     It has to be a cost at all, too: of two that are less than nothing none is slow."""
     ours, theirs = (group.by_block(_cost(user)) for group in (user, kernel))
     blocks = sorted(ours.keys() & theirs.keys())
-    unit = "instructions" if user.place.counting else "us"
+    unit = shown_in(user.place.engine)
     more = effects.level([ours[block] - MORE * theirs[block] for block in blocks], unit)
     itself = effects.level([ours[block] for block in blocks], unit)
     if more is None or itself is None:
@@ -236,7 +237,7 @@ def _more(
         sum(costs[size][block] for size in higher) / len(higher) - MORE * costs[lower][block]
         for block in blocks
     ]
-    return effects.level(rises, "us")
+    return effects.level(rises, "µs")
 
 
 @dataclass(frozen=True)
@@ -396,7 +397,7 @@ def _flat(evidence: Evidence) -> Ruling:
     )
     ranges = effects.level(_of_pairs(own, _range_over_noises) if len(own) > 1 else (), "x")
     spreads = zip(*(_of_pairs(rows, _spread_by_size) for rows in (others, own)), strict=True)
-    less = effects.level([theirs - ours for theirs, ours in spreads], "us²")
+    less = effects.level([theirs - ours for theirs, ours in spreads], "µs²")
     if ranges is None or less is None:
         return missing(NOT_COMPARABLE)
     rulings = {
@@ -414,7 +415,7 @@ def _flat(evidence: Evidence) -> Ruling:
         return ruling
     noise, cost = _noise(own), float(stats.median([us for row in own for us in row]))
     if noise > cost:
-        hidden = f"By noise alone it ranges over {plain(noise)} us, more than the {plain(cost)} us"
+        hidden = f"By noise alone it ranges over {plain(noise)} µs, more than the {plain(cost)} µs"
         ruling = replace(ruling.also(f"{hidden} that it is"), verdict="cannot tell")
     return ruling
 
@@ -433,7 +434,7 @@ CLAIMS = (
         "004",
         direct_cost.NAME,
         "A kernel-level switch costs more than the calls that ask for it",
-        "“significant overhead” (section I): 0.62 us beyond the calls (section IV, figure 3)",
+        "“significant overhead” (section I): 0.62 µs beyond the calls (section IV, figure 3)",
         _dearer_than_its_calls,
     ),
     Claim(
@@ -441,7 +442,7 @@ CLAIMS = (
         "004",
         direct_cost.NAME,
         "A user-level switch, with locks and a queue, costs more than the kernel's",
-        "1.18 us against 0.62 us (section IV.C)",
+        "1.18 µs against 0.62 µs (section IV.C)",
         _slower_in_user_space,
     ),
     Claim(
@@ -449,7 +450,7 @@ CLAIMS = (
         "004",
         working_set.NAME,
         "The kernel's cost peaks where the arrays are as large as L1d, and higher where as L2",
-        "about 1.5 us at 32 KB, which is its L1d, and 3 us at 256 KB, its L2 (figure 3)",
+        "about 1.5 µs at 32 KB, which is its L1d, and 3 µs at 256 KB, its L2 (figure 3)",
         _two_peaks,
         pooled=True,
     ),
@@ -458,7 +459,7 @@ CLAIMS = (
         "004",
         working_set.NAME,
         "The user-level cost is flat below twice L1d's size and varies less than the kernel's",
-        "“constant and relatively stable at about 1.2 us” below 64 KB (figure 5)",
+        "“constant and relatively stable at about 1.2 µs” below 64 KB (figure 5)",
         _flat,
         pooled=True,
     ),
@@ -512,7 +513,7 @@ CLAIMS = (
         "004",
         working_set.NAME,
         "The user-level cost, too, peaks where the arrays nearly fill L2, and falls beyond",
-        "maxima at 192 and 256 KB, 1 to 2 us beyond (figure 5)",
+        "maxima at 192 and 256 KB, 1 to 2 µs beyond (figure 5)",
         _user_level_peak,
         pooled=True,
     ),

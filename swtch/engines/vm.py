@@ -145,8 +145,8 @@ def in_emulation(trial: Trial) -> Trial:
     if probe.get("intervention") != "sleep" or asked >= EMULATED_SLEEP_NS:
         return trial
     note = (
-        f"an emulated CPU takes longer to set a timer than the {asked / 1000:g} us the threads"
-        f" were to sleep, so they slept {EMULATED_SLEEP_NS / 1000:g} us"
+        f"an emulated CPU takes longer to set a timer than the {asked / 1000:g} µs the threads"
+        f" were to sleep, so they slept {EMULATED_SLEEP_NS / 1000:g} µs"
     )
     return msgspec.structs.replace(
         trial,

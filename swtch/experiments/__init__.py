@@ -140,6 +140,11 @@ class Metric:
     of: Callable[[Mapping[str, float | int]], float | None] = lambda _: None
     of_sample: Callable[[Sample], float | None] | None = None
 
+    def __post_init__(self) -> None:
+        # One spelling for who reads, whoever wrote the experiment.
+        if self.unit == "us" or self.unit.startswith(("us ", "us/")):
+            object.__setattr__(self, "unit", f"µ{self.unit[1:]}")
+
 
 def value(name: str, unit: str, scale: float = 1.0) -> Metric:
     """The sample's value `name`, multiplied."""

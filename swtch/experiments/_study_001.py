@@ -426,8 +426,8 @@ METRICS: Final[Mapping[str, Metric]] = {
     "op_p50_ns": value("op_p50_ns", "ns"),
     "op_p99_ns": value("op_p99_ns", "ns"),
     OVER_FIRST: Metric(unit="x", of_sample=_over_first),
-    "pause_p50_us": value("pause_p50_ns", "us", 1e-3),
-    "pause_p99_us": value("pause_p99_ns", "us", 1e-3),
+    "pause_p50_us": value("pause_p50_ns", "µs", 1e-3),
+    "pause_p99_us": value("pause_p99_ns", "µs", 1e-3),
 }
 
 

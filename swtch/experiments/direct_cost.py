@@ -63,8 +63,8 @@ WAYS: Final = (
 _KERNEL = "study 004, section IV on figure 3: the direct cost of one context switch"
 _USER = "study 004, section IV.C: the direct cost of user-level context switch"
 PUBLISHED: Final[Mapping[PublishedKey, Published]] = {
-    ("pipe", "process", "cost_us"): Published(value=0.62, unit="us", source=_KERNEL),
-    ("locks", "uthread", "cost_us"): Published(value=1.18, unit="us", source=_USER),
+    ("pipe", "process", "cost_us"): Published(value=0.62, unit="µs", source=_KERNEL),
+    ("locks", "uthread", "cost_us"): Published(value=1.18, unit="µs", source=_USER),
 }
 
 
@@ -72,7 +72,7 @@ def times() -> dict[str, Metric]:
     """What one switch takes, and the two times it is the difference of."""
     metrics = {}
     for name in ("cost", "single", "switch"):
-        metrics[f"{name}_us"] = value(f"{name}_ns", "us", 1e-3)
+        metrics[f"{name}_us"] = value(f"{name}_ns", "µs", 1e-3)
         metrics[f"{name}_instructions"] = value(f"{name}_instructions", "instructions")
     return metrics
 

@@ -89,12 +89,12 @@ def case_of(pair: tuple[str, str]) -> str:
 def _published() -> dict[PublishedKey, Published]:
     at_most = f"{_SECTION}, n = {MOST}"
     figures: dict[PublishedKey, Published] = {
-        ("C", "kthread", "direct_us"): Published(value=48, unit="us", source=_SECTION),
-        ("all", "kthread", "switches_us"): Published(value=4_750, unit="us", source=at_most),
+        ("C", "kthread", "direct_us"): Published(value=48, unit="µs", source=_SECTION),
+        ("all", "kthread", "switches_us"): Published(value=4_750, unit="µs", source=at_most),
     }
     for pair, indirect_us, seconds in (("sort+deflate", 10_300, 7.159), ("aes+crc", 6_900, 6.6)):
         figures[pair, "kthread", "indirect_us"] = Published(
-            value=indirect_us, unit="us", source=f"{_FIGURE_2}, n = {MOST}"
+            value=indirect_us, unit="µs", source=f"{_FIGURE_2}, n = {MOST}"
         )
         figures[pair, "kthread", "run_s"] = Published(value=seconds, unit="s", source=_FIGURE_2)
     for pair, share in (("sort+deflate", 0.14), ("aes+crc", 0.10), ("aes+deflate", 0.18)):
@@ -107,14 +107,14 @@ def _published() -> dict[PublishedKey, Published]:
         )
     of_tasks = f"{_FIGURE_3}, n = {MOST}"
     figures["crc", "kthread", "share_us"] = Published(
-        value=2_000, unit="us", bound="upper", source=f"{of_tasks}: below 2 ms"
+        value=2_000, unit="µs", bound="upper", source=f"{of_tasks}: below 2 ms"
     )
-    figures["sort", "kthread", "share_us"] = Published(value=2_500, unit="us", source=of_tasks)
+    figures["sort", "kthread", "share_us"] = Published(value=2_500, unit="µs", source=of_tasks)
     for task in ("aes", "deflate"):
         for case, us, bound in ((task, 8_000, "upper"), (f"{task}, least", 6_000, "lower")):
             figures[case, "kthread", "share_us"] = Published(
                 value=us,
-                unit="us",
+                unit="µs",
                 bound="upper" if bound == "upper" else "lower",
                 source=f"{of_tasks}: aes and deflate vary between 6 and 8 ms",
             )
@@ -122,11 +122,11 @@ def _published() -> dict[PublishedKey, Published]:
 
 
 def in_both_units(parts: Mapping[str, str]) -> dict[str, Metric]:
-    """Metrics of times, by what a probe calls them: in us, and where the engine counts
+    """Metrics of times, by what a probe calls them: in µs, and where the engine counts
     instructions in those."""
     metrics: dict[str, Metric] = {}
     for name, source in parts.items():
-        metrics[f"{name}_us"] = value(f"{source}_ns", "us", 1e-3)
+        metrics[f"{name}_us"] = value(f"{source}_ns", "µs", 1e-3)
         metrics[f"{name}_instructions"] = value(f"{source}_instructions", "instructions")
     return metrics
 
@@ -134,6 +134,11 @@ def in_both_units(parts: Mapping[str, str]) -> dict[str, Metric]:
 def unit_of(engine: Engine) -> str:
     """What the metrics of a place end with."""
     return "instructions" if TRAITS[engine].counting else "us"
+
+
+def shown_in(engine: Engine) -> str:
+    """The same in words."""
+    return "instructions" if TRAITS[engine].counting else "µs"
 
 
 def difference(a: str, b: str) -> dict[str, Metric]:
@@ -145,7 +150,7 @@ def difference(a: str, b: str) -> dict[str, Metric]:
                 return None
             return (values[f"{a}_{unit}"] - values[f"{b}_{unit}"]) * scale
 
-        return Metric(unit="us" if unit == "ns" else unit, of=computed)
+        return Metric(unit="µs" if unit == "ns" else unit, of=computed)
 
     return {"excess_us": of("ns", 1e-3), "excess_instructions": of("instructions", 1)}
 
@@ -242,15 +247,15 @@ METRICS: Final[Mapping[str, Metric]] = {
             "switches": "rn_switch",
         }
     ),
-    "lost_us": Metric(unit="us", of=_lost("ns", 1e-3)),
+    "lost_us": Metric(unit="µs", of=_lost("ns", 1e-3)),
     "lost_instructions": Metric(unit="instructions", of=_lost("instructions")),
     "lost_kilocycles": in_cycles(_lost("ns")),
     "lost_switches": Metric(unit="switches", of=_lost_switches),
-    "excess_us": Metric(unit="us", of=_excess("ns", 1e-3)),
+    "excess_us": Metric(unit="µs", of=_excess("ns", 1e-3)),
     "excess_instructions": Metric(unit="instructions", of=_excess("instructions")),
-    "between_us": Metric(unit="us", of=_between("ns", 1e-3)),
+    "between_us": Metric(unit="µs", of=_between("ns", 1e-3)),
     "between_instructions": Metric(unit="instructions", of=_between("instructions", 1)),
-    "added_us": Metric(unit="us", of=_added("ns", 1e-3)),
+    "added_us": Metric(unit="µs", of=_added("ns", 1e-3)),
     "added_instructions": Metric(unit="instructions", of=_added("instructions")),
     "added_kilocycles": in_cycles(_added("ns")),
     "added_percent": Metric(unit="%", of=_added_percent),

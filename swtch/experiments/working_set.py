@@ -94,7 +94,7 @@ USER: Final[Mapping[tuple[int, int], float]] = {
 }
 PUBLISHED: Final[Mapping[PublishedKey, Published]] = {
     (f"{size // KIB} KiB, stride {stride}", model, "cost_us"): Published(
-        value=us, unit="us", source=source
+        value=us, unit="µs", source=source
     )
     for model, points, source in (("process", KERNEL, _FIG3), ("uthread", USER, _FIG5))
     for (size, stride), us in points.items()

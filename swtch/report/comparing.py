@@ -75,7 +75,8 @@ def render(template: str, **values: object) -> str:
 
 def _measure(metric: str, unit: str) -> str:
     """A metric and its unit in words; its name ends with the unit, and says it twice."""
-    name = metric.removesuffix(f"_{unit.lower().removesuffix('/s')}").replace("_", " ")
+    end = unit.lower().removesuffix("/s").replace("µ", "u")
+    name = metric.removesuffix(f"_{end}").replace("_", " ")
     return f"{name}, {unit}" if unit else name
 
 

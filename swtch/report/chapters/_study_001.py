@@ -368,7 +368,7 @@ def usage(story: Story, name: str, place: Place) -> Table:
         (
             *("case", "threads", "additions each", "Mops/s by runtimes"),
             *("user ms", "system ms", "CPU ms", "CPU %"),
-            *("runtime ms", "CPU ms each", "add p50 ns", "p99", "yield p50 us", "p99"),
+            *("runtime ms", "CPU ms each", "add p50 ns", "p99", "yield p50 µs", "p99"),
         ),
         2,
         tuple(rows),

@@ -171,7 +171,7 @@ _LEVELS = ("l1i", "l1d", "l2")
 
 def _results(story: Story, place: Place, geometry: str) -> Table:
     """One row a trial: who counted, and whether the hand-overs were switches."""
-    unit = "instructions" if place.counting else "us"
+    unit = "instructions" if place.counting else "µs"
     rows = []
     for finding in story.findings_of(NAME, place):
         if _geometry(finding) != geometry:

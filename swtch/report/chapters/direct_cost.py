@@ -9,7 +9,7 @@ from rich.console import RenderableType
 
 from swtch.analysis.findings import Place
 from swtch.experiments.direct_cost import EXPERIMENT, NAME
-from swtch.experiments.pair_overhead import unit_of
+from swtch.experiments.pair_overhead import shown_in, unit_of
 from swtch.records import Finding
 from swtch.report import shapes
 from swtch.report.charts import Figure, figure, place_suffix
@@ -27,11 +27,12 @@ def _way(finding: Finding) -> str:
 
 
 def _costs(story: Story, place: Place) -> Figure | None:
-    unit = unit_of(place.engine)
+    ends = unit_of(place.engine)
+    unit = shown_in(place.engine)
     rows: list[dict[str, Any]] = []
     lost = []
     for finding in story.findings_of(NAME, place):
-        interval = finding.intervals.get(f"cost_{unit}")
+        interval = finding.intervals.get(f"cost_{ends}")
         if interval is None:
             continue
         # A logarithmic scale has no place for it; the table has.
@@ -87,7 +88,8 @@ def _policy(story: Story, finding: Finding) -> str:
 
 
 def _results(story: Story, place: Place) -> Table:
-    unit = unit_of(place.engine)
+    ends = unit_of(place.engine)
+    unit = shown_in(place.engine)
     rows = []
     for finding in story.findings_of(NAME, place):
         intervals = finding.intervals
@@ -95,9 +97,9 @@ def _results(story: Story, place: Place) -> Table:
             Row(
                 (
                     _way(finding),
-                    spread(intervals.get(f"cost_{unit}")),
-                    spread(intervals.get(f"switch_{unit}")),
-                    spread(intervals.get(f"single_{unit}")),
+                    spread(intervals.get(f"cost_{ends}")),
+                    spread(intervals.get(f"switch_{ends}")),
+                    spread(intervals.get(f"single_{ends}")),
                     count(finding, "nvcsw"),
                     count(finding, "nivcsw"),
                     count(finding, "user_switches"),
@@ -124,14 +126,15 @@ def _results(story: Story, place: Place) -> Table:
 
 def _brief(story: Story, place: Place) -> Table:
     """What fits a terminal."""
-    unit = unit_of(place.engine)
+    ends = unit_of(place.engine)
+    unit = shown_in(place.engine)
     rows = tuple(
         Row(
             (
                 _way(finding),
-                spread(finding.intervals.get(f"cost_{unit}")),
-                count(finding, f"switch_{unit}"),
-                count(finding, f"single_{unit}"),
+                spread(finding.intervals.get(f"cost_{ends}")),
+                count(finding, f"switch_{ends}"),
+                count(finding, f"single_{ends}"),
             ),
             first=finding.trial.factors["way"] in ("pipe", "yield"),
         )
@@ -148,7 +151,7 @@ def _brief(story: Story, place: Place) -> Table:
 def _published() -> Table:
     return Table(
         "Published, on a Xeon D-1541 at 2.1 GHz",
-        ("way", "us", "source"),
+        ("way", "µs", "source"),
         1,
         tuple(
             Row((f"{model}: {way}", f"{known.value:g}", known.source))

@@ -12,7 +12,7 @@ from swtch.analysis import stats
 from swtch.analysis.findings import Group, Place
 from swtch.claims.study_002 import INTERRUPT_SUBJECTS, slopes
 from swtch.experiments.interrupt_overhead import EXPERIMENT, MOST, NAME
-from swtch.experiments.pair_overhead import unit_of
+from swtch.experiments.pair_overhead import shown_in, unit_of
 from swtch.records import Finding, Interval
 from swtch.report import shapes
 from swtch.report.chapters import _study_002 as study_002
@@ -46,11 +46,12 @@ def slope_of(story: Story, place: Place) -> dict[tuple[str, str], Interval]:
     for group in _good(story, place):
         case = str(group.trial.factors["task"]), str(group.trial.model)
         by_case.setdefault(case, {})[_n(group)] = group
-    unit = unit_of(place.engine)
+    ends = unit_of(place.engine)
+    unit = shown_in(place.engine)
     medians: dict[tuple[str, str], Interval] = {}
     for case, by_n in by_case.items():
         if len(by_n) > 1:
-            interval = stats.median_interval(slopes(by_n, f"added_{unit}"), unit)
+            interval = stats.median_interval(slopes(by_n, f"added_{ends}"), unit)
             if interval is not None:
                 medians[case] = interval
     return medians
@@ -58,7 +59,8 @@ def slope_of(story: Story, place: Place) -> dict[tuple[str, str], Interval]:
 
 def _over_n(story: Story, place: Place) -> Figure | None:
     groups = _good(story, place)
-    unit = unit_of(place.engine)
+    ends = unit_of(place.engine)
+    unit = shown_in(place.engine)
     rows: list[dict[str, Any]] = []
     whose = ""
     for model, name in INTERRUPT_SUBJECTS:
@@ -69,9 +71,9 @@ def _over_n(story: Story, place: Place) -> Figure | None:
         for group in own:
             n, task = _n(group), str(group.trial.factors["task"])
             for series, values in (
-                ("direct, n D", [n * d for d in group.values(f"direct_{unit}")]),
-                ("indirect", group.values(f"indirect_{unit}")),
-                ("lost by the task", group.values(f"share_{unit}")),
+                ("direct, n D", [n * d for d in group.values(f"direct_{ends}")]),
+                ("indirect", group.values(f"indirect_{ends}")),
+                ("lost by the task", group.values(f"share_{ends}")),
             ):
                 interval = stats.median_interval(values, unit)
                 if interval is not None:
@@ -92,12 +94,13 @@ def _over_n(story: Story, place: Place) -> Figure | None:
 
 
 def _two_methods(story: Story, place: Place) -> Figure | None:
-    unit = unit_of(place.engine)
+    ends = unit_of(place.engine)
+    unit = shown_in(place.engine)
     by_slope = slope_of(story, place)
     rows: list[dict[str, Any]] = []
     for finding in story.findings_of(NAME, place):
         case = str(finding.trial.factors["task"]), finding.trial.model
-        direct = finding.intervals.get(f"direct_{unit}")
+        direct = finding.intervals.get(f"direct_{ends}")
         if _n(finding) != MOST or direct is None:
             continue
         name = f"{case[0]}, {case[1]}"
@@ -126,7 +129,8 @@ def tables(story: Story) -> list[Table]:
 
 
 def _results(story: Story, place: Place, brief: bool = False) -> Table:
-    unit = unit_of(place.engine)
+    ends = unit_of(place.engine)
+    unit = shown_in(place.engine)
     by_slope = slope_of(story, place)
     rows = []
     shown = ""
@@ -138,15 +142,15 @@ def _results(story: Story, place: Place, brief: bool = False) -> Table:
         cells: tuple[str, ...] = (
             task if task != shown else "",
             model,
-            spread(intervals.get(f"direct_{unit}")),
+            spread(intervals.get(f"direct_{ends}")),
             spread(by_slope.get((task, model))),
-            spread(intervals.get(f"indirect_{unit}")),
+            spread(intervals.get(f"indirect_{ends}")),
         )
         if not brief:
             cells = (
                 *cells,
-                *(count(finding, f"{name}_{unit}") for name in ("share", "inflation", "net")),
-                count(finding, f"added_{unit}"),
+                *(count(finding, f"{name}_{ends}") for name in ("share", "inflation", "net")),
+                count(finding, f"added_{ends}"),
                 count(finding, "added_percent"),
                 f"{finding.n}" + (f" + {finding.failed} failed" if finding.failed else ""),
                 gate_marks(finding),

@@ -12,7 +12,15 @@ from rich.console import RenderableType
 from swtch.analysis import stats
 from swtch.analysis.findings import Group, Place
 from swtch.claims.study_002 import PAIR_SUBJECTS, losses_of, typical
-from swtch.experiments.pair_overhead import EXPERIMENT, MOST, NAME, STEPS, kind_of, unit_of
+from swtch.experiments.pair_overhead import (
+    EXPERIMENT,
+    MOST,
+    NAME,
+    STEPS,
+    kind_of,
+    shown_in,
+    unit_of,
+)
 from swtch.records import Finding, Published
 from swtch.report import shapes
 from swtch.report.chapters import _study_002 as study_002
@@ -77,16 +85,17 @@ def _row(values: Sequence[float], unit: str, **more: Any) -> list[dict[str, Any]
 
 def _over_n(story: Story, place: Place) -> Figure | None:
     groups, whose = _subject(_good(story, place))
-    unit = unit_of(place.engine)
+    ends = unit_of(place.engine)
+    unit = shown_in(place.engine)
     rows: list[dict[str, Any]] = []
     for group in groups:
         n, pair = _n(group), str(group.trial.factors["pair"])
-        a, b = (group.by_block(f"share_{letter}_{unit}") for letter in "ab")
+        a, b = (group.by_block(f"share_{letter}_{ends}") for letter in "ab")
         for series, values in (
-            ("direct, n C", [n * c for c in group.values(f"direct_{unit}")]),
-            ("taken by the switches", group.values(f"switches_{unit}")),
-            ("indirect", group.values(f"indirect_{unit}")),
-            ("indirect, C warm", group.values(f"indirect_warm_{unit}")),
+            ("direct, n C", [n * c for c in group.values(f"direct_{ends}")]),
+            ("taken by the switches", group.values(f"switches_{ends}")),
+            ("indirect", group.values(f"indirect_{ends}")),
+            ("indirect, C warm", group.values(f"indirect_warm_{ends}")),
             ("lost by the tasks", [a[i] + b[i] for i in a if i in b]),
         ):
             rows += _row(values, unit, pair=pair, x=n, series=series)
@@ -131,7 +140,8 @@ def panels(rows: list[dict[str, Any]], by: str, x: str, unit: str) -> Any:
 
 def _one_switch(story: Story, place: Place) -> Figure | None:
     groups = _good(story, place)
-    unit = unit_of(place.engine)
+    ends = unit_of(place.engine)
+    unit = shown_in(place.engine)
     rows: list[dict[str, Any]] = []
     for kind in SERIES:
         own = [group for group in groups if kind_of(group.trial) == kind]
@@ -141,7 +151,7 @@ def _one_switch(story: Story, place: Place) -> Figure | None:
             ("warm", "direct_warm", own),
             ("between the tasks", "between", last),
         ):
-            by_block = typical(of, f"{metric}_{unit}")
+            by_block = typical(of, f"{metric}_{ends}")
             rows += _row(list(by_block.values()), unit, case=kind, series=series)
     if not rows:
         return None
@@ -153,14 +163,14 @@ def _one_switch(story: Story, place: Place) -> Figure | None:
         f"One switch, by itself and between the tasks{of_place(place)}",
         f"Dearest: {dearest['case']}, {dearest['series']}, {number(dearest['value'])} {unit}.",
         "By itself from evicted caches (C) and from warm ones, and between the tasks at"
-        f" n = {MOST}; median over all pairs. The study's switch took 48 us, from empty caches,"
+        f" n = {MOST}; median over all pairs. The study's switch took 48 µs, from empty caches,"
         " as all of its switches did." + caveat(groups),
     )
 
 
 def _who_pays(story: Story, place: Place) -> Figure | None:
     groups = [group for group in _good(story, place) if _n(group) == MOST]
-    unit = unit_of(place.engine)
+    unit = shown_in(place.engine)
     rows: list[dict[str, Any]] = []
     for task in STEPS:
         for kind in SERIES:
@@ -196,7 +206,8 @@ def _ordered(story: Story, place: Place) -> list[Finding]:
 
 
 def _results(story: Story, place: Place) -> Table:
-    unit = unit_of(place.engine)
+    ends = unit_of(place.engine)
+    unit = shown_in(place.engine)
     rows = []
     shown = ""
     for finding in (f for f in _ordered(story, place) if _n(f) == MOST):
@@ -207,13 +218,13 @@ def _results(story: Story, place: Place) -> Table:
                 (
                     pair if pair != shown else "",
                     kind_of(finding.trial),
-                    *(count(finding, f"{name}_{unit}") for name in ("direct", "direct_warm")),
+                    *(count(finding, f"{name}_{ends}") for name in ("direct", "direct_warm")),
                     *(
-                        spread(intervals.get(f"{name}_{unit}"))
+                        spread(intervals.get(f"{name}_{ends}"))
                         for name in ("indirect", "indirect_warm")
                     ),
                     *(
-                        count(finding, f"{name}_{unit}")
+                        count(finding, f"{name}_{ends}")
                         for name in ("share_a", "share_b", "inflation", "added")
                     ),
                     count(finding, "added_percent"),
@@ -238,7 +249,8 @@ def _results(story: Story, place: Place) -> Table:
 
 
 def _by_n(story: Story, place: Place) -> Table:
-    unit = unit_of(place.engine)
+    ends = unit_of(place.engine)
+    unit = shown_in(place.engine)
     findings = _ordered(story, place)
     numbers = sorted({_n(finding) for finding in findings})
     by_case: dict[tuple[str, str], dict[int, Finding]] = {}
@@ -249,7 +261,7 @@ def _by_n(story: Story, place: Place) -> Table:
     shown = ""
     for (pair, kind), by_n in by_case.items():
         cells = [
-            spread(by_n[n].intervals.get(f"indirect_{unit}")) if n in by_n else "–" for n in numbers
+            spread(by_n[n].intervals.get(f"indirect_{ends}")) if n in by_n else "–" for n in numbers
         ]
         rows.append(Row((pair if pair != shown else "", kind, *cells), first=pair != shown))
         shown = pair
@@ -263,7 +275,8 @@ def _by_n(story: Story, place: Place) -> Table:
 
 def _brief(story: Story, place: Place) -> Table:
     """What fits a terminal."""
-    unit = unit_of(place.engine)
+    ends = unit_of(place.engine)
+    unit = shown_in(place.engine)
     rows = []
     shown = ""
     for finding in (f for f in _ordered(story, place) if _n(f) == MOST):
@@ -273,10 +286,10 @@ def _brief(story: Story, place: Place) -> Table:
                 (
                     pair if pair != shown else "",
                     kind_of(finding.trial),
-                    *(count(finding, f"{name}_{unit}") for name in ("direct", "direct_warm")),
-                    spread(finding.intervals.get(f"indirect_{unit}")),
+                    *(count(finding, f"{name}_{ends}") for name in ("direct", "direct_warm")),
+                    spread(finding.intervals.get(f"indirect_{ends}")),
                     *(
-                        count(finding, f"{name}_{unit}")
+                        count(finding, f"{name}_{ends}")
                         for name in ("share_a", "share_b", "inflation")
                     ),
                 ),

@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import RenderableType
 
 from swtch.analysis.findings import Place
-from swtch.experiments.pair_overhead import unit_of
+from swtch.experiments.pair_overhead import shown_in, unit_of
 from swtch.experiments.working_set import EXPERIMENT, KIB, NAME
 from swtch.records import Finding, Model
 from swtch.report import shapes
@@ -43,19 +43,19 @@ def size_name(size: int) -> str:
 
 def _measured(story: Story, place: Place, model: Model) -> list[tuple[int, int, Any]]:
     """(bytes, stride, interval) of the cells with a walk."""
-    unit = unit_of(place.engine)
+    ends = unit_of(place.engine)
     return [
-        (*_of(finding), finding.intervals[f"cost_{unit}"])
+        (*_of(finding), finding.intervals[f"cost_{ends}"])
         for finding in story.findings_of(NAME, place)
-        if finding.trial.model == model and _of(finding)[1] and f"cost_{unit}" in finding.intervals
+        if finding.trial.model == model and _of(finding)[1] and f"cost_{ends}" in finding.intervals
     ]
 
 
 def _direct(story: Story, place: Place, model: Model) -> float | None:
-    unit = unit_of(place.engine)
+    ends = unit_of(place.engine)
     for finding in story.findings_of(NAME, place):
         if finding.trial.model == model and not _of(finding)[1]:
-            interval = finding.intervals.get(f"cost_{unit}")
+            interval = finding.intervals.get(f"cost_{ends}")
             return interval.estimate if interval else None
     return None
 
@@ -64,7 +64,7 @@ def _map(story: Story, place: Place, model: Model) -> Figure | None:
     cells = _measured(story, place, model)
     if not cells:
         return None
-    unit = unit_of(place.engine)
+    unit = shown_in(place.engine)
     rows = [
         {
             "x": f"{size // KIB}",
@@ -112,13 +112,14 @@ def _curves(story: Story, place: Place, model: Model) -> Figure | None:
     cells = _measured(story, place, model)
     if len({size for size, _, _ in cells}) < 2:
         return None
-    unit = unit_of(place.engine)
+    ends = unit_of(place.engine)
+    unit = shown_in(place.engine)
     rows = [
         shapes.of_interval(interval, x=size / KIB, series=f"stride {stride}")
         for size, stride, interval in sorted(cells, key=lambda cell: (cell[1], cell[0]))
     ]
     sizes = sorted({row["x"] for row in rows})
-    points = _published_points(model, {row["series"] for row in rows}) if unit == "us" else []
+    points = _published_points(model, {row["series"] for row in rows}) if ends == "us" else []
     shown = [row["value"] for row in (*rows, *points)]
     # Intervals of large arrays are so wide that all else would be a flat line.
     room = (max(shown) - min(0.0, *shown)) * 0.08
@@ -185,7 +186,8 @@ def tables(story: Story) -> list[Table]:
 
 
 def _results(story: Story, place: Place) -> Table:
-    unit = unit_of(place.engine)
+    ends = unit_of(place.engine)
+    unit = shown_in(place.engine)
     rows = []
     last = None
     for finding in story.findings_of(NAME, place):
@@ -197,9 +199,9 @@ def _results(story: Story, place: Place) -> Table:
                     finding.trial.model,
                     size_name(size),
                     str(stride),
-                    spread(intervals.get(f"cost_{unit}")),
-                    spread(intervals.get(f"switch_{unit}")),
-                    spread(intervals.get(f"single_{unit}")),
+                    spread(intervals.get(f"cost_{ends}")),
+                    spread(intervals.get(f"switch_{ends}")),
+                    spread(intervals.get(f"single_{ends}")),
                     number(float(str(finding.trial.factors["passes"]))),
                     f"{finding.n}" + (f" + {finding.failed} failed" if finding.failed else ""),
                     gate_marks(finding),
@@ -222,10 +224,11 @@ def _results(story: Story, place: Place) -> Table:
 
 def _brief(story: Story, place: Place) -> Table:
     """Sizes downwards, models across: what fits a terminal."""
-    unit = unit_of(place.engine)
+    ends = unit_of(place.engine)
+    unit = shown_in(place.engine)
     by_case: dict[tuple[int, int], dict[str, str]] = {}
     for finding in story.findings_of(NAME, place):
-        interval = finding.intervals.get(f"cost_{unit}")
+        interval = finding.intervals.get(f"cost_{ends}")
         by_case.setdefault(_of(finding), {})[finding.trial.model] = spread(interval)
     models = list(dict.fromkeys(f.trial.model for f in story.findings_of(NAME, place)))
     rows = []
@@ -246,7 +249,7 @@ def _published() -> Table:
     return Table(
         "Published, on a Xeon D-1541 with 32 KB of L1d and 256 KB of L2: what the text says of"
         " its figures",
-        ("array and stride", "model", "us", "source"),
+        ("array and stride", "model", "µs", "source"),
         2,
         tuple(
             Row((case, model, f"{known.value:g}", known.source))
