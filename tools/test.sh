@@ -40,7 +40,7 @@ part_sanitize() {
 # has not, and some look inside without the locks.
 part_thread() {
 	local rooms=(cancel chan chan-home hpp io io-backend io-close io-faults
-		io-files io-retries io-reuse io-sockets io-stats io-uring
+		io-files io-peer io-retries io-reuse io-sockets io-stats io-uring
 		io-files-uring io-retries-uring io-reuse-uring io-sockets-uring
 		io-stats-uring kill robust scope select select-fd waitgroup)
 

@@ -13,6 +13,13 @@
 
 #define BIG (1 << 20)
 
+/* As the kernel says no. */
+#define SAYS(call, err)                        \
+	do {                                   \
+		CHECK_EQ((long)(call), -1);    \
+		CHECK_EQ(test_errno(), (err)); \
+	} while (0)
+
 /* Called by a uthread, and without ticks others have to run meanwhile. */
 static inline void all_parked(uint64_t then, uint64_t n)
 {
