@@ -18,7 +18,7 @@ from swtch import cli, elsewhere, store
 from swtch.analysis import adaptive
 from swtch.analysis.findings import group_samples
 from swtch.own import guard
-from swtch.records import Sample
+from swtch.records import Interval, Sample
 from swtch.report import as_json, as_markdown, write
 from swtch.report.notebook import run_html
 from swtch.report.story import tell
@@ -73,16 +73,22 @@ def test_claims_and_numbers_are_of_the_newest_that_can_be_judged(
     scene = resumed(begins)
     judged = scene.verdict("000.4")
     assert judged.verdict == verdict and judged.here is not None
-    assert judged.here.low == judged.here.high and judged.here.n == len(used)
+    assert narrow(judged.here) and judged.here.n == len(used)
     for group in scene.groups():
         assert [sample.block for sample in group.good] == list(used)
+
+
+def narrow(here: Interval) -> bool:
+    """All blocks alike, but for what a clock of whole milliseconds does not tell: those of the
+    two machines are four times apart."""
+    return here.high < 1.06 * here.low
 
 
 def test_an_interrupted_block_has_no_pair_of_two_machines() -> None:
     """Of block 15 A was measured before, and B2 after."""
     scene = resumed((16, 15))
     here = scene.verdict("000.4").here
-    assert here is not None and (here.n, here.low) == (15, here.high)
+    assert here is not None and here.n == 15 and narrow(here)
 
 
 def test_many_samples_of_few_trials_take_no_verdict_of_others_away() -> None:
