@@ -8,6 +8,7 @@ model, no kernel. What it counts there is known beforehand to the line.
 from __future__ import annotations
 
 import json
+import os
 import platform
 import shutil
 import subprocess
@@ -232,6 +233,9 @@ def test_a_missing_plugin_is_one_line(monkeypatch: Any, tmp_path: Path) -> None:
 # ---- the plugin ----
 
 
+PAD = 2048
+
+
 def emulated(cells: list[tuple[int, int, int]], path: Path, arguments: str = "") -> Result:
     """The probe with coroutines, alone in an emulator with the plugin."""
     emulator = shutil.which(f"qemu-{platform.machine()}")
@@ -252,11 +256,15 @@ def emulated(cells: list[tuple[int, int, int]], path: Path, arguments: str = "")
     except CannotError as missing:
         pytest.skip(str(missing))  # a build with sanitizers has none
     given = arguments or PAPER.arguments(out)
+    probe = str(find_probe())
     done = subprocess.run(
-        [emulator, "-plugin", f"{plugin},{given}", str(find_probe())],
+        [emulator, "-plugin", f"{plugin},{given}", probe],
         input=json.dumps(trial).encode(),
         capture_output=True,
         timeout=120,
+        # As long everywhere: where the stack begins, and with it which pages a walk
+        # needs, is a matter of the environment and the program's name.
+        env={"PATH": os.defpath, "PAD": "x" * (PAD - 2 * len(probe))},
     )
     if arguments:
         return plain({"status": done.returncode}, {"said": done.stderr.decode()})
