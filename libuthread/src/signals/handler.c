@@ -56,9 +56,6 @@ uint32_t handler_traps_nowait;
 #define SS_AUTODISARM (1u << 31) /* Linux 4.7; libc does not say it */
 #endif
 #define CALL_ROOM 2048 /* on an alternate stack, beside the frame */
-#define SENT_BACK (-4096) /* below all codes there are, */
-#define SENT_SELF (-8192) /* and this below those */
-#define CODES 0xff
 
 typedef void handler_fn(int sig, siginfo_t *si, void *uc);
 
@@ -307,137 +304,6 @@ static void unpoison(struct worker *w)
 		store_relaxed(&w->poison, KSIG_POISON);
 }
 
-/* To the process. The kernel lets no thread but the first say that a signal was
- * sent by kill() or by itself, so such a code travels in disguise. */
-bool handler_send_back(const siginfo_t *si)
-{
-	const int saved = errno;
-	siginfo_t sent = *si;
-	bool done;
-
-	if (si->si_code >= 0 || si->si_code == SI_TKILL)
-		sent.si_code = SENT_BACK - si->si_code;
-	done = !syscall(SYS_rt_sigqueueinfo, getpid(), si->si_signo, &sent);
-	errno = saved;
-	return done;
-}
-
-/*
- * What a uthread sends to its own kernel thread is for it alone, but may come when that
- * runs another: a tick's handler, which has all blocked, sends, and what it returns to
- * switches. So it says whose it is, in places that such signals do not use, and its code
- * tells that it does. Not where they do (SIGCHLD), or where nobody would read it.
- */
-struct own {
-	int no, error, code, pad;
-	uint64_t said[2]; /* by kill(), sigqueue(), a timer, a queue of messages */
-	struct uthread *whose;
-};
-
-_Static_assert(offsetof(struct own, code) == offsetof(siginfo_t, si_code) &&
-		       offsetof(struct own, said) ==
-			       offsetof(siginfo_t, si_pid) &&
-		       offsetof(siginfo_t, si_value) + sizeof(union sigval) <=
-			       offsetof(struct own, whose),
-	       "there is room");
-
-void handler_own(siginfo_t *si, struct uthread *me)
-{
-	struct own *own = (struct own *)(void *)si;
-
-	if (si->si_code > 0 || si->si_code < -CODES || !me ||
-	    action_get(si->si_signo).handler == (void *)SIG_DFL)
-		return;
-	si->si_code = SENT_SELF - si->si_code;
-	si->si_errno = (int)me->id;
-	own->whose = me;
-}
-
-static inline bool is_disguised(const siginfo_t *si, int as)
-{
-	return si->si_code <= as + CODES && si->si_code >= as - CODES;
-}
-
-/* As it was sent first; whose it is, or NULL: whoever finds it. *gone: nobody's any more. */
-static inline struct uthread *undisguise(siginfo_t *si, bool *gone)
-{
-	struct own *own = (struct own *)(void *)si;
-	struct uthread *ut = NULL;
-
-	*gone = false;
-	if (unlikely(is_disguised(si, SENT_SELF))) {
-		si->si_code = SENT_SELF - si->si_code;
-		ut = own->whose;
-		*gone = load_relaxed(&ut->id) != (uint32_t)si->si_errno;
-		si->si_errno = 0;
-		own->whose = NULL;
-	} else if (unlikely(is_disguised(si, SENT_BACK))) {
-		si->si_code = SENT_BACK - si->si_code;
-	}
-	return ut;
-}
-
-void handler_info(siginfo_t *si)
-{
-	bool gone;
-
-	undisguise(si, &gone);
-}
-
-static void set_aside(struct worker *w, struct uthread *ut, const siginfo_t *si)
-{
-	struct raised *r = raised_place_of(si, false);
-
-	if (r) {
-		raised_set_whose(r, ut);
-		raised_push(&w->strays, r);
-	} else {
-		handler_send_back(si);
-	}
-}
-
-/* In a region, or no runtime's code. */
-static void pass_to(struct uthread *ut, const siginfo_t *si)
-{
-	if (load_acquire(&ut->join) != JOIN_GONE &&
-	    load_acquire(&ut->join) != JOIN_DONE)
-		sent_pass_on(ut, si, false);
-}
-
-/* In a region. */
-static void pass_strays_on(struct worker *w)
-{
-	struct uthread *ut;
-	siginfo_t si;
-
-	while (unlikely(load_relaxed(&w->strays)) &&
-	       (ut = raised_stray(&w->strays, &si)))
-		pass_to(ut, &si);
-}
-
-/* `whose`: for which uthread, or NULL: for the process. One of each number has its place,
- * and none that is for somebody else, or queues, is lost. */
-static void keep_info(struct worker *w, int sig, const siginfo_t *si,
-		      struct uthread *whose)
-{
-	struct uthread **first = &w->deferred_whose[sig - 1];
-
-	if (load_relaxed(&w->deferred) & KSIG_BIT(sig) &&
-	    (sig >= SIGRTMIN || whose != *first)) {
-		if (whose) {
-			set_aside(w, whose, si);
-			return;
-		}
-		if (!*first) {
-			handler_send_back(si);
-			return;
-		}
-		set_aside(w, *first, &w->deferred_info[sig - 1]);
-	}
-	w->deferred_info[sig - 1] = *si;
-	*first = whose;
-}
-
 static void keep(struct worker *w, struct here *h, int sig, const siginfo_t *si,
 		 ucontext_t *uc, struct uthread *whose)
 {
@@ -447,7 +313,7 @@ static void keep(struct worker *w, struct here *h, int sig, const siginfo_t *si,
 	const uint64_t before = load_relaxed(&w->deferred) ? w->mask_kept :
 							     ~0ull;
 
-	keep_info(w, sig, si, whose);
+	whose_keep(w, sig, si, whose);
 	__atomic_fetch_or(&w->deferred, KSIG_BIT(sig), __ATOMIC_RELAXED);
 	/* Another that comes upon this one, from its first instruction on, sees more
 	 * blocked, and says so: who was there first has the last word. */
@@ -544,27 +410,6 @@ static __attribute__((noinline)) void run_kept(struct uthread *me, int sig,
 	for_another_lets_in(me->mask);
 }
 
-/* What waits here for another, or for `me`, which blocks it by now. In a region. */
-static void sort_out(struct worker *w, struct uthread *me)
-{
-	uint64_t some = load_relaxed(&w->deferred), bit;
-	struct uthread *whose;
-	siginfo_t si;
-
-	for (; some; some &= some - 1) {
-		bit = some & -some;
-		whose = w->deferred_whose[__builtin_ctzll(some)];
-		if (!whose || (whose == me && !(me->mask & bit)))
-			continue;
-		take_kept(w, bit, &si);
-		if (whose == me)
-			raised_add_info(me, &si);
-		else
-			pass_to(whose, &si);
-	}
-	pass_strays_on(w);
-}
-
 /* A region has ended: what waited for that? */
 static void kept(void)
 {
@@ -579,7 +424,7 @@ static void kept(void)
 	region_enter();
 	while ((w = worker_current())->deferred) {
 		me->mask = w->mask_kept;
-		sort_out(w, me);
+		whose_sort_out(w, me);
 		some = w->deferred & ~me->mask;
 		if (!w->deferred)
 			continue;
@@ -599,7 +444,6 @@ static void kept(void)
 		region_enter();
 		ran = !(load_relaxed(&me->flags) & UT_MASK_UNSURE);
 	}
-	pass_strays_on(w);
 	unpoison(w);
 	/* In a handler the kernel knows better, but where we changed it. */
 	if (w->mask != me->mask &&
@@ -625,8 +469,7 @@ static void in_base(struct worker *w)
 	store_relaxed(&h->pending, 0);
 	if (region_posts)
 		region_posts();
-	pass_strays_on(w);
-	sort_out(w, NULL);
+	whose_sort_out(w, NULL);
 	while (w->deferred) {
 		sig = take_kept(w, w->deferred, &si);
 		if ((KSIG_BIT(sig) & rt.mask && handler_send_back(&si)) ||
@@ -668,7 +511,7 @@ void handler_entry(int sig, siginfo_t *si, void *uc)
 	struct here *h = here_now();
 	struct worker *w = h->worker;
 	bool gone;
-	struct uthread *const ut = undisguise(si, &gone);
+	struct uthread *const ut = whose_is(si, &gone);
 
 	if (unlikely(sig == SIGSYS))
 		note_trap(si);
@@ -679,7 +522,7 @@ void handler_entry(int sig, siginfo_t *si, void *uc)
 		return;
 	}
 	if (unlikely(ut && w && ut != h->self)) {
-		pass_to(ut, si);
+		whose_pass_on(ut, si);
 		return;
 	}
 	if (!w || !h->self) {

@@ -167,7 +167,7 @@ static int send_once(const siginfo_t *si)
 {
 	siginfo_t own = *si;
 
-	handler_own(&own, uthread_current());
+	whose_say(&own, uthread_current());
 	return (int)syscall(SYS_rt_tgsigqueueinfo, getpid(),
 			    syscall(SYS_gettid), own.si_signo, &own);
 }

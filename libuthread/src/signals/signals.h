@@ -23,12 +23,28 @@
 void signals_setup(void);
 /* On the worker, before it runs anything. */
 void signals_worker_setup(struct worker *w);
-/* What the kernel says of a signal: as it was sent first. */
-void handler_info(siginfo_t *si);
-/* It is about to be sent to the caller's kernel thread, for the caller alone. */
-void handler_own(siginfo_t *si, struct uthread *me);
 /* In the child of a fork; `me`: the uthread that did it, or NULL. */
 void signals_forked(struct uthread *me);
+
+/* ---- whose.c ---- */
+
+/* What the kernel says of a signal: as it was sent first. */
+void handler_info(siginfo_t *si);
+/* To the process, for who lets it in. False: the kernel's queue is full. */
+bool handler_send_back(const siginfo_t *si);
+
+/* It is about to be sent to the caller's kernel thread, for `me`, the caller, alone. */
+void whose_say(siginfo_t *si, struct uthread *me);
+/* As it was sent first; whose it is, or NULL: whoever finds it. *gone: nobody's any more. */
+struct uthread *whose_is(siginfo_t *si, bool *gone);
+/* From a handler, or in a region: it is for another than who runs here. */
+void whose_pass_on(struct uthread *ut, const siginfo_t *si);
+/* It waits at `w` for the end of a region; `whose` NULL: for the process. From a handler. */
+void whose_keep(struct worker *w, int sig, const siginfo_t *si,
+		struct uthread *whose);
+/* What waits there for others than `me`, and what `me` blocks by now, waits with them. In a
+ * region. */
+void whose_sort_out(struct worker *w, struct uthread *me);
 
 /* ---- action.c ---- */
 
@@ -116,9 +132,6 @@ static inline bool sent_any(const struct uthread *ut)
 }
 
 /* ---- handler.c ---- */
-
-/* To the process, for who lets it in. False: the kernel's queue is full. */
-bool handler_send_back(const siginfo_t *si);
 
 /* ---- for_main.c ---- */
 

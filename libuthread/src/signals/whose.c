@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * whose.c - for whom a signal is that comes to a kernel thread.
+ *
+ * What a uthread sends to its own kernel thread is for it alone, but may come when that
+ * runs another: a tick's handler, which has all blocked, sends, and what it returns to
+ * switches. So it says whose it is, in places that such signals do not use, and its code
+ * tells that it does. Not where they do (SIGCHLD), or where nobody would read it.
+ *
+ * One that comes in a region waits at the worker for its end (handler.c), with its
+ * uthread. Whoever ends one there passes on what is another's, and so does the base. Of
+ * each number one has a place there, for a handler may ask nobody for memory; who comes
+ * second, and queues or is for somebody else, has one of raised.c's, or goes to the
+ * process where these are used up.
+ *
+ * What came back to the process (handler_send_back()) is told apart by its code in the
+ * same way.
+ */
+#include "base/ksignal.h"
+#include "preempt/preempt.h"
+#include "sched/sched.h"
+#include "signals/signals.h"
+
+#if !UTHREAD_SAN
+
+#define SENT_BACK (-4096) /* below all codes there are, */
+#define SENT_SELF (-8192) /* and this below those */
+#define CODES 0xff
+
+/* To the process. The kernel lets no thread but the first say that a signal was
+ * sent by kill() or by itself, so such a code travels in disguise. */
+bool handler_send_back(const siginfo_t *si)
+{
+	const int saved = errno;
+	siginfo_t sent = *si;
+	bool done;
+
+	if (si->si_code >= 0 || si->si_code == SI_TKILL)
+		sent.si_code = SENT_BACK - si->si_code;
+	done = !syscall(SYS_rt_sigqueueinfo, getpid(), si->si_signo, &sent);
+	errno = saved;
+	return done;
+}
+
+struct own {
+	int no, error, code, pad;
+	uint64_t said[2]; /* by kill(), sigqueue(), a timer, a queue of messages */
+	struct uthread *whose;
+};
+
+_Static_assert(offsetof(struct own, code) == offsetof(siginfo_t, si_code) &&
+		       offsetof(struct own, said) ==
+			       offsetof(siginfo_t, si_pid) &&
+		       offsetof(siginfo_t, si_value) + sizeof(union sigval) <=
+			       offsetof(struct own, whose),
+	       "there is room");
+
+void whose_say(siginfo_t *si, struct uthread *me)
+{
+	struct own *own = (struct own *)(void *)si;
+
+	if (si->si_code > 0 || si->si_code < -CODES || !me ||
+	    action_get(si->si_signo).handler == (void *)SIG_DFL)
+		return;
+	si->si_code = SENT_SELF - si->si_code;
+	si->si_errno = (int)me->id;
+	own->whose = me;
+}
+
+static inline bool is_disguised(const siginfo_t *si, int as)
+{
+	return si->si_code <= as + CODES && si->si_code >= as - CODES;
+}
+
+struct uthread *whose_is(siginfo_t *si, bool *gone)
+{
+	struct own *own = (struct own *)(void *)si;
+	struct uthread *ut = NULL;
+
+	*gone = false;
+	if (unlikely(is_disguised(si, SENT_SELF))) {
+		si->si_code = SENT_SELF - si->si_code;
+		ut = own->whose;
+		*gone = load_relaxed(&ut->id) != (uint32_t)si->si_errno;
+		si->si_errno = 0;
+		own->whose = NULL;
+	} else if (unlikely(is_disguised(si, SENT_BACK))) {
+		si->si_code = SENT_BACK - si->si_code;
+	}
+	return ut;
+}
+
+void handler_info(siginfo_t *si)
+{
+	bool gone;
+
+	whose_is(si, &gone);
+}
+
+static void set_aside(struct worker *w, struct uthread *ut, const siginfo_t *si)
+{
+	struct raised *r = raised_place_of(si, false);
+
+	if (r) {
+		raised_set_whose(r, ut);
+		raised_push(&w->strays, r);
+	} else {
+		handler_send_back(si);
+	}
+}
+
+void whose_pass_on(struct uthread *ut, const siginfo_t *si)
+{
+	if (load_acquire(&ut->join) != JOIN_GONE &&
+	    load_acquire(&ut->join) != JOIN_DONE &&
+	    !sent_pass_on(ut, si, false))
+		handler_send_back(si); /* there is no place for it */
+}
+
+/* In a region. */
+static void pass_strays_on(struct worker *w)
+{
+	struct uthread *ut;
+	siginfo_t si;
+
+	while (unlikely(load_relaxed(&w->strays)) &&
+	       (ut = raised_stray(&w->strays, &si)))
+		whose_pass_on(ut, &si);
+}
+
+void whose_keep(struct worker *w, int sig, const siginfo_t *si,
+		struct uthread *whose)
+{
+	struct uthread **first = &w->deferred_whose[sig - 1];
+
+	if (load_relaxed(&w->deferred) & KSIG_BIT(sig) &&
+	    (sig >= SIGRTMIN || whose != *first)) {
+		if (whose) {
+			set_aside(w, whose, si);
+			return;
+		}
+		if (!*first) {
+			handler_send_back(si);
+			return;
+		}
+		set_aside(w, *first, &w->deferred_info[sig - 1]);
+	}
+	w->deferred_info[sig - 1] = *si;
+	*first = whose;
+}
+
+void whose_sort_out(struct worker *w, struct uthread *me)
+{
+	uint64_t some = load_relaxed(&w->deferred), bit;
+	struct uthread *whose;
+	siginfo_t si;
+
+	for (; some; some &= some - 1) {
+		bit = some & -some;
+		whose = w->deferred_whose[__builtin_ctzll(some)];
+		if (!whose || (whose == me && !(me->mask & bit)))
+			continue;
+		si = w->deferred_info[__builtin_ctzll(some)];
+		barrier(); /* pairs: whose_keep(), same CPU */
+		__atomic_fetch_and(&w->deferred, ~bit, __ATOMIC_RELAXED);
+		if (whose == me)
+			raised_add_info(me, &si);
+		else
+			whose_pass_on(whose, &si);
+	}
+	pass_strays_on(w);
+}
+
+#endif
