@@ -28,8 +28,9 @@
 
 #if !UTHREAD_SAN
 
-#define RAISED_MAX 256
-#define WORDS (RAISED_MAX / 64)
+#define RAISED_MAX 256 /* that wait; and as many that the kernel has had */
+#define PLACES (2 * RAISED_MAX)
+#define WORDS (PLACES / 64)
 
 struct raised {
 	struct raised *next;
@@ -38,15 +39,15 @@ struct raised {
 	bool to_process;
 };
 
-static struct raised places[RAISED_MAX];
+static struct raised places[PLACES];
 static uint64_t taken[WORDS]; /* atomic: a bit for each */
 
-static struct raised *place_find(void)
+static struct raised *place_find(int words)
 {
 	uint64_t was, bit;
 	int i;
 
-	for (i = 0; i < WORDS; i++) {
+	for (i = 0; i < words; i++) {
 		was = load_relaxed(&taken[i]);
 		while (~was) {
 			bit = ~was & -~was;
@@ -66,15 +67,20 @@ static void place_put(struct raised *r)
 	__atomic_fetch_and(&taken[i / 64], ~(1ull << i % 64), __ATOMIC_RELEASE);
 }
 
-struct raised *raised_place_of(const siginfo_t *si, bool to_process)
+static struct raised *place_of(const siginfo_t *si, bool to_process, int words)
 {
-	struct raised *r = place_find();
+	struct raised *r = place_find(words);
 
 	if (r) {
 		r->si = *si;
 		r->to_process = to_process;
 	}
 	return r;
+}
+
+struct raised *raised_place_of(const siginfo_t *si, bool to_process)
+{
+	return place_of(si, to_process, WORDS);
 }
 
 static void say(siginfo_t *si, int sig, int code, union sigval value)
@@ -92,7 +98,7 @@ struct raised *raised_place(int sig, int code, union sigval value)
 	siginfo_t si;
 
 	say(&si, sig, code, value);
-	return raised_place_of(&si, false);
+	return place_of(&si, false, WORDS / 2);
 }
 
 void raised_push(struct raised **first, struct raised *r)
@@ -171,15 +177,7 @@ void raised_drop(struct raised **first)
 	}
 }
 
-int raised_add(struct uthread *me, int sig, int code, union sigval value)
-{
-	siginfo_t si;
-
-	say(&si, sig, code, value);
-	return raised_add_info(me, &si);
-}
-
-int raised_add_info(struct uthread *me, const siginfo_t *si)
+static int add(struct uthread *me, const siginfo_t *si, int words)
 {
 	const int sig = si->si_signo;
 	const bool queued = sig >= SIGRTMIN;
@@ -188,7 +186,7 @@ int raised_add_info(struct uthread *me, const siginfo_t *si)
 
 	region_enter();
 	if (queued || !(me->raised & KSIG_BIT(sig))) {
-		r = raised_place_of(si, false);
+		r = place_of(si, false, words);
 		if (r) {
 			for (last = &me->raised_first; *last;)
 				last = &(*last)->next;
@@ -202,6 +200,19 @@ int raised_add_info(struct uthread *me, const siginfo_t *si)
 	}
 	region_leave();
 	return err;
+}
+
+int raised_add(struct uthread *me, int sig, int code, union sigval value)
+{
+	siginfo_t si;
+
+	say(&si, sig, code, value);
+	return add(me, &si, WORDS / 2);
+}
+
+int raised_add_info(struct uthread *me, const siginfo_t *si)
+{
+	return add(me, si, WORDS);
 }
 
 /* Off its list; NULL: it had no place. *more: another of the same waits. */

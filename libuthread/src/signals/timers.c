@@ -20,6 +20,7 @@
 #include <time.h>
 
 #include "base/ksignal.h"
+#include "base/san.h"
 #include "preempt/preempt.h"
 #include "signals/signals.h"
 #include "uthread/pthread.h"

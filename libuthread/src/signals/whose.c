@@ -4,8 +4,9 @@
  *
  * What a uthread sends to its own kernel thread is for it alone, but may come when that
  * runs another: a tick's handler, which has all blocked, sends, and what it returns to
- * switches. So it says whose it is, in places that such signals do not use, and its code
- * tells that it does. Not where they do (SIGCHLD), or where nobody would read it.
+ * switches. So it says whose it is, in places that such signals do not use: `si_errno`, and
+ * what is behind the value. Not by its code: of one that it does not know the kernel wants
+ * all else to be 0, which an emulator does not see to.
  *
  * One that comes in a region waits at the worker for its end (handler.c), with its
  * uthread. Whoever ends one there passes on what is another's, and so does the base. Of
@@ -13,19 +14,18 @@
  * second, and queues or is for somebody else, has one of raised.c's, or goes to the
  * process where these are used up.
  *
- * What came back to the process (handler_send_back()) is told apart by its code in the
- * same way.
+ * Where nothing tells, as under qemu-user, whoever ends a region first has it.
  */
 #include "base/ksignal.h"
+#include "base/san.h"
 #include "preempt/preempt.h"
 #include "sched/sched.h"
 #include "signals/signals.h"
+#include "stack/stack.h"
 
 #if !UTHREAD_SAN
 
-#define SENT_BACK (-4096) /* below all codes there are, */
-#define SENT_SELF (-8192) /* and this below those */
-#define CODES 0xff
+#define SENT_BACK (-4096) /* below all codes there are */
 
 /* To the process. The kernel lets no thread but the first say that a signal was
  * sent by kill() or by itself, so such a code travels in disguise. */
@@ -59,17 +59,16 @@ void whose_say(siginfo_t *si, struct uthread *me)
 {
 	struct own *own = (struct own *)(void *)si;
 
-	if (si->si_code > 0 || si->si_code < -CODES || !me ||
-	    action_get(si->si_signo).handler == (void *)SIG_DFL)
+	if (si->si_code > 0 || !me)
 		return;
-	si->si_code = SENT_SELF - si->si_code;
-	si->si_errno = (int)me->id;
+	own->error = (int)me->id;
 	own->whose = me;
 }
 
-static inline bool is_disguised(const siginfo_t *si, int as)
+/* An emulator (qemu-user) does not pass all of it on, and anybody may send one like it. */
+static bool is_uthread(const struct uthread *ut)
 {
-	return si->si_code <= as + CODES && si->si_code >= as - CODES;
+	return ut == &main_uthread || stack_holds(ut);
 }
 
 struct uthread *whose_is(siginfo_t *si, bool *gone)
@@ -78,15 +77,16 @@ struct uthread *whose_is(siginfo_t *si, bool *gone)
 	struct uthread *ut = NULL;
 
 	*gone = false;
-	if (unlikely(is_disguised(si, SENT_SELF))) {
-		si->si_code = SENT_SELF - si->si_code;
+	if (unlikely(own->error) && si->si_code <= 0 &&
+	    is_uthread(own->whose)) {
 		ut = own->whose;
-		*gone = load_relaxed(&ut->id) != (uint32_t)si->si_errno;
-		si->si_errno = 0;
+		*gone = load_relaxed(&ut->id) != (uint32_t)own->error;
+		own->error = 0;
 		own->whose = NULL;
-	} else if (unlikely(is_disguised(si, SENT_BACK))) {
-		si->si_code = SENT_BACK - si->si_code;
 	}
+	if (unlikely(si->si_code <= SENT_BACK - SI_TKILL &&
+		     si->si_code >= SENT_BACK - 0xff))
+		si->si_code = SENT_BACK - si->si_code;
 	return ut;
 }
 
