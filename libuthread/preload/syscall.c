@@ -78,8 +78,7 @@ EXPORT int timer_create(clockid_t clock, struct sigevent *event, timer_t *timer)
 	uthread_t ut = NULL;
 	int err;
 
-	if (!is_nowhere(event) && event->sigev_notify == SIGEV_THREAD_ID &&
-	    event->_sigev_un._tid >= FIRST)
+	if (!is_nowhere(event) && event->sigev_notify == SIGEV_THREAD_ID)
 		ut = by_number(getpid(), event->_sigev_un._tid);
 	if (!ut || is_nowhere(timer))
 		return LIBC(timer_create)(clock, event, timer);

@@ -21,7 +21,7 @@ struct cpus {
 
 #define SETS_MAX 4096
 
-static uint32_t lock; /* also guards all uthreads' `cpus` */
+static uint32_t lock; /* guards these two: */
 static struct cpus *sets;
 static uint32_t nsets;
 
