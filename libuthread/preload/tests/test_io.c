@@ -16,6 +16,7 @@
 #include <netinet/in.h>
 
 #include "check.h"
+#include "tcp_pair.h"
 
 static int a_pipe[2], a_pair[2];
 
@@ -518,22 +519,6 @@ static void *time_passes(void *arg)
 }
 
 /* ---- a reset after a part ---- */
-
-static void tcp_pair(int sv[2])
-{
-	struct sockaddr_in at = { .sin_family = AF_INET };
-	socklen_t room = sizeof(at);
-	const int l = socket(AF_INET, SOCK_STREAM, 0);
-
-	at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	IS(bind(l, (struct sockaddr *)&at, room), 0);
-	IS(listen(l, 1), 0);
-	IS(getsockname(l, (struct sockaddr *)&at, &room), 0);
-	sv[0] = socket(AF_INET, SOCK_STREAM, 0);
-	IS(connect(sv[0], (struct sockaddr *)&at, room), 0);
-	sv[1] = accept(l, NULL, NULL);
-	close(l);
-}
 
 static char much[8 * BULK];
 

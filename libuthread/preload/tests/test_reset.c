@@ -4,29 +4,13 @@
  * part, and the next call the error: whether the reset finds it waiting or is there before
  * it has ever asked.
  */
-#include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
 #include "check.h"
+#include "tcp_pair.h"
 
 static int pair[2];
-
-static void connect_pair(void)
-{
-	struct sockaddr_in at = { .sin_family = AF_INET };
-	socklen_t room = sizeof(at);
-	const int l = socket(AF_INET, SOCK_STREAM, 0);
-
-	at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	IS(bind(l, (struct sockaddr *)&at, room), 0);
-	IS(listen(l, 1), 0);
-	IS(getsockname(l, (struct sockaddr *)&at, &room), 0);
-	pair[0] = socket(AF_INET, SOCK_STREAM, 0);
-	IS(connect(pair[0], (struct sockaddr *)&at, room), 0);
-	pair[1] = accept(l, NULL, NULL);
-	close(l);
-}
 
 static void reset(void)
 {
@@ -60,12 +44,12 @@ int main(void)
 	pthread_t t;
 
 	for (by_message = 0; by_message < 2; by_message++) {
-		connect_pair();
+		tcp_pair(pair);
 		IS(send(pair[1], "abc", 3, 0), 3);
 		reset();
 		IS(pthread_join(start(asks_for_more, &by_message), NULL), 0);
 		close(pair[0]);
-		connect_pair();
+		tcp_pair(pair);
 		t = start(asks_for_more, &by_message);
 		IS(send(pair[1], "abc", 3, 0), 3);
 		usleep(20000); /* it has that, and waits */
