@@ -83,6 +83,70 @@ static void *sleeps_and_computes(void *arg)
 	return NULL;
 }
 
+static void *sleeps_a_little(void *arg)
+{
+	uthread_sleep(20 * MS);
+	store(&woken, 1);
+	return arg;
+}
+
+/* Its tick finds it as a switch to it ends, which forgets ticks: by the time it has the
+ * CPU it was for who had it before. */
+static void *is_come_to(void *arg)
+{
+	struct here *h;
+
+	region_enter();
+	h = here_now();
+	while (load(&h->pending) != PENDING_TICK)
+		;
+	store(&h->pending, 0); /* as switch_leave() */
+	region_leave();
+	return until_woken(arg);
+}
+
+/* Its tick finds it where it has done with another, and is on its way back. */
+static void *comes_back(void *arg)
+{
+	struct uthread *me = uthread_current();
+	uint64_t *count =
+		&worker_current()->stats.deferred[UTHREAD_DEFER_TAKING];
+
+	store(&me->taking, true);
+	while (!load(count))
+		;
+	store(&me->taking, false);
+	return until_woken(arg);
+}
+
+/* The tick for a deadline comes once, and stops nobody. */
+static void loses_a_tick(void *(*who)(void *))
+{
+	struct uthread_config c = { .size = sizeof(c),
+				    .workers = 1,
+				    .tick_ns = 1 * MS,
+				    .main = UTHREAD_MAIN_PTHREAD };
+	uthread_t s, t;
+
+	if (TEST_ASAN)
+		SKIP("no preemption under AddressSanitizer");
+	CHECK_EQ(uthread_init(&c), 0);
+	s = spawn(sleeps_a_little, NULL);
+	t = spawn(who, NULL);
+	joined(s);
+	joined(t);
+}
+
+TEST(deadline_whose_tick_comes_in_a_switch)
+{
+	loses_a_tick(is_come_to);
+}
+
+TEST(deadline_whose_tick_comes_behind_another)
+{
+	loses_a_tick(comes_back);
+}
+
 static void *adds_and_cancels(void *arg)
 {
 	static uthread_sem_t sem = UTHREAD_SEM_INITIALIZER(0);

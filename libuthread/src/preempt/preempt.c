@@ -380,6 +380,19 @@ static void take(struct worker *w, struct uthread *me, const struct found *f,
 	me->stopped_at = asleep ? (uintptr_t)UC_SP(uc) : 0;
 }
 
+/*
+ * Somebody waits, and this tick stops nobody: a switch forgets it (switch_leave()), who
+ * comes back from another (mechanism_at_work()) looks at nothing any more, and the base
+ * context may be about to run somebody. One of many is followed by the next; one for a
+ * deadline comes once, also where the last of many asked for it in that same switch. One
+ * that is stuck keeps no deadlines (near.c).
+ */
+static inline void keep_ticks(struct worker *w)
+{
+	if (!worker_is_stuck(w))
+		tick_want(w);
+}
+
 /* True: another tick comes for that. */
 static bool defer(struct worker *w, struct here *h, int why)
 {
@@ -387,6 +400,7 @@ static bool defer(struct worker *w, struct here *h, int why)
 	switch ((enum uthread_defer)why) {
 	case UTHREAD_DEFER_RUNTIME:
 		store_relaxed(&h->pending, PENDING_TICK);
+		keep_ticks(w);
 		return false;
 	case UTHREAD_DEFER_DISABLED:
 		store_relaxed(&h->self->preempt_pending, 1);
@@ -396,6 +410,7 @@ static bool defer(struct worker *w, struct here *h, int why)
 		store_relaxed(&w->look, 1);
 		return false;
 	case UTHREAD_DEFER_TAKING:
+		keep_ticks(w);
 		return false;
 	case UTHREAD_DEFER_LIBC:
 		if (w->libc_stint != w->turns)
@@ -568,6 +583,7 @@ HANDLER void preempt_on_tick(int sig, siginfo_t *si, void *ucp)
 	 * is not this worker's (libc's own signals, fork): next time. */
 	if (!h->self || h->worker != w || forks(w)) {
 		in_fork(w, uc);
+		keep_ticks(w);
 		goto out;
 	}
 	if (!(load_relaxed(&h->self->flags) & UT_ASKED) &&

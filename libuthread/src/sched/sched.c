@@ -458,8 +458,9 @@ void sched_preempt(void)
 		if (io_lost() && load_relaxed(&rt.nidle))
 			wake_some();
 		look_around(w);
-		/* Its tick was for the first deadline; for the next: */
-		if (near_has(w))
+		/* Its tick was for the first deadline, which another may have seen
+		 * to; for the next: */
+		if (near_has(w) || unlikely(timer_lost()))
 			tick_want(w);
 		switched = go_home(w, me) || give_way(w, me);
 	}
