@@ -4,7 +4,7 @@
  *
  *	found	the facts, gathered once (look())
  *	asleep	a uthread that sleeps in the kernel: a spare worker stands in, or
- *		the call is begun anew later (asleep())
+ *		the call is begun anew later (asleep.c)
  *	decided	may it be stopped here? (decide.c)
  *	done	it is stopped (mechanism.c), or the tick is kept: until the end of
  *		the region or the last enable, or tried again after RETRY_NS
@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "base/ksignal.h"
+#include "preempt/asleep.h"
 #include "preempt/decide.h"
 #include "preempt/eintr.h"
 #include "preempt/mechanism.h"
@@ -186,143 +187,14 @@ static void look(struct found *f, const struct worker *w, const struct here *h,
 	f->tried = w->libc_stint == w->turns && w->libc_tries >= LIBC_TRIES;
 }
 
-/* ---- who sleeps ---- */
-
-/* The call of libc's (calls.c) that a tick has just ended. It is told. */
-static struct call *call_of(const struct uthread *me, const ucontext_t *uc)
-{
-	struct call *c = load_relaxed(&me->call);
-
-	/* A handler begins with none (signals/handler.c): one that it has left
-	 * by a jump is not found here. */
-	if (likely(!c) || !call_has_ended(uc))
-		return NULL;
-	store_relaxed(&c->ticked, true);
-	return c;
-}
-
-/* The call of libc's that it sleeps in and that can be told to look first, when
- * it begins anew; NULL: it sleeps in none. */
-static struct call *looking_call(const struct uthread *me, long nr)
-{
-	struct call *c = load_relaxed(&me->call);
-
-	return c && c->looks && c->nr == nr ? c : NULL;
-}
-
-/*
- * It is stopped: with own TLS where it sleeps. On its next turn it shall not keep
- * the worker for a tick again, so a call that can looks first. With shared TLS
- * it is stopped in the call's wrapper, which is not libc.
- */
-static void stop_call(struct call *c, bool has_ended, bool own_tls,
-		      ucontext_t *uc)
-{
-	if (!c)
-		return;
-	if (!own_tls)
-		store_relaxed(&c->late, true);
-	if (has_ended)
-		return;
-	store_relaxed(&c->ticked, true);
-	call_end(uc);
-}
-
-/* sigsuspend() and its kin, which no handler's end begins anew: they look again by
- * themselves (signals/wait.c). */
-static bool waits_for_signal(const struct found *f, const struct uthread *me,
-			     const ucontext_t *uc)
-{
-	return me->sigwaits && f->in_libc && call_has_ended(uc);
-}
-
-/*
- * Not computing at all: somebody else runs who waits here. Inside the runtime
- * too: it may want the lock of malloc that a uthread holds which waits for
- * this very worker. Without a spare the call is begun anew on the uthread's
- * next turn (`asleep`), or ends with EINTR (calls.c, eintr.h). So it is where
- * somebody waits who is bound here, whom no spare runs: what is slept for may be
- * that one's to do. True: a spare stands in.
- */
-static bool stands_in_for_call(struct found *f, struct worker *w,
-			       const struct uthread *me, ucontext_t *uc)
-{
-	const bool off = f->in_region || f->disabled;
-	const bool held = off || !f->own_tls;
-	struct call *call = f->in_libc ? call_of(me, uc) : NULL;
-	const bool has_ended = call || waits_for_signal(f, me, uc);
-	long nr = call ? call->nr : SYS_rt_sigsuspend;
-	bool stops;
-
-	if (f->in_libc && (has_ended || call_restarts(uc, &nr))) {
-		f->asleep = true;
-		if (!has_ended)
-			call = looking_call(me, nr);
-		stops = !off && (f->own_tls || call);
-		if (!(stops && sched_bound_waits(w)) &&
-		    spare_stuck(w, nr, held))
-			return true;
-		if (stops)
-			stop_call(call, has_ended, f->own_tls, uc);
-		return false;
-	}
-	/* Of the program's own, as libgomp has them: begun anew by the kernel. */
-	if (unlikely(call_restarts(uc, &nr)) && call_may_sleep(uc, nr)) {
-		f->asleep = true;
-		return (off || !sched_bound_waits(w)) &&
-		       spare_stuck(w, nr, off);
-	}
-	if (!call_interrupted(uc, !f->in_libc, &nr)) {
-		/* With a time-out, mostly, and a number from who knows where. It has its
-		 * EINTR, once: with no stand-in it would at each of its turns. */
-		if (!f->in_libc && call_has_ended_anywhere(uc)) {
-			f->asleep = true;
-			return (off || !sched_bound_waits(w)) &&
-			       spare_stuck(w, -1, off);
-		}
-		/* Nor of any that this knows: syscall() forgets the number. It slept,
-		 * and ends with EINTR, whatever is done; but with shared TLS it
-		 * cannot be stopped in libc, and if it only ever sleeps it is
-		 * never found elsewhere. */
-		if (!f->in_libc || !call_has_ended(uc))
-			return false;
-		f->asleep = true;
-		return held && spare_stuck(w, -1, held);
-	}
-	/* Without libc nobody is there who would call again; it is stopped first. */
-	if (sched_bound_waits(w)) {
-		if (!f->in_libc && call_waits_until(uc, nr))
-			call_again(uc, nr);
-		return false;
-	}
-	if (spare_stuck(w, nr, held)) {
-		call_again(uc, nr);
-		return true;
-	}
-	f->asleep = spare_comes(w) || call_waits_until(uc, nr);
-	if (f->asleep)
-		call_again(uc, nr);
-	return false;
-}
-
+/* Computes it? True: it sleeps, and a spare stands in. */
 static inline bool stands_in(struct found *f, struct worker *w,
 			     const struct uthread *me, ucontext_t *uc)
 {
 	if (!f->on_stack ||
 	    (!f->in_libc && (f->in_region || likely(!call_is_seen(uc)))))
 		return false;
-	return stands_in_for_call(f, w, me, uc);
-}
-
-/* A call that this tick found asleep for nobody is begun anew. */
-static void goes_on(const struct here *h, ucontext_t *uc)
-{
-	const bool in_libc = preempt_in_libc((uintptr_t)UC_PC(uc), true);
-	long nr;
-
-	if (h->self && !(in_libc && call_of(h->self, uc)) &&
-	    call_interrupted(uc, !in_libc, &nr))
-		call_again(uc, nr);
+	return asleep_stands_in(f, w, me, uc);
 }
 
 /* Its uthread is in fork(), on the block that libc knows: main's, maybe. */
@@ -571,7 +443,7 @@ HANDLER void preempt_on_tick(int sig, siginfo_t *si, void *ucp)
 		goto out;
 	}
 	if (!somebody_waits(w, &until)) {
-		goes_on(h, uc);
+		asleep_goes_on(h, uc);
 		if (unlikely(asked == ASKED_AGAIN))
 			tick_again(w, h->self->again);
 		else
@@ -589,7 +461,7 @@ HANDLER void preempt_on_tick(int sig, siginfo_t *si, void *ucp)
 	if (!(load_relaxed(&h->self->flags) & UT_ASKED) &&
 	    unlikely(tick_only_looks(w))) {
 		w->turns_at_tick = w->turns;
-		goes_on(h, uc);
+		asleep_goes_on(h, uc);
 		goto out;
 	}
 	look(&f, w, h, si, uc);
