@@ -221,6 +221,15 @@ TEST(what_atexit_registered_may_use_uthreads)
 /* ---- main is cancelled ---- */
 
 static pthread_t main_is;
+static int cancelled;
+
+/* Not before main has heeded it: who cancels may be slow. */
+static void *later_than_that(void *arg)
+{
+	while (!load(&cancelled))
+		uthread_sleep(1 * MS);
+	return later(arg);
+}
 
 static void *cancels_main(void *arg)
 {
@@ -231,6 +240,7 @@ static void *cancels_main(void *arg)
 static void cleanup(void *arg)
 {
 	printf("%s ", (const char *)arg);
+	store(&cancelled, 1);
 }
 
 static void *never(void *arg)
@@ -253,7 +263,7 @@ static void by_a_pthread(void)
 	pthread_t t;
 
 	main_is = pthread_self();
-	one_later();
+	spawn(later_than_that, "later");
 	CHECK(!pthread_create(&t, NULL, cancels_main, NULL));
 	is_cancelled();
 }
@@ -280,7 +290,7 @@ TEST(a_uthread_cancels_main)
 static void by_main(void)
 {
 	main_is = pthread_self();
-	one_later();
+	spawn(later_than_that, "later");
 	CHECK_EQ(pthread_cancel(main_is), 0);
 	is_cancelled();
 }
