@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import importlib
+import importlib.metadata
 import io
 import json
 import os
@@ -232,6 +233,16 @@ def test_a_policy_is_an_experiments_own_unless_it_is_named(
     assert cli.main([command]) == 0
     assert cli.main([command, "--policy", "batch"]) == 0
     assert asked == [None, "batch"]
+
+
+def test_ctrl_c_while_it_is_being_imported(swtch: Swtch, one_line: OneLine, tmp_path: Path) -> None:
+    (tmp_path / "click.py").write_text("import os; os.kill(os.getpid(), 2)\n")
+    done = swtch("list", PYTHONPATH=str(tmp_path))
+    assert one_line(done.stderr) == "swtch: interrupted."
+    assert (done.returncode, done.stdout) == (130, "")
+    # The command that is installed is the same program.
+    (command,) = importlib.metadata.entry_points(group="console_scripts", name="swtch")
+    assert command.value == "swtch.__main__:main"
 
 
 @pytest.mark.parametrize("arguments", [("list",), ("doctor", "--format", "json"), ("--help",)])
