@@ -174,3 +174,15 @@ def test_a_reader_that_went_away_is_no_folder_that_cannot_be_written(
         names = {file.name for file in (here / RUN / "export").iterdir()}
         assert {"samples.csv", "findings.csv", "verdicts.csv"} <= names
         assert not any(name.endswith(".tmp") for name in names)
+
+
+@pytest.mark.parametrize(
+    ("columns", "is_as"),
+    [("0", "110"), ("-5", "110"), ("wide", "110"), ("1", "20"), ("99999999", "1000")],
+)
+def test_a_width_that_is_none(here: Path, columns: str, is_as: str) -> None:
+    """Nothing at all was printed at 0, and with success."""
+    for words in (("show", RUN), ("list",)):
+        done, right = (swtch(*words, COLUMNS=value) for value in (columns, is_as))
+        assert (done.returncode, done.stderr) == (0, b"")
+        assert done.stdout == right.stdout != b""

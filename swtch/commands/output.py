@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 WIDTH = 110
+# Narrower than words are, nothing of a table is left; wider, a line is padded without end.
+NARROWEST, WIDEST = 20, 1000
 
 Row = Mapping[str, Any]
 
@@ -33,8 +35,12 @@ def console() -> Console:
             # rich would leave with status 1; cli.main knows the right one.
             raise BrokenPipeError
 
-    fixed = None if sys.stdout.isatty() or os.environ.get("COLUMNS") else WIDTH
-    return PipeAwareConsole(width=fixed, markup=False)
+    asked = os.environ.get("COLUMNS", "")
+    # None, as some services set it, is no width.
+    told = asked.isdecimal() and int(asked) > 0
+    made = PipeAwareConsole(width=None if told or sys.stdout.isatty() else WIDTH, markup=False)
+    made.width = min(max(made.width, NARROWEST), WIDEST)
+    return made
 
 
 def print_json(value: Any) -> None:
