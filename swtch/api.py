@@ -42,6 +42,8 @@ def run(
         raise RequestError(f"there is no depth {depth!r}; there are {', '.join(DEPTHS)}.")
     if policy not in (None, "other", "batch", "fifo"):
         raise RequestError(f"there is no policy {policy!r}; there are other, batch, fifo.")
+    if out is not None and not os.fspath(out):
+        raise RequestError("out is empty; give a path, '.' for the folder where you are.")
     if isinstance(models, str):
         models = [models]
     request = command.Request(

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Literal, cast
 import click
 
 from swtch import __version__, streams
-from swtch.commands.parameters import Seconds
+from swtch.commands.parameters import Place, Seconds
 from swtch.errors import (
     EXIT_CANNOT,
     EXIT_INTERRUPTED,
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 # Set by the script that 'swtch completion' prints, when a shell asks what may come.
 COMPLETE = "SWTCH_COMPLETE"
-FOLDER = click.Path(path_type=Path)
+FOLDER = Place()
 TABULAR = click.Choice(["table", "json", "csv", "md"])
 VERBOSE = click.option(
     "-v", "--verbose", is_flag=True, help="Say why, claim by claim: tables instead of lines."

@@ -176,6 +176,7 @@ def test_two_guests_of_one_run(tmp_path: Path, capsys: pytest.CaptureFixture[str
         ),
         (("vm",), "--a-place: A has several places 'vm': vm 6.1-amd64, vm 6.6-amd64."),
         (("6.5",), "--a-place: A has no place '6.5'; it has vm 6.1-amd64, vm 6.6-amd64."),
+        ((None, ""), "--b-place: B has no place ''; it has native."),
         ((None, "native"), "A was measured at vm 6.1-amd64, vm 6.6-amd64; say which to compare"),
     ],
 )

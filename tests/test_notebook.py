@@ -123,6 +123,7 @@ def test_run_outside_of_the_first_thread(printed: Path, probe_dir: Path) -> None
         ({"engine": "cloud"}, "no engine 'cloud'"),
         ({"models": ["thread"]}, "no model 'thread'"),
         ({"until": "much"}, "is no share"),
+        ({"out": ""}, "out is empty"),
     ],
 )
 def test_what_cannot_be_asked_for(options: dict[str, object], says: str, probe_dir: Path) -> None:

@@ -54,6 +54,10 @@ class TestVmCommand:
             (("compare", "6.1-amd64", "6.12-amd64", "--experiments", ","), 2, "names none"),
             (("bisect", "tree", "a", "b", "--experiments", ""), 2, "--experiments names none"),
             (("prepare", "--all", "6.1-amd64"), 2, "--all takes no names"),
+            (("boot", ""), 2, "--guest names no guest"),
+            (("boot", "--console", ""), 2, "'--console': it is empty"),
+            (("compare", "", "6.1-amd64"), 2, "it is empty; give a name"),
+            (("bisect", "", "a", "b"), 2, "it is empty; give a name"),
             (("nonsense",), 2, "nonsense"),
         ],
     )

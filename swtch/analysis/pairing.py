@@ -162,7 +162,8 @@ def _named(
 def _find(option: str, run: str, known: Sequence[Place], text: str) -> Place:
     """The place of `known` that is called `text`: whole, or by its engine or guest alone."""
     for names in (str, lambda place: place.guest, lambda place: place.engine):
-        matching = [place for place in known if names(place) == text]
+        # What is measured in no guest is not called by the name of none.
+        matching = [place for place in known if text and names(place) == text]
         if len(matching) == 1:
             return matching[0]
         if matching:

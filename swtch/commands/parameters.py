@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import click
@@ -20,3 +21,26 @@ class Seconds(click.FloatRange):
         if math.isnan(seconds):
             self.fail(f"{value} is no number of seconds.", param, ctx)
         return seconds
+
+
+class Name(click.types.StringParamType):
+    """A word that names something. An empty one, as of a script's variable that is not set,
+    names nothing."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "":
+            self.fail("it is empty; give a name.", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+class Place(click.Path):
+    """The path of a file or folder. Python takes an empty one for the folder where one is,
+    which nobody means to write to."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "":
+            self.fail("it is empty; give a path, '.' for the folder where you are.", param, ctx)
+        return super().convert(value, param, ctx)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from swtch.commands.parameters import Seconds
+from swtch.commands.parameters import Name, Place, Seconds
 from swtch.errors import EXIT_OK, EXIT_SOME_FAILED, CannotError, RequestError
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from swtch.vm.qemu import Machine
     from swtch.vm.session import Ran
 
-FILE = click.Path(path_type=Path)
+FILE = Place()
 _CPUS = click.IntRange(1, 64)
 _MEMORY = click.IntRange(256, 65_536)
 _KERNEL = "A kernel of your own instead, or its build folder."
@@ -284,7 +284,7 @@ def shell(name: str | None, **options: Any) -> int:
 
 
 @group.command("compare")
-@click.argument("subjects", nargs=-1, required=True, metavar="GUEST|KERNEL...")
+@click.argument("subjects", nargs=-1, required=True, type=Name(), metavar="GUEST|KERNEL...")
 @click.option("--headers", type=FILE, multiple=True, metavar="DIR", help=_HEADERS)
 @click.option("--append", multiple=True, metavar="WORDS,...", help="Each guest with each of these.")
 @click.option("--experiments", metavar="A,B", default="syscall", help="What to measure (syscall).")
@@ -319,7 +319,7 @@ def compare_guests(
 
 
 @group.command("bisect", cls=_Boot)
-@click.argument("words", nargs=-1, metavar="TREE GOOD BAD [-- BUILD [ARGUMENT]...]")
+@click.argument("words", nargs=-1, type=Name(), metavar="TREE GOOD BAD [-- BUILD [ARGUMENT]...]")
 @click.option("--experiments", metavar="A,B", default="syscall", help="What to measure (syscall).")
 @click.option("--models", metavar="A,B", default="pthread", help="Only these (pthread).")
 @click.option("--engine", type=click.Choice(["vm", "exact"]), default="vm", help="(vm)")
@@ -376,10 +376,10 @@ def _prepare(
     from swtch.vm import guests, prepare, programs
     from swtch.vm import own as own_kernels
 
-    own = _own(kernel, headers, (name,) if name else ())
+    own = _own(kernel, headers, (name,) if name is not None else ())
     if own is not None:
         guest = own_kernels.guest(own)
-    elif name:
+    elif name is not None:
         (guest, *others) = guests.parse(name)
         if others:
             raise RequestError("one guest at a time.")
