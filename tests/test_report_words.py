@@ -7,6 +7,7 @@ import io
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import made_002
 import made_004
@@ -23,6 +24,8 @@ from swtch import claims, experiments, report
 from swtch.claims.contradictions import CONTRADICTIONS
 from swtch.experiments import Metric
 from swtch.report import shapes, story
+from swtch.report.chapters import scenarios
+from swtch.report.chapters.plain import Plain
 from swtch.report.story import number, tell
 from swtch.report.tables import Row, Table
 
@@ -184,3 +187,21 @@ def test_no_number_is_lost_in_a_narrow_terminal(width: int) -> None:
     assert max(map(len, said.splitlines())) <= width
     if width < 40:
         assert "pthread, futex" in said and "  ns: 5 306" in said
+
+
+@pytest.mark.parametrize("width", [20, 40, 60, 80])
+@pytest.mark.parametrize("of", [scenarios, Plain("scenarios")], ids=["scenarios", "plain"])
+def test_no_table_of_a_chapter_is_cut(of: Any, width: int, tmp_path: Path) -> None:
+    """At 20 columns half of the digits were missing, at 80 the names of gates."""
+    scene = Scene()
+    # Of few invocations, so that the spread is in words; with a gate.
+    scene.scenario("C2", "pthread", [37.9, 33.1, 41.2], interrupts=10**9)
+    scene.scenario("C2", "uthread", [123.0, 111.0, 134.0], interrupts=10**9)
+    file = io.StringIO()
+    for shown in of.terminal(tell(scene.write(tmp_path / "run"))):
+        Console(file=file, width=width, markup=False).print(shown)
+    said = file.getvalue()
+    assert "…" not in said
+    for words in ("pthread", "uthread", "37.9", "123"):
+        assert words in said
+    assert "interrupts 3" in " ".join(said.split())

@@ -405,7 +405,7 @@ class _Shown:
         from rich.text import Text
 
         table = self.table
-        lines = [table.caption, ""]
+        lines = [table.caption, ""] if table.caption else []
         labels = [""] * table.labels
         for row in table.rows:
             # A label that is not repeated is that of the row above.

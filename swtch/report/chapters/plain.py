@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from rich.console import RenderableType
 
 from swtch.analysis.findings import Place
+from swtch.report import shapes
 from swtch.report.charts import Figure
 from swtch.report.story import Story, spread
 from swtch.report.tables import Row, Table, gate_marks
@@ -24,17 +25,7 @@ class Plain:
         return [self._table(story, place) for place in story.places_of(self.experiment)]
 
     def terminal(self, story: Story) -> list[RenderableType]:
-        from rich.table import Table as RichTable
-
-        shown: list[RenderableType] = []
-        for table in self.tables(story):
-            rich_table = RichTable(title=table.caption, title_justify="left")
-            for index, column in enumerate(table.columns):
-                rich_table.add_column(column, justify="left" if index < table.labels else "right")
-            for row in table.rows:
-                rich_table.add_row(*row.cells)
-            shown.append(rich_table)
-        return shown
+        return shapes.terminal(self.tables(story))
 
     def _table(self, story: Story, place: Place) -> Table:
         rows = []

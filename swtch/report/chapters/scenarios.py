@@ -382,12 +382,11 @@ def _published() -> Table:
 def terminal(story: Story) -> list[RenderableType]:
     shown: list[RenderableType] = []
     for place in story.places_of("scenarios"):
-        unit = SPEEDS[place.speed]
         shown += [
-            f"\nFour threads on one counter, {place}: medians, {unit}",
-            _matrix(story, place),
+            f"\nFour threads on one counter, {place}: medians, {SPEEDS[place.speed]}",
+            *shapes.terminal([_matrix(story, place)]),
             f"\nThe same in detail, {place}: median [95 %], switches a run",
-            _details(story, place),
+            *shapes.terminal([_details(story, place)]),
         ]
     if any(map(_fewer_cpus, story.findings_of("scenarios"))):
         shown.append("* on fewer CPUs than the scenario has: with less contention")
@@ -399,59 +398,45 @@ def _fewer_cpus(finding: Finding) -> bool:
     return factors["cpus_used"] != factors["cpus_asked"]
 
 
-def _matrix(story: Story, place: Place) -> RenderableType:
+def _matrix(story: Story, place: Place) -> Table:
     """Scenarios down, models across: the one table to remember."""
-    from rich.table import Table as RichTable
-
     findings = _originals(story, place)
     models = models_of([{"model": finding.trial.model} for finding in findings])
-    table = RichTable()
-    table.add_column("")
-    for model in models:
-        table.add_column(model, justify="right")
+    rows = []
     for case in dict.fromkeys(str(f.trial.factors["scenario"]) for f in findings):
         row = {f.trial.model: f for f in findings if f.trial.factors["scenario"] == case}
         cells = []
         for model in models:
             interval = row[model].intervals.get(place.speed) if model in row else None
-            factors = row[model].trial.factors if model in row else {}
-            mark = "" if factors.get("cpus_used") == factors.get("cpus_asked") else "*"
+            mark = "*" if model in row and _fewer_cpus(row[model]) else ""
             cells.append(number(interval.estimate) + mark if interval else "–")
-        table.add_row(case, *cells)
-    return table
+        rows.append(Row((case, *cells)))
+    # The caption, which would be no wider than the few columns, is the line above.
+    return Table("", ("", *models), 1, tuple(rows))
 
 
-def _details(story: Story, place: Place) -> RenderableType:
-    from rich.table import Table as RichTable
-    from rich.text import Text
-
-    # Without edges it fits 80 columns.
-    table = RichTable(show_edge=False, pad_edge=False)
-    table.add_column("")
-    table.add_column("model", no_wrap=True)
-    table.add_column("CPUs", justify="right")
-    table.add_column("Mops/s" if not place.counting else "op/ki", justify="right", no_wrap=True)
-    table.add_column("CV %", justify="right")
-    table.add_column("vol", justify="right")
-    table.add_column("invol", justify="right")
-    table.add_column("user", justify="right")
-    table.add_column("gates")
+def _details(story: Story, place: Place) -> Table:
+    rows = []
     last = None
     for finding in _originals(story, place):
         factors = finding.trial.factors
         case = str(factors["scenario"])
-        if last is not None and case != last:
-            table.add_section()
         speed = finding.dispersion.get(place.speed)
-        fewer = "" if factors["cpus_used"] == factors["cpus_asked"] else "*"
-        table.add_row(
+        cells = (
             case if case != last else "",
             finding.trial.model,
-            f"{factors['cpus_used']}{fewer}",
+            f"{factors['cpus_used']}{'*' if _fewer_cpus(finding) else ''}",
             spread(finding.intervals.get(place.speed)),
             f"{speed['cv']:.1f}" if speed else "–",
             *(count(finding, name) for name in ("nvcsw", "nivcsw", "user_switches")),
-            Text(gate_marks(finding)),
+            gate_marks(finding),
         )
+        rows.append(Row(cells, first=case != last))
         last = case
-    return table
+    speeds = "op/ki" if place.counting else "Mops/s"
+    return Table(
+        "",
+        ("", "model", "CPUs", speeds, "CV %", "vol", "invol", "user", "gates"),
+        2,
+        tuple(rows),
+    )
