@@ -22,6 +22,14 @@ if TYPE_CHECKING:
 def mend() -> None:
     """A letter that the terminal's encoding lacks is a ``?``, a file's name comes out as it
     is, and what was closed before we began is nowhere."""
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            # Else the next file that is opened is it, and libraries read and write there.
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+    if sys.stdin is None:
+        sys.stdin = Path(os.devnull).open()  # noqa: SIM115 - for good
     for name in ("stdout", "stderr"):
         stream: Any = getattr(sys, name)
         if stream is None:

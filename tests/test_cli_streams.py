@@ -49,8 +49,8 @@ def test_an_encoding_without_our_letters(here: Path, encoding: str) -> None:
     done.stdout.decode(encoding)
 
 
-@pytest.mark.parametrize("words", [("show", RUN), ("list",), ("export", RUN)])
-@pytest.mark.parametrize("close", [1, 2])
+@pytest.mark.parametrize("words", [("show", RUN), ("list",), ("export", RUN), ("report", RUN)])
+@pytest.mark.parametrize("close", [0, 1, 2])
 def test_a_stream_that_was_closed_before(here: Path, words: tuple[str, ...], close: int) -> None:
     done = swtch(*words, close=close)
     assert (done.returncode, done.stderr) == (0, b"")
