@@ -212,6 +212,8 @@ _Static_assert(offsetof(struct uthread, tcb) == 3 * CACHE_LINE &&
 /* Values of uthread.place that are not a worker's `taken`, which is even. */
 #define PLACE_NONE 0u
 #define PLACE_GIVEN 1u /* its turn is its joiner's */
+#define PLACE_LOST \
+	3u /* nowhere: it runs in the parent, of which this is a fork */
 
 /* Values of uthread.join that are not a waiter. */
 #define JOIN_NONE ((uintptr_t)0)

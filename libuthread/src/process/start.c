@@ -386,6 +386,29 @@ int uthread_worker_tid(int worker)
 }
 
 /*
+ * One that lives in the parent has ended here, with NULL, as glibc's have: a destructor
+ * of the program's that joins it, in exit(), does not wait. Nobody gives it a signal, nor
+ * asks it to end, which would let it go on in this process, too. Its stack and its TLS
+ * block are as it was when they were copied, and are not used again.
+ */
+static void is_lost(struct uthread *ut)
+{
+	const uint32_t state = load_relaxed(&ut->state);
+
+	if (state == UT_FREE)
+		return;
+	if (state != UT_ENDED) {
+		store_relaxed(&ut->place, PLACE_LOST);
+		store_relaxed(&ut->state, UT_ENDED);
+		ut->value = NULL;
+	}
+	if (ut->join == JOIN_DETACHED)
+		ut->join = JOIN_GONE;
+	else if (ut->join != JOIN_GONE)
+		ut->join = JOIN_DONE;
+}
+
+/*
  * Who was on its way off a pooled stack in another kernel thread has left it
  * now; else who takes that stack would wait for ever. And nobody is in a queue
  * to be moved up there. Written only where need be: other pages stay shared
@@ -395,6 +418,7 @@ static void is_gone(struct uthread *ut, void *me)
 {
 	if (ut == me)
 		return;
+	is_lost(ut);
 	if (load_relaxed(&ut->ctx.busy))
 		store_relaxed(&ut->ctx.busy, 0);
 	if (load_relaxed(&ut->queued))

@@ -40,7 +40,7 @@ static int check(const struct uthread *ut, int sig, bool *ended)
 	const uintptr_t join = ut ? load_acquire(&ut->join) : JOIN_GONE;
 
 	*ended = join == JOIN_DONE;
-	if (join == JOIN_GONE)
+	if (join == JOIN_GONE || load_relaxed(&ut->place) == PLACE_LOST)
 		return ESRCH;
 	if (sig < 0 || sig >= _NSIG)
 		return EINVAL;

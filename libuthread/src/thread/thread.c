@@ -308,7 +308,8 @@ static void reap(struct uthread *ut, void **value)
 
 	if (value)
 		*value = ut->value;
-	stack_put(me ? me->worker : NULL, ut);
+	if (likely(load_relaxed(&ut->place) != PLACE_LOST))
+		stack_put(me ? me->worker : NULL, ut);
 }
 
 /* It has ended, if nobody was quicker, and is the caller's to reap. */
