@@ -411,8 +411,8 @@ static void is_lost(struct uthread *ut)
 /*
  * Who was on its way off a pooled stack in another kernel thread has left it
  * now; else who takes that stack would wait for ever. And nobody is in a queue
- * to be moved up there. Written only where need be: other pages stay shared
- * with the parent.
+ * to be moved up there. Written only where need be: the pages of those that were
+ * gone already stay shared with the parent.
  */
 static void is_gone(struct uthread *ut, void *me)
 {
