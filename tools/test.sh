@@ -21,8 +21,26 @@ c_tests() {
 		note "error: no tests are defined in $dir; see libuthread/tests/meson.build"
 		return 1
 	fi
+	meson_tests "$dir" "$setup"
+}
+
+# meson_tests DIR SETUP [TEST...]: what failed is said once more at the end of all, for
+# of a long log often only the end is kept.
+meson_tests() {
+	local dir=$1 setup=$2
+	shift 2
 	PATH="$VENV/bin:$PATH" meson test -C "$dir" --setup="$setup" \
-		--print-errorlogs
+		--print-errorlogs "$@"
+}
+
+# Where part PART's results are; nothing for one that says them itself, at its end.
+log_of() {
+	case $1 in
+	native) echo build-test/meson-logs/testlog-native.json ;;
+	sanitize) echo build-asan/meson-logs/testlog-sanitize.json ;;
+	thread) echo build-tsan/meson-logs/testlog-thread.json ;;
+	arm64) echo build-arm64/meson-logs/testlog-emulated.json ;;
+	esac
 }
 
 # A folder of its own: what users get is built without assertions.
@@ -46,8 +64,7 @@ part_thread() {
 
 	tools/compile.sh build-tsan -Db_sanitize=thread -Db_lundef=false \
 		-Dprobes=false || return
-	PATH="$VENV/bin:$PATH" meson test -C build-tsan --setup=thread \
-		--print-errorlogs uthread-tsan "${rooms[@]/#/uthread-}" \
+	meson_tests build-tsan thread uthread-tsan "${rooms[@]/#/uthread-}" \
 		soak-sync soak-chan soak-malloc soak-qsort
 }
 
@@ -90,6 +107,9 @@ failed=()
 for part in "${parts[@]}"; do
 	printf '\n== %s\n' "$(title "$part")"
 	start=$SECONDS
+	# What an earlier run said is not what this one says, should it not get so far.
+	log=$(log_of "$part")
+	[ -z "$log" ] || rm -f "$log"
 	# A subshell: a part that exits ends itself only. `set -e` is off in here.
 	if ("part_$part"); then
 		printf '== %s: passed in %d s\n' "$(title "$part")" $((SECONDS - start))
@@ -102,6 +122,11 @@ done
 
 printf '\n'
 if [ ${#failed[@]} -gt 0 ]; then
+	for part in "${failed[@]}"; do
+		printf '== %s\n' "$(title "$part")" >&2
+		log=$(log_of "$part")
+		[ -z "$log" ] || "$VENV/bin/python" tools/failures.py "$log" >&2
+	done
 	die 1 "tests failed: ${failed[*]} (one part again: tools/test.sh PART)"
 fi
 note "all tests passed"
