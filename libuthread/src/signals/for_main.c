@@ -13,6 +13,14 @@
  * the kernel said of it, and main takes it as it takes uthread_kill(). All else is
  * handled where it comes to, as any thread may.
  *
+ * So has a main that computes, sleeps in the kernel or is to run: programs count on
+ * pause() or poll() to end, and on a handler that leaves main's code by a jump. The kernel
+ * has woken main's kernel thread for it; but it lies at the process until one has taken
+ * it, and a worker that comes from its tick just then is quicker. Of these only what is
+ * sure to be for the process: by its code, for pthread_sigqueue() and a thread's timer
+ * look like sigqueue(); and not what the kernel sends to who computes, which are those of
+ * profilers, and since Linux 6.4 timer_create()'s.
+ *
  * But in the base context there is no thread: pthread_self(), thread-local variables and
  * the mask are nobody's. What comes to a worker with nothing to run is given in the same
  * way to one that lets it in, main first, then who is parked, whatever for, then any.
@@ -65,46 +73,21 @@ static bool main_waits(void)
 	return waits;
 }
 
-/* In place of the program's handler, and as one. */
-static void give(int sig, siginfo_t *si, void *uc)
+static bool is_surely_to_process(int sig, const siginfo_t *si)
 {
-	struct action a;
-
-	if (sent_pass_on(&main_uthread, si, true))
-		return;
-	/* No place for one that must not be lost. */
-	a = action_take(sig);
-	if (a.handler != (void *)SIG_DFL && a.handler != (void *)SIG_IGN)
-		(*(void (**)(int, siginfo_t *, void *))&a.handler)(sig, si, uc);
+	switch (si->si_code) {
+	case SI_USER:
+	case SI_KERNEL:
+		return sig != SIGPROF && sig != SIGVTALRM && sig != SIGXCPU;
+	case SI_MESGQ:
+	case SI_ASYNCIO:
+		return true;
+	case SI_QUEUE:
+		return si->si_pid != getpid();
+	default:
+		return sig == SIGCHLD && si->si_code > 0;
+	}
 }
-
-bool for_main(int sig, const siginfo_t *si, struct action *a)
-{
-	void (*const fn)(int, siginfo_t *, void *) = give;
-	void *handler;
-
-	if (!(load_relaxed(&main_uthread.flags) & UT_MAIN) ||
-	    uthread_current() == &main_uthread ||
-	    !load_relaxed(&main_uthread.waits) ||
-	    load_relaxed(&main_uthread.mask) & KSIG_BIT(sig) ||
-	    !is_to_process(sig, si))
-		return false;
-	handler = action_get(sig).handler;
-	/* In a child of _Fork() or vfork() it is not there. */
-	if (handler == (void *)SIG_DFL || handler == (void *)SIG_IGN ||
-	    actions_of_guest() || !main_waits())
-		return false;
-	*a = (struct action){ .handler = *(void *const *)&fn,
-			      .flags = SA_RESTART | (int)SA_SIGINFO };
-	return true;
-}
-
-/* ---- in the base context ---- */
-
-struct search {
-	uint64_t bit;
-	struct uthread *parked, *other;
-};
 
 /* What a handler blocks it lets in again soon. The flag is there as long as the mask is
  * a handler's, and longer; so of two looks at the mask around one at the flag, if they
@@ -122,6 +105,66 @@ static uint64_t mask_of(const struct uthread *ut)
 	} while (mask != load_relaxed(&ut->mask));
 	return mask;
 }
+
+/* It runs, or is to run, and is soon to be had: a tick comes for it where it runs. Not
+ * what a handler blocks that runs there, or who it came to. */
+static bool main_runs(int sig, const siginfo_t *si)
+{
+	if (!rt.tick_ns || !is_surely_to_process(sig, si) ||
+	    mask_of(&main_uthread) & KSIG_BIT(sig))
+		return false;
+	switch (load_acquire(&main_uthread.state)) {
+	case UT_RUNNING:
+	case UT_READY:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* In place of the program's handler, and as one. */
+static void give(int sig, siginfo_t *si, void *uc)
+{
+	struct action a;
+
+	if (sent_pass_on(&main_uthread, si, true))
+		return;
+	/* No place for one that must not be lost. */
+	a = action_take(sig);
+	if (a.handler != (void *)SIG_DFL && a.handler != (void *)SIG_IGN)
+		(*(void (**)(int, siginfo_t *, void *))&a.handler)(sig, si, uc);
+}
+
+bool for_main(int sig, const siginfo_t *si, struct action *a)
+{
+	void (*const fn)(int, siginfo_t *, void *) = give;
+	void *handler;
+	bool runs;
+
+	if (!(load_relaxed(&main_uthread.flags) & UT_MAIN) ||
+	    uthread_current() == &main_uthread ||
+	    load_relaxed(&main_uthread.mask) & KSIG_BIT(sig) ||
+	    !is_to_process(sig, si))
+		return false;
+	runs = main_runs(sig, si);
+	if (!runs && !load_relaxed(&main_uthread.waits))
+		return false;
+	handler = action_get(sig).handler;
+	/* In a child of _Fork() or vfork() it is not there. */
+	if (handler == (void *)SIG_DFL || handler == (void *)SIG_IGN ||
+	    actions_of_guest() || (!runs && !main_waits()))
+		return false;
+	*a = (struct action){ .handler = *(void *const *)&fn,
+			      .flags = SA_RESTART | (int)SA_SIGINFO };
+	return true;
+}
+
+/* ---- in the base context ---- */
+
+struct search {
+	uint64_t bit;
+	struct uthread *parked, *other;
+};
 
 static void look_at(struct uthread *ut, void *arg)
 {
