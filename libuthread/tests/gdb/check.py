@@ -46,12 +46,6 @@ def commands() -> list[str]:
     return lines
 
 
-# The thread that ends the process goes on alone: gdb asks for the registers of one that a
-# tick has stopped, which may be gone by then, and gives its script up ("Cannot find
-# user-level thread").
-TO_THE_END = ["break _exit", "continue", "set scheduler-locking on", "continue"]
-
-
 def run(gdb: list[str], script: list[str], environment: dict[str, str]) -> str:
     with tempfile.NamedTemporaryFile("w", suffix=".gdb") as file:
         file.write("\n".join(["set pagination off", "set width 0", *script, ""]))
@@ -148,7 +142,7 @@ def main() -> int:
             said = Said(run([*command, subject, str(core)], commands(), environment))
         else:
             said = Said(
-                run([*command, subject], [*start, "run", *commands(), *TO_THE_END], environment)
+                run([*command, subject], [*start, "run", *commands(), "continue"], environment)
             )
         judge(said, how != "core")
     if said.failed:
