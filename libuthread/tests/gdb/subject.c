@@ -136,8 +136,12 @@ static uthread_t start_waiting(const char *name, void *(*fn)(void *), void *arg)
 
 int main(void)
 {
+	/* No spares, which come as needed: gdb gives its script up where a kernel thread has
+	 * made another and the process ends before gdb has seen to both. */
 	struct uthread_config config = { .size = sizeof(config),
-					 .workers = WORKERS };
+					 .workers = WORKERS,
+					 .spares = -1,
+					 .main = UTHREAD_MAIN_UTHREAD };
 	uthread_t waiting[5], busy[BUSY];
 	char name[UTHREAD_NAME_MAX];
 	int i;
