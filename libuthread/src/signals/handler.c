@@ -414,7 +414,7 @@ static __attribute__((noinline)) void run_kept(struct uthread *me, int sig,
 static void kept(void)
 {
 	struct uthread *me = uthread_current();
-	bool ran = false;
+	bool changed = false; /* by us: the kernel's mask */
 	struct worker *w;
 	uint64_t some;
 	siginfo_t si;
@@ -423,6 +423,7 @@ static void kept(void)
 		return;
 	region_enter();
 	while ((w = worker_current())->deferred) {
+		changed = true; /* keep() has, though it be another's signal */
 		me->mask = w->mask_kept;
 		whose_sort_out(w, me);
 		some = w->deferred & ~me->mask;
@@ -430,7 +431,6 @@ static void kept(void)
 			continue;
 		if (some) {
 			run_kept(me, take_kept(w, some, &si), &si);
-			ran = true;
 			continue;
 		}
 		/* Not for this one. */
@@ -442,12 +442,12 @@ static void kept(void)
 		}
 		sched_give_base();
 		region_enter();
-		ran = !(load_relaxed(&me->flags) & UT_MASK_UNSURE);
+		changed = !(load_relaxed(&me->flags) & UT_MASK_UNSURE);
 	}
 	unpoison(w);
 	/* In a handler the kernel knows better, but where we changed it. */
 	if (w->mask != me->mask &&
-	    (ran || !(load_relaxed(&me->flags) & UT_MASK_UNSURE)))
+	    (changed || !(load_relaxed(&me->flags) & UT_MASK_UNSURE)))
 		mask_become(w, me->mask);
 	/* Who waits for a signal does so itself: it may have looked already. */
 	if (unlikely(load_relaxed(&me->flags) & UT_ASK_SIGNAL) && !me->sigwaits)

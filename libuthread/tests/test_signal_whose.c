@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_signal_whose.c - a signal that comes to a kernel thread in a region, and is for
+ * another than who runs there.
+ */
+#include <sys/syscall.h>
+
+#include "preempt/preempt.h"
+#include "signals/signals.h"
+#include "ticks.h"
+
+static uthread_sem_t go = UTHREAD_SEM_INITIALIZER(0);
+static uthread_t whose;
+static int came, handled_there;
+
+/* What the program is told, and what the kernel has for this kernel thread. */
+static int is_blocked(int sig)
+{
+	sigset_t told;
+	uint64_t now = 0;
+
+	CHECK(!pthread_sigmask(SIG_BLOCK, NULL, &told));
+	CHECK(!syscall(SYS_rt_sigprocmask, SIG_BLOCK, NULL, &now, 8));
+	CHECK_EQ(sigismember(&told, sig), (int)(now >> (sig - 1) & 1));
+	return sigismember(&told, sig);
+}
+
+static void *waits_to_go(void *arg)
+{
+	CHECK_EQ(uthread_sem_wait(&go), 0);
+	return arg;
+}
+
+static void on_its_own(int sig)
+{
+	(void)sig;
+	CHECK(uthread_self() == whose);
+	add(&handled_there, 1);
+}
+
+/* It comes in a region, and another is to handle it. */
+static void is_sent_anothers(int sig)
+{
+	siginfo_t si;
+
+	(void)sig;
+	memset(&si, 0, sizeof(si));
+	si.si_signo = SIGUSR2;
+	si.si_code = SI_QUEUE;
+	si.si_pid = getpid();
+#if !UTHREAD_SAN
+	whose_say(&si, whose);
+#endif
+	region_enter();
+	CHECK(!syscall(SYS_rt_tgsigqueueinfo, getpid(), syscall(SYS_gettid),
+		       SIGUSR2, &si));
+	region_leave();
+	CHECK(!is_blocked(SIGTERM) && !is_blocked(SIGUSR2));
+	CHECK(is_blocked(SIGUSR1));
+	add(&came, 1);
+}
+
+static void *is_in_a_handler(void *arg)
+{
+	CHECK(!raise(SIGUSR1));
+	CHECK_EQ(load(&came), 1);
+	CHECK(!is_blocked(SIGTERM) && !is_blocked(SIGUSR1));
+	return arg;
+}
+
+/* Everything is blocked from where it came until it is seen whose it is. */
+TEST(a_mask_comes_back_in_a_handler_behind_what_is_anothers)
+{
+	if (TEST_ASAN || TEST_TSAN)
+		SKIP("sanitizers have functions of these names themselves");
+	if (TEST_EMULATED)
+		SKIP("qemu-user does not tell whose it is");
+	CHECK(signal(SIGUSR1, is_sent_anothers) != SIG_ERR);
+	CHECK(signal(SIGUSR2, on_its_own) != SIG_ERR);
+	start_workers(1);
+	whose = spawn(waits_to_go, NULL);
+	in_uthread(is_in_a_handler, NULL);
+	CHECK_EQ(uthread_sem_post(&go), 0);
+	joined(whose);
+	CHECK_EQ(load(&handled_there), 1);
+}
+
+TEST_MAIN()
