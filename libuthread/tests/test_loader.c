@@ -141,7 +141,7 @@ static void at(const char *when, void (*fn)(int *(*)(void)))
 	CHECK(!setenv(when, text, 1));
 }
 
-static int calls;
+static int calls, made;
 
 static void *sees_42(void *value)
 {
@@ -381,6 +381,63 @@ TEST(fork_and_setuid_beside_dlopen)
 	need_own_tls();
 	uthread_detach(spawn(opens_for_ever, NULL));
 	in_uthread(forks_beside, NULL);
+}
+
+#define MAKERS 4
+#define THREADS SCALE(4000) /* of each: all new, so that each has a new block */
+
+static uthread_sem_t over = UTHREAD_SEM_INITIALIZER(0);
+
+static void *waits_until_over(void *arg)
+{
+	CHECK_EQ(uthread_sem_wait(&over), 0);
+	return arg;
+}
+
+static void *makes_threads(void *arg)
+{
+	for (int i = 0; i < THREADS; i++) {
+		uthread_detach(spawn(waits_until_over, NULL));
+	}
+	add(&made, 1);
+	return arg;
+}
+
+/* Who makes a block, who opens a library and who forks: each has a lock that another of
+ * them wants. */
+static void *forks_beside_makers(void *arg)
+{
+	char *much = (char *)malloc(32 << 20); /* a fork takes its time */
+
+	memset(much, 1, 32 << 20);
+	for (int i = 0; i < MAKERS; i++)
+		uthread_detach(spawn(makes_threads, NULL));
+	while (load(&made) < MAKERS) {
+		pid_t pid = fork();
+
+		CHECK(pid >= 0);
+		if (!pid)
+			_exit(0);
+		ended_with(pid, 0);
+	}
+	free(much);
+	return arg;
+}
+
+TEST(threads_beside_forks_beside_dlopen)
+{
+	uthread_t t[2];
+
+	start_workers(4);
+	need_own_tls();
+	for (int i = 0; i < 2; i++)
+		t[i] = spawn(also_opens, NULL);
+	in_uthread(forks_beside_makers, NULL);
+	store(&stop, 1);
+	for (int i = 0; i < 2; i++)
+		joined(t[i]);
+	for (int i = 0; i < MAKERS * THREADS; i++)
+		CHECK_EQ(uthread_sem_post(&over), 0);
 }
 
 /* ---- where libc's code lies ---- */

@@ -36,7 +36,9 @@
  *
  * Locks: that on modules, glibc's, then `ring_lock`, a spin lock for the few
  * instructions on the ring. A fork holds the first and the last, so the child's
- * ring is whole. None is held across a dlopen() or dlclose().
+ * ring is whole. None is held across a dlopen() or dlclose(). Before and after the
+ * time in which it has the last a fork wants glibc's: who has that does not wait for
+ * a fork, but gives it back first.
  *
  * Rejected: looking at the flags ourselves before dlclose() (a lookup that
  * begins afterwards still sees the old list); one lock around lookups (they
@@ -84,6 +86,24 @@ static void list_lock_give(uint32_t *lock)
 {
 	if (__atomic_exchange_n(lock, 0, __ATOMIC_RELEASE) > 1)
 		futex_wake(lock, 1);
+}
+
+/* Both. */
+static void locks_take(void)
+{
+	for (;;) {
+		list_lock_take(list_lock);
+		if (likely(spin_lock_unless_gated(&ring_lock)))
+			return;
+		list_lock_give(list_lock);
+		fork_gate_wait();
+	}
+}
+
+static void locks_give(void)
+{
+	spin_unlock(&ring_lock);
+	list_lock_give(list_lock);
 }
 
 /* ---- the ring ---- */
@@ -148,11 +168,9 @@ static void change(void (*how)(struct node *), char *node)
 		return;
 	}
 	spin_unlock(&ring_lock);
-	list_lock_take(list_lock);
-	spin_lock_gated(&ring_lock);
+	locks_take();
 	how((struct node *)(void *)node);
-	spin_unlock(&ring_lock);
-	list_lock_give(list_lock);
+	locks_give();
 }
 
 void listed_add(char *node)
@@ -285,26 +303,22 @@ bool listed_begin(uint32_t *when, bool *one)
 {
 	if (!ready())
 		return false;
-	list_lock_take(list_lock);
-	spin_lock_gated(&ring_lock);
+	locks_take();
 	*one = !openers++;
 	if (*one && first)
 		splice_in();
 	*when = forks;
-	spin_unlock(&ring_lock);
-	list_lock_give(list_lock);
+	locks_give();
 	return true;
 }
 
 void listed_end(uint32_t when)
 {
-	list_lock_take(list_lock);
-	spin_lock_gated(&ring_lock);
+	locks_take();
 	/* Not in the child of a fork in between. */
 	if (when == forks && !--openers && first)
 		splice_out();
-	spin_unlock(&ring_lock);
-	list_lock_give(list_lock);
+	locks_give();
 }
 
 bool listed_now(void)
