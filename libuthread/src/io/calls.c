@@ -296,6 +296,21 @@ static inline bool has_nothing(const struct io_request *r, uint32_t edges)
 	       likely(!(load_relaxed(&r->e->plain) & 1u << r->way));
 }
 
+/* An error, or nothing, of this call's own. */
+static long last_word(struct io_request *r, size_t done, long got)
+{
+	long lost;
+
+	if (done && got < 0)
+		io_lost_keep(r, -got);
+	/* What came before the error is read before it. */
+	if (done || got || r->way != IO_IN || !r->bytes ||
+	    likely(!load_relaxed(&r->e->ended)))
+		return got;
+	lost = io_lost_take(r);
+	return lost ? lost : got;
+}
+
 long io_run(struct io_request *r)
 {
 	/* Only who is told of edges may go by them, and only for what they tell:
@@ -317,6 +332,11 @@ long io_run(struct io_request *r)
 		edges = io_edges(r->e, r->way);
 		if (must_try || r->untold || !has_nothing(r, edges)) {
 			if (unlikely(done) && io_has_failed(r)) {
+				emptied = false;
+				break;
+			}
+			if (unlikely(load_relaxed(&r->e->ended)) && !done &&
+			    r->way == IO_OUT && (got = io_lost_take(r))) {
 				emptied = false;
 				break;
 			}
@@ -381,6 +401,8 @@ long io_run(struct io_request *r)
 	/* The kernel says these of its own, too: a deadline's is that of a wait. */
 	if (unlikely(got == -ECANCELED || (err && got == -err)))
 		r->how = (int)-got;
+	else if (unlikely(got <= 0))
+		got = last_word(r, done, got);
 	return done ? (long)done : got;
 }
 

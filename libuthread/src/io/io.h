@@ -84,6 +84,8 @@ struct io_fd {
 	struct io_fd *owes; /* uring.c: the next that has such */
 	uthread_mutex_t turn; /* of who looks first and then calls */
 	uint8_t listens; /* atomic hint: accept4() waits there */
+	uint32_t lost; /* lost.c: atomic: the error that the next call says; 0: none */
+	uint64_t lost_file; /* and whose it is */
 } __attribute__((aligned(CACHE_LINE)));
 
 _Static_assert(offsetof(struct io_fd, lookers) + sizeof(struct io_list) <=

@@ -80,6 +80,7 @@ static void fresh(struct io_fd *e)
 	store_relaxed(&e->made, 0);
 	store_relaxed(&e->blocks, 0);
 	store_relaxed(&e->listens, 0);
+	store_relaxed(&e->lost, 0);
 }
 
 /* A handler may jump out of the call that this is for, but not out of malloc(). */

@@ -132,6 +132,11 @@ bool io_no_more(int fd);
 /* A part is done, and the next call is to say what has ended it: not to be tried again. */
 bool io_has_failed(const struct io_request *r);
 
+/* lost.c: a part is done, and behind it the kernel has said what has ended the connection. */
+void io_lost_keep(struct io_request *r, long error);
+/* What an earlier call kept so, once: -error, or 0. */
+long io_lost_take(struct io_request *r);
+
 /* Who has nobody to tell sleeps a little, for longer each time, from 0.2 to 20 ms; no
  * worker is held. *naps: 0 at first. 0, ETIMEDOUT, ECANCELED. */
 int io_nap(unsigned *naps, uint64_t deadline);
