@@ -4,13 +4,15 @@
 
 #include <stddef.h>
 
+#include "base/spin.h"
+
 /* By the linker; none if no such function is linked in. */
 extern struct next_one __start_uthread_next[]
 	__attribute__((weak, visibility("hidden")));
 extern struct next_one __stop_uthread_next[]
 	__attribute__((weak, visibility("hidden")));
 
-__attribute__((constructor)) static void look(void)
+AT_START static void look(void)
 {
 	struct next_one *n;
 

@@ -6,7 +6,7 @@ struct runtime rt = { .kept = UINT64_MAX, .few = WORKERS_FEW };
 struct uthread main_uthread;
 uintptr_t main_tp;
 
-__attribute__((constructor)) static void remember_main(void)
+AT_START static void remember_main(void)
 {
 	main_tp = arch_tp();
 }

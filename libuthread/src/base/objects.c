@@ -98,7 +98,7 @@ static int walk_all(struct dl_phdr_info *info, size_t size, void *arg)
 }
 
 /* Not when somebody asks, who may be waited for by who has the loader's lock. */
-__attribute__((constructor)) static void look(void)
+AT_START static void look(void)
 {
 	*(void **)&find_object = dlsym(RTLD_DEFAULT, "_dl_find_object");
 }

@@ -38,6 +38,9 @@
 
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
+/* Before the constructors of a program that has the library in it: these may make
+ * threads, and are linked before it. */
+#define AT_START __attribute__((constructor(101)))
 #define barrier() __asm__ volatile("" : : : "memory")
 
 #define load_relaxed(p) __atomic_load_n(p, __ATOMIC_RELAXED)

@@ -66,7 +66,7 @@
 struct calls_libc calls_libc;
 
 /* Before anybody is in a hurry, or in a handler. */
-__attribute__((constructor)) static void find_all(void)
+AT_START static void find_all(void)
 {
 #define F(name) NEXT(calls_libc.name, #name);
 	CALLS(F)

@@ -167,25 +167,25 @@ static void goes_on(void)
  * by here may not ask the loader. Weak: a program that is linked with the
  * archive may have its own. What has a child is said before and behind, for the caller
  * may have been moved in between. */
-#define AS_NOBODY(type, name, proto, args, before, behind)              \
-	static type(*next_##name) proto;                                \
-	__attribute__((constructor(101))) static void find_##name(void) \
-	{                                                               \
-		NEXT(next_##name, #name);                               \
-	}                                                               \
-	EXPORT __attribute__((weak)) type name proto                    \
-	{                                                               \
-		struct leave l;                                         \
-		type r;                                                 \
-                                                                        \
-		if (!next_##name)                                       \
-			find_##name();                                  \
-		l = leave_worker();                                     \
-		before();                                               \
-		r = next_##name args;                                   \
-		behind();                                               \
-		return_to_worker(l);                                    \
-		return r;                                               \
+#define AS_NOBODY(type, name, proto, args, before, behind) \
+	static type(*next_##name) proto;                   \
+	AT_START static void find_##name(void)             \
+	{                                                  \
+		NEXT(next_##name, #name);                  \
+	}                                                  \
+	EXPORT __attribute__((weak)) type name proto       \
+	{                                                  \
+		struct leave l;                            \
+		type r;                                    \
+                                                           \
+		if (!next_##name)                          \
+			find_##name();                     \
+		l = leave_worker();                        \
+		before();                                  \
+		r = next_##name args;                      \
+		behind();                                  \
+		return_to_worker(l);                       \
+		return r;                                  \
 	}
 
 AS_NOBODY(int, posix_spawn,

@@ -317,7 +317,7 @@ int fork_setup(void)
 	return done ? 0 : EAGAIN;
 }
 
-__attribute__((constructor(101))) static void setup(void)
+AT_START static void setup(void)
 {
 	fork_setup();
 }

@@ -202,7 +202,7 @@ WEAK void __longjmp_chk(struct __jmp_buf_tag env[1], int value)
 }
 
 /* libc's own, found before they may be wanted in a handler. */
-__attribute__((constructor)) static void find_next(void)
+AT_START static void find_next(void)
 {
 	NEXT(next_jump, "siglongjmp");
 	NEXT(next_jump_checked, "__longjmp_chk");

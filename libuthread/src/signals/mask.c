@@ -463,7 +463,7 @@ WEAK int sigpending(sigset_t *set)
 }
 
 /* libc's own, found before they may be wanted in a handler. */
-__attribute__((constructor)) static void find_next(void)
+AT_START static void find_next(void)
 {
 	NEXT(next_kill, "pthread_kill");
 	NEXT(next_queue, "pthread_sigqueue");

@@ -129,7 +129,7 @@ WEAK int signalfd(int fd, const sigset_t *set, int flags)
 	return got;
 }
 
-__attribute__((constructor)) static void find_next(void)
+AT_START static void find_next(void)
 {
 	NEXT(next_signalfd, "signalfd");
 }

@@ -247,7 +247,7 @@ WEAK int __xpg_sigpause(int sig)
 }
 
 /* libc's own, found before they may be wanted in a handler. */
-__attribute__((constructor)) static void find_next(void)
+AT_START static void find_next(void)
 {
 	NEXT(next_sigwaitinfo, "sigwaitinfo");
 	NEXT(next_sigtimedwait, "sigtimedwait");

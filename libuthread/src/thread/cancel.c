@@ -18,7 +18,7 @@ static __attribute__((noreturn)) void end_canceled(struct uthread *me)
 	uthread_exit(UTHREAD_CANCELED);
 }
 
-__attribute__((constructor)) static void set_hook(void)
+AT_START static void set_hook(void)
 {
 	cancel_exit = end_canceled;
 	cancel_unwinds = exit_unwinds();

@@ -440,7 +440,7 @@ void uthread_dump(int fd)
 }
 
 /* In a build with assertions the end of the process says it all. */
-__attribute__((constructor)) static void at_panic(void)
+AT_START static void at_panic(void)
 {
 	if (UTHREAD_ASSERTIONS)
 		panic_dump = uthread_dump;

@@ -128,7 +128,7 @@ static bool is_ours(pthread_t thread)
 
 static pthread_t main_pthread; /* immutable */
 
-__attribute__((constructor)) static void remember_main(void)
+AT_START static void remember_main(void)
 {
 	main_pthread = pthread_self();
 }

@@ -144,7 +144,7 @@ static void gone(void)
 		ksig_default(request.signal);
 }
 
-__attribute__((constructor)) static void set_hooks(void)
+AT_START static void set_hooks(void)
 {
 	threads_begun = begun;
 	threads_gone = gone;

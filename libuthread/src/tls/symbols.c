@@ -51,7 +51,7 @@ static struct {
 static ptrdiff_t resp_off;
 static uint32_t looked; /* atomic */
 
-__attribute__((constructor)) static void look(void)
+AT_START static void look(void)
 {
 	char *resp = dlsym(RTLD_DEFAULT, "__resp");
 	size_t i;

@@ -7,6 +7,7 @@
 #include <sys/auxv.h>
 
 #include "base/context.h"
+#include "base/spin.h"
 
 void context_entry(void);
 
@@ -26,7 +27,7 @@ _Static_assert(sizeof(struct frame) == 176, "switch.S restores this frame");
 /* Read by the assembly: not 0 on a machine with SME (sme.S). */
 uint32_t arch_sme __attribute__((visibility("hidden")));
 
-__attribute__((constructor)) static void find_sme(void)
+AT_START static void find_sme(void)
 {
 	arch_sme = !!(getauxval(AT_HWCAP2) & HWCAP2_SME);
 }
