@@ -294,8 +294,9 @@ TEST(init_refuses_bad_values_and_can_be_called_again)
 	struct uthread_config bad[] = {
 		config(), config(), config(), config(), config(),
 		config(), config(), config(), config(), config(),
+		config(),
 	};
-	int cpu = 0;
+	int cpu = 0, no_cpu[] = { 0, -1 };
 
 	bad[0].size = 8;
 	bad[1].workers = -1;
@@ -308,7 +309,9 @@ TEST(init_refuses_bad_values_and_can_be_called_again)
 	bad[8].ncpus = -1;
 	bad[8].cpus = &cpu;
 	bad[9].pin = -1;
-	for (int i = 0; i < 10; i++)
+	bad[10].ncpus = 2;
+	bad[10].cpus = no_cpu;
+	for (int i = 0; i < 11; i++)
 		CHECK_EQ(uthread_init(&bad[i]), EINVAL);
 	CHECK_EQ(uthread_init(NULL), 0);
 }

@@ -209,6 +209,15 @@ static void from_environment(struct config *c)
 
 #define FIRST_SIZE offsetof(struct uthread_config, tick_ns)
 
+/* One that is not to be had is said when a worker is to run there. */
+static bool are_cpus(const int *cpus, int n)
+{
+	while (n > 0)
+		if (cpus[--n] < 0)
+			return false;
+	return true;
+}
+
 static int from_caller(struct config *c, const struct uthread_config *user)
 {
 	struct uthread_config known;
@@ -220,6 +229,8 @@ static int from_caller(struct config *c, const struct uthread_config *user)
 	if (u->workers < 0 || u->workers > WORKERS_MAX || u->ncpus < 0 ||
 	    u->ncpus > CPUS_MAX || (u->ncpus && !u->cpus) || u->pin < 0 ||
 	    u->pin > 1 || (unsigned)u->tls > UTHREAD_TLS_SHARED)
+		return EINVAL;
+	if (!are_cpus(u->cpus, u->ncpus))
 		return EINVAL;
 	if (u->stack_size && (u->stack_size < UTHREAD_STACK_MIN ||
 			      u->stack_size > UTHREAD_STACK_LIMIT))
