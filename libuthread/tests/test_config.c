@@ -292,9 +292,8 @@ static struct uthread_config config(void)
 TEST(init_refuses_bad_values_and_can_be_called_again)
 {
 	struct uthread_config bad[] = {
+		config(), config(), config(), config(), config(), config(),
 		config(), config(), config(), config(), config(),
-		config(), config(), config(), config(), config(),
-		config(),
 	};
 	int cpu = 0, no_cpu[] = { 0, -1 };
 

@@ -60,7 +60,9 @@ __attribute__((constructor)) static void begin(void)
 	CHECK(run(reads, p, 1) == UTHREAD_CANCELED);
 	child = fork();
 	if (!child) {
+#ifndef TEST_EMULATED /* qemu-user fails where a child has threads */
 		CHECK(run(returns, p, 0) == p);
+#endif
 		_exit(0);
 	}
 	CHECK(uthread_waitpid(child, &status, 0) == child && !status);
