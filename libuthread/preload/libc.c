@@ -55,20 +55,6 @@ static void forked(void)
 	libc_is.process = getpid();
 }
 
-/* Of libc alone; where that is not to be had, of what comes next. */
-static void find_own(struct libc *l)
-{
-	void *libc = dlopen(LIBC_SO, RTLD_LAZY | RTLD_NOLOAD);
-
-#define F(name)                                                    \
-	*(void **)&l->own.name = libc ? dlsym(libc, #name) : NULL; \
-	if (!l->own.name)                                          \
-		*(void **)&l->own.name = dlsym(RTLD_NEXT, #name);
-	OWN_NAMES(F)
-#undef F
-	l->other_time = l->own.clock_gettime != l->clock_gettime;
-}
-
 void libc_find(void)
 {
 	static uint32_t state; /* 1: somebody is at it, or inside of it */
@@ -83,7 +69,9 @@ void libc_find(void)
 		*(void **)&l->name = dlsym(RTLD_NEXT, #name);
 	LIBC_NAMES(F)
 #undef F
-	find_own(l);
+#define F(name) *(void **)&l->own.name = dlsym(RTLD_NEXT, #name);
+	OWN_NAMES(F)
+#undef F
 	field = dlsym(RTLD_DEFAULT, "_thread_db_pthread_tid");
 	if (!field || !l->pthread_join || !l->pthread_mutex_lock) {
 		fprintf(stderr,
@@ -97,9 +85,31 @@ void libc_find(void)
 	pthread_atfork(NULL, NULL, forked);
 }
 
+/* Of libc alone; where that is not to be had, of what comes next, as until now. Not at the first
+ * call of all, for dlopen() takes memory, and the first may come from a malloc() of the program's
+ * that has yet to make itself ready. */
+void libc_find_own(void)
+{
+	static uint32_t found;
+	struct libc *l = libc();
+	uint32_t no = 0;
+	void *handle, *own;
+
+	if (!cas(&found, &no, 1))
+		return;
+	handle = dlopen(LIBC_SO, RTLD_LAZY | RTLD_NOLOAD);
+#define F(name)                                     \
+	own = handle ? dlsym(handle, #name) : NULL; \
+	if (own)                                    \
+		*(void **)&l->own.name = own;
+	OWN_NAMES(F)
+#undef F
+	l->other_time = l->own.clock_gettime != l->clock_gettime;
+}
+
 __attribute__((constructor(101))) static void find_at_start(void)
 {
-	libc();
+	libc_find_own();
 }
 
 /* ---- as libuthread calls them ---- */

@@ -207,6 +207,7 @@ extern HIDDEN struct libc {
 } libc_is;
 
 HIDDEN void libc_find(void);
+HIDDEN void libc_find_own(void); /* before there are threads */
 
 /* Any function may be the first: constructors of other objects come before ours. */
 static inline struct libc *libc(void)

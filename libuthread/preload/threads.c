@@ -207,6 +207,7 @@ static void look_at_program(void)
 {
 	uint32_t no = 0;
 
+	libc_find_own();
 	/* Its runtime is one of pthreads, and would crash at the first switch. */
 	if (dlsym(RTLD_DEFAULT, "__tsan_switch_to_fiber")) {
 		fprintf(stderr,
