@@ -24,6 +24,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/sendfile.h>
 #include <sys/fsuid.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -151,6 +152,7 @@ void __pthread_unregister_cancel(__pthread_unwind_buf_t *buf);
 	F(sync_file_range)             \
 	F(copy_file_range)             \
 	F(splice)                      \
+	F(sendfile)                    \
 	F(vmsplice)                    \
 	F(tee)                         \
 	F(tcdrain)                     \
@@ -226,6 +228,7 @@ HIDDEN int core_pthread_cancel(pthread_t thread);
 HIDDEN int core_pthread_kill(pthread_t thread, int sig);
 HIDDEN int core_pthread_sigqueue(pthread_t thread, int sig,
 				 const union sigval value);
+HIDDEN long copy_by_syscall(long nr, const long *a);
 HIDDEN int core_clock_gettime(clockid_t clock, struct timespec *time);
 HIDDEN int core_sem_wait(sem_t *sem);
 HIDDEN int core_sem_clockwait(sem_t *sem, clockid_t clock,

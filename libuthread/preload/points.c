@@ -175,12 +175,6 @@ EXPORT int sync_file_range(int fd, off64_t from, off64_t to, unsigned flags)
 	POINT(sync_file_range, fd, from, to, flags);
 }
 
-EXPORT ssize_t copy_file_range(int in, off64_t *in_at, int out, off64_t *out_at,
-			       size_t bytes, unsigned flags)
-{
-	POINT(copy_file_range, in, in_at, out, out_at, bytes, flags);
-}
-
 EXPORT ssize_t splice(int in, off64_t *in_at, int out, off64_t *out_at,
 		      size_t bytes, unsigned flags)
 {

@@ -328,6 +328,10 @@ static bool by_name(long nr, const long *a, long *got)
 			errno = err;
 		*got = err ? -1 : 0;
 		return true;
+	case SYS_copy_file_range:
+	case SYS_sendfile:
+		*got = copy_by_syscall(nr, a);
+		return true;
 	case SYS_sched_yield:
 		*got = sched_yield();
 		return true;
