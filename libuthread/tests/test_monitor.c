@@ -3,8 +3,10 @@
  * test_monitor.c - spare workers, and that what a worker sleeps for in the
  * kernel gets to run, wherever it waits.
  */
+#include <linux/futex.h>
 #include <sys/syscall.h>
 
+#include "sched/sched.h"
 #include "util.h"
 
 static void start(int workers, int spares)
@@ -165,6 +167,47 @@ TEST(the_holder_of_a_libc_lock_is_lent)
 	t[2] = spawn_on(0, runs, NULL);
 	for (int i = 0; i < 3; i++)
 		joined(t[i]);
+}
+
+static uint32_t has_it = 1; /* a lock of libc's */
+static int asleep_there;
+
+/* Where it cannot be stopped. */
+static void *keeps_it_asleep(void *arg)
+{
+	region_enter();
+	store(&asleep_there, 1);
+	while (load(&has_it))
+		syscall(SYS_futex, &has_it, FUTEX_WAIT_PRIVATE, 1, NULL);
+	region_leave();
+	return arg;
+}
+
+/* As if stopped in libc, with what the other waits for, and a signal that waited for
+ * that is somebody else's. */
+static void *gives_the_base(void *arg)
+{
+	uthread_t t = spawn_on(0, keeps_it_asleep, NULL);
+
+	region_enter();
+	while (!load(&asleep_there)) {
+		uthread_current()->in_libc = true;
+		sched_give_base();
+	}
+	CHECK(uthread_worker() != 0);
+	uthread_current()->in_libc = false;
+	store(&has_it, 0);
+	syscall(SYS_futex, &has_it, FUTEX_WAKE_PRIVATE, 1);
+	region_leave();
+	joined(t);
+	return arg;
+}
+
+TEST(who_gives_the_base_inside_libc_is_lent)
+{
+	start(2, 2);
+	need_own_tls();
+	joined(spawn_on(0, gives_the_base, NULL));
 }
 
 static void *always_on(void *worker)

@@ -486,7 +486,9 @@ void sched_give_base(void)
 	bound = me->bound;
 	if (!(load_relaxed(&me->flags) & UT_OWN_TLS))
 		me->bound = w->index; /* as in sched_preempt() */
-	me->why = UTHREAD_READY_YIELDED;
+	/* On the way back from a stop inside libc: a part of it, so that who is bound is
+	 * lent to others as long as it has what they wait for (runq.h). */
+	me->why = me->in_libc ? UTHREAD_READY_STOPPED : UTHREAD_READY_YIELDED;
 	if (unlikely(rt.policy))
 		policy_charge(me);
 	uthread_become(me, UT_READY);
