@@ -396,9 +396,8 @@ static void *waits_until_over(void *arg)
 
 static void *makes_threads(void *arg)
 {
-	for (int i = 0; i < THREADS; i++) {
+	for (int i = 0; i < THREADS; i++)
 		uthread_detach(spawn(waits_until_over, NULL));
-	}
 	add(&made, 1);
 	return arg;
 }
