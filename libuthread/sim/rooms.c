@@ -168,6 +168,11 @@ size_t stack_page(void)
 	return 4096;
 }
 
+void lookup_left(uintptr_t tp)
+{
+	(void)tp;
+}
+
 void tls_begin(void)
 {
 }

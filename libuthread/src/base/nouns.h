@@ -182,6 +182,7 @@ struct uthread {
 	struct raised *raised_first; /* these, but for some (signals/raised.c) */
 	uintptr_t handler_sp; /* where its outermost handler interrupted it, */
 	uint64_t mask_behind; /* and the mask that comes back then */
+	uintptr_t lookup_sp; /* the same, of the innermost in a lookup; 0: none */
 	uintptr_t trap_sp; /* with UT_TRAPPED: where its handler was called */
 	uintptr_t stopped_at; /* its state, from a tick that found it asleep; else 0 */
 	struct jump jump; /* with UT_JUMPS: where to; private to it */

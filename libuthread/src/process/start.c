@@ -419,6 +419,8 @@ static void is_gone(struct uthread *ut, void *me)
 	if (ut == me)
 		return;
 	is_lost(ut);
+	if (load_relaxed(&ut->flags) & UT_TLS_BLOCK && lookup_is_on(ut->tcb))
+		lookup_left(ut->tcb);
 	if (load_relaxed(&ut->ctx.busy))
 		store_relaxed(&ut->ctx.busy, 0);
 	if (load_relaxed(&ut->queued))

@@ -132,6 +132,29 @@ static void note_handler(struct uthread *me, uintptr_t sp, uint64_t mask)
 		ut_flags_clear(me, UT_MASK_LIBC);
 }
 
+/* Where the thread is that the handler interrupts: it may leave that by a jump. */
+struct interrupted {
+	uintptr_t lookup_sp; /* of an outer handler */
+	bool looks_up;
+};
+
+static struct interrupted interrupts(struct uthread *me, uintptr_t sp)
+{
+	const struct interrupted was = { me->lookup_sp,
+					 lookup_is_on(arch_tp()) };
+
+	if (unlikely(was.looks_up))
+		me->lookup_sp = sp;
+	return was;
+}
+
+static void goes_on(struct uthread *me, const struct interrupted *was)
+{
+	me->lookup_sp = was->lookup_sp;
+	if (unlikely(was->looks_up))
+		lookup_goes_on(arch_tp());
+}
+
 /* A call that it ends has EINTR for the handler's sake, or goes on (calls.c). */
 static void note_handled(struct uthread *me, const struct action *a,
 			 bool handles, struct call *call)
@@ -192,6 +215,8 @@ static __attribute__((noreturn)) void run(int sig, siginfo_t *si,
 					  ucontext_t *uc, bool set_mask)
 {
 	struct uthread *me = uthread_current();
+	const struct interrupted interrupted =
+		interrupts(me, (uintptr_t)UC_SP(uc));
 	const bool sure = !(load_relaxed(&me->flags) & UT_MASK_UNSURE);
 	const bool taking = me->taking, in_libc = me->in_libc;
 	const bool sigwaits = me->sigwaits;
@@ -233,6 +258,7 @@ static __attribute__((noreturn)) void run(int sig, siginfo_t *si,
 		me->in_libc = in_libc;
 		look_again(me);
 	}
+	goes_on(me, &interrupted);
 	mask = mask_usable(ksig_word(&uc->uc_sigmask));
 	ksig_set(&uc->uc_sigmask, mask);
 	mechanism_rewind(uc);
@@ -353,12 +379,15 @@ static __attribute__((noinline)) void run_kept(struct uthread *me, int sig,
 	struct worker *w = worker_current();
 	struct action a;
 	const bool handles = take_action(sig, si, &a);
+	struct interrupted interrupted;
 	int saved = errno;
 	struct jump jump;
 	ucontext_t uc;
 
 	if (a.handler == (void *)SIG_IGN)
 		return;
+	/* On the way back to a lookup from another handler (let_in()), maybe. */
+	interrupted = interrupts(me, (uintptr_t)(&uc + 1));
 	getcontext(&uc);
 	ksig_set(&uc.uc_sigmask, me->mask);
 	uc.uc_stack = me->alt;
@@ -394,6 +423,7 @@ static __attribute__((noinline)) void run_kept(struct uthread *me, int sig,
 	/* What it left in errno stays, as when the kernel calls it. */
 	region_enter();
 	w = worker_current();
+	goes_on(me, &interrupted);
 	jump_put_back(me, jump);
 	me->taking = taking;
 	me->in_libc = in_libc;

@@ -25,6 +25,9 @@
  * The mask stays the handler's until jump_go(). A handler that comes on the way out has
  * jumps of its own (jump_take()).
  *
+ * A jump may also leave a lookup of the loader's, which a handler came in at the first
+ * call of a function: that is told to who waits for lookups (tls/listed.c).
+ *
  * Not all waits can be left so (waiter_leavable()): none for a mutex, a condition, a
  * join and the like, of which POSIX says nothing. A jump out of such a one is made as
  * it is, and the next wait ends the program (waiter.c: check_outer()).
@@ -41,6 +44,7 @@
 #include "sched/sched.h"
 #include "sched/waiter.h"
 #include "signals/signals.h"
+#include "tls/tls.h"
 
 #if !UTHREAD_SAN
 
@@ -166,6 +170,18 @@ static void leave_wait(struct __jmp_buf_tag *env, int value)
 	next_jump(me->away->env, 1);
 }
 
+/* It leaves the lookup that a handler came in. */
+static void leave_lookup(const struct __jmp_buf_tag *env)
+{
+	struct uthread *me = uthread_current();
+
+	if (likely(!me || !me->lookup_sp) ||
+	    is_older(me, me->lookup_sp, target_of(env)))
+		return;
+	me->lookup_sp = 0;
+	lookup_left(arch_tp());
+}
+
 /* The rest of it, from where a wait has ended. */
 __attribute__((noreturn)) void jump_go(struct uthread *me)
 {
@@ -175,6 +191,7 @@ __attribute__((noreturn)) void jump_go(struct uthread *me)
 	/* Who said which handlers end its waits (uthread_interruptible()) was to take
 	 * it back on the way. */
 	me->intr = INTR_NONE;
+	leave_lookup(jump.env);
 	bring_mask(jump.env);
 	next_jump(jump.env, jump.value);
 }
@@ -184,6 +201,7 @@ __attribute__((noreturn)) void jump_go(struct uthread *me)
 WEAK void siglongjmp(struct __jmp_buf_tag env[1], int value)
 {
 	leave_wait(env, value);
+	leave_lookup(env);
 	bring_mask(env);
 	next_jump(env, value);
 }
@@ -197,6 +215,7 @@ WEAK __typeof__(siglongjmp) __longjmp_chk;
 WEAK void __longjmp_chk(struct __jmp_buf_tag env[1], int value)
 {
 	leave_wait(env, value);
+	leave_lookup(env);
 	bring_mask(env);
 	next_jump_checked(env, value);
 }

@@ -245,6 +245,10 @@ static _Unwind_Reason_Code unwind_stop(int version, _Unwind_Action actions,
 
 static __attribute__((noreturn)) void unwind(struct uthread *me)
 {
+	if (unlikely(me->lookup_sp || lookup_is_on(arch_tp()))) {
+		lookup_left(arch_tp());
+		me->lookup_sp = 0;
+	}
 	/* Nothing that it does on its way out is a cancellation point. */
 	store_relaxed(&me->cancel, CANCEL_ACTS);
 	store_relaxed(&me->call, NULL); /* libc's, that it may end in */

@@ -34,6 +34,14 @@
  * allows that, and nobody crashes. (A dlopen() that replaces the list of
  * libraries keeps the old one in glibc up to 50 times before it frees any.)
  *
+ * Two things the flag does not survive in glibc. A handler that comes in a lookup may
+ * look something up itself, as the first call of any function does: then the flag is
+ * down when it returns, and that somebody sleeps for it is forgotten
+ * (lookup_goes_on()). And who is in a lookup may never come back to it: a handler
+ * jumps out of it, its thread ends there, or a child was forked in which that thread
+ * is not. Then the flag stays, and who changes the list sleeps for ever, with glibc's
+ * lock; whoever leaves a lookup so puts it down as the loader would (lookup_left()).
+ *
  * Locks: that on modules, glibc's, then `ring_lock`, a spin lock for the few
  * instructions on the ring. A fork holds the first and the last, so the child's
  * ring is whole. None is held across a dlopen() or dlclose(). Before and after the
@@ -181,6 +189,36 @@ void listed_add(char *node)
 void listed_drop(char *node)
 {
 	change(drop, node);
+}
+
+/* ---- lookups that a handler came in, or that nobody comes back to ---- */
+
+#define LOOKUP_ON 1
+#define LOOKUP_AWAITED 2 /* and somebody sleeps until it is over, */
+
+static uint32_t *lookup_flag(uintptr_t tp)
+{
+	return (uint32_t *)(tp + (uintptr_t)tls_layout.lookup_off);
+}
+
+void lookup_left(uintptr_t tp)
+{
+	if (!tls_layout.lookup_off)
+		return;
+	__atomic_store_n(lookup_flag(tp), 0, __ATOMIC_RELEASE);
+	futex_wake(lookup_flag(tp), 1); /* also if it says so no more */
+}
+
+/* Who sleeps looks at it again, and goes on if nobody is said to. */
+void lookup_goes_on(uintptr_t tp)
+{
+	uint32_t is = 0;
+
+	if (__atomic_compare_exchange_n(
+		    lookup_flag(tp), &is,
+		    listed_now() ? LOOKUP_AWAITED : LOOKUP_ON, false,
+		    __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+		futex_wake(lookup_flag(tp), 1);
 }
 
 /* ---- finding and proving the lock ---- */

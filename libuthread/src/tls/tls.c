@@ -26,7 +26,8 @@
  *   guards (x86-64)   equal to the process's, or every canary aborts
  *   list node         while libraries come and go glibc's list has it
  *                     (listed.c)
- *   multiple_threads  1, or the loader does not say that it looks a symbol up
+ *   multiple_threads  1, or the loader does not say that it looks a symbol up, in
+ *                     the word behind it
  *   robust list head  linked to itself: robust mutexes insert there, and
  *                     those left at the end are marked as the kernel would
  *   specific[0]       pthread_setspecific()
@@ -341,6 +342,8 @@ void tls_end(void)
 	const size_t robust = tls_layout.robust_off;
 	const char *pd = pd_of(me->tcb);
 
+	if (unlikely(lookup_is_on(me->tcb))) /* left in a way unseen */
+		lookup_left(me->tcb);
 	tls_modules_end();
 	if (robust && *(const char *const *)(pd + robust) != pd + robust)
 		robust_end(me);
@@ -533,6 +536,11 @@ static const char *prove_layout(void)
 	if (*many > 1)
 		return "the word for more than one thread is not where it should be";
 	*many = 1;
+#if defined(__x86_64__)
+	l->lookup_off = 0x1c;
+#else
+	l->lookup_off = (ptrdiff_t)sizeof(*many) - (ptrdiff_t)l->pd_before_tp;
+#endif
 	return NULL;
 }
 

@@ -23,6 +23,7 @@ struct tls_layout {
 	size_t tid_off, list_off, specific_off, robust_off, res_off;
 	/* From the thread pointer; 0: not there. */
 	ptrdiff_t resp_off, rseq_off, errno_off, self_off;
+	ptrdiff_t lookup_off; /* the flag of a lookup in progress */
 	uintptr_t futex_offset;
 	unsigned char header[0x50 - 0x18]; /* x86-64: equal in all threads */
 	uint32_t multiple; /* elsewhere: the first word of struct pthread */
@@ -104,6 +105,20 @@ bool listed_now(void);
 void listed_fork_lock(void);
 void listed_fork_unlock(void);
 void listed_forked(void);
+/* Who was in a lookup on this block does not come back to it, but ended, was in the
+ * parent, or left it by a jump out of a handler. Signal-safe, as the next. */
+void lookup_left(uintptr_t tp);
+/* A handler that came in a lookup is over. */
+void lookup_goes_on(uintptr_t tp);
+
+/* Is a lookup going on there? */
+static inline bool lookup_is_on(uintptr_t tp)
+{
+	return tls_layout.lookup_off &&
+	       load_relaxed(
+		       (const uint32_t *)(tp +
+					  (uintptr_t)tls_layout.lookup_off));
+}
 
 /* ---- modules.c ---- */
 /* Before a call that opens or closes libraries. False: glibc does not know our
