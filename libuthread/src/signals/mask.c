@@ -57,7 +57,7 @@ uint64_t mask_now(void)
 	return now;
 }
 
-/* A signal that comes to be kept just here must leave its mark (keep()). */
+/* A signal that comes to be kept just here must leave its mark (kept_add()). */
 static void know(struct worker *w, uint64_t mask)
 {
 	store_relaxed(&w->mask, mask | w->poison);
@@ -69,7 +69,7 @@ static void know(struct worker *w, uint64_t mask)
 void mask_install(struct worker *w, uint64_t mask)
 {
 	/* Before the kernel: what is let in may poison it at once. What comes
-	 * just before has the kernel told another mask: all (keep()). */
+	 * just before has the kernel told another mask: all (kept_add()). */
 	store_relaxed(&w->mask_next, mask);
 	barrier(); /* pairs: the handler, same CPU */
 	know(w, mask);

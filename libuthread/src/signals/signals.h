@@ -17,7 +17,7 @@
  * its own. */
 #define WEAK EXPORT __attribute__((weak))
 
-/* ---- handler.c ---- */
+/* ---- setup.c ---- */
 
 /* Before the workers start, the tick's handler being there. */
 void signals_setup(void);
@@ -130,8 +130,6 @@ static inline bool sent_any(const struct uthread *ut)
 {
 	return load_relaxed(&ut->sent) || load_relaxed(&ut->sent_bits);
 }
-
-/* ---- handler.c ---- */
 
 /* ---- for_main.c ---- */
 

@@ -8,7 +8,7 @@
  * what is behind the value. Not by its code: of one that it does not know the kernel wants
  * all else to be 0, which an emulator does not see to.
  *
- * One that comes in a region waits at the worker for its end (handler.c), with its
+ * One that comes in a region waits at the worker for its end (kept.c), with its
  * uthread. Whoever ends one there passes on what is another's, and so does the base. Of
  * each number one has a place there, for a handler may ask nobody for memory; who comes
  * second, and queues or is for somebody else, has one of raised.c's, or goes to the
