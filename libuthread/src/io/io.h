@@ -2,7 +2,8 @@
 /*
  * io.h - what the files of this room share, and what the rooms above may ask.
  *
- *	calls.c		the public calls: try, and wait where the kernel says EAGAIN
+ *	calls.c		the public calls on a descriptor
+ *	run.c		what they do: try, and wait where the kernel says EAGAIN
  *	ready.c		the table of descriptors; waiting until one is ready
  *	backend.c	who tells: epoll.c or uring.c, where the poller sleeps
  *

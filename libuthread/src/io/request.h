@@ -16,6 +16,9 @@ struct io_request;
  * -EAGAIN: it would wait. */
 typedef long io_try(struct io_request *r);
 
+/* Such reads say nothing of what is in the socket's queue. */
+#define IO_BESIDE (MSG_PEEK | MSG_OOB | MSG_ERRQUEUE)
+
 struct io_request {
 	int fd;
 	int way; /* IO_IN, IO_OUT */
