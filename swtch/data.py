@@ -280,6 +280,22 @@ def sample_rows(samples: Sequence[Sample]) -> list[dict[str, Any]]:
     ]
 
 
+def worded(kind: str, identity: str) -> str:
+    """`identity` as text for any reader of CSV, which has no types: pandas and spreadsheets
+    take 000.1 and 000.10 for one number, and study 000 for 0."""
+    return identity if any(map(str.isalpha, identity)) else f"{kind} {identity}"
+
+
+def for_csv(frame: pl.DataFrame) -> pl.DataFrame:
+    """`frame` with its ids `worded`."""
+    import polars as pl
+
+    kinds = [kind for kind in ("study", "claim") if kind in frame.columns]
+    return frame.with_columns(
+        pl.Series(kind, [worded(kind, identity) for identity in frame[kind]]) for kind in kinds
+    )
+
+
 def _place(trial: str, experiment: str, sample: Sample) -> dict[str, str]:
     return {
         "trial": trial,

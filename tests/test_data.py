@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -95,6 +96,23 @@ def test_export_writes_every_frame(
     for file in files:
         assert read(file).shape == getattr(run, file.stem).shape
     assert sorted(out.iterdir()) == sorted(files)
+
+
+def test_ids_are_text_for_who_guesses(run: data.Run, tmp_path: Path) -> None:
+    assert cli.main(["export", str(OLD), "--out", str(tmp_path)]) == 0
+    read = pl.read_csv(tmp_path / "verdicts.csv")
+    of_study = set(run.verdicts.filter(pl.col("study") == "000")["claim"])
+    assert {f"claim {claim}" for claim in of_study} <= set(read["claim"])
+    assert "study 000" in set(read["study"])
+    # As they are where columns have types.
+    assert cli.main(["export", str(OLD), "--format", "parquet", "--out", str(tmp_path)]) == 0
+    assert pl.read_parquet(tmp_path / "verdicts.parquet").equals(run.verdicts)
+
+
+def test_studies_in_a_list_are_text(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["list", "--format", "csv"]) == 0
+    read = pl.read_csv(io.StringIO(capsys.readouterr().out))
+    assert {"study 000", "study 004"} <= set(read["study"])
 
 
 def test_google_benchmark_has_what_its_tools_read(capsys: pytest.CaptureFixture[str]) -> None:

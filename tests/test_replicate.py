@@ -140,7 +140,8 @@ def test_it_says_how_long_measures_and_judges(
     with (folder / "verdicts.csv").open() as file:
         written = list(csv.DictReader(file))
     told = {claim.id for claim in every() if claim.experiment == "coroutine-gantt"}
-    assert {row["claim"] for row in written} == told
+    assert {row["claim"] for row in written} == told  # VII has letters
+    assert {row["study"] for row in written} == {"study 000"}
     assert {row["verdict"] for row in written} <= {"holds", "differs", "cannot tell"}
     assert all(row["why"] and row["published"] and row["engine"] for row in written)
     assert (folder / "report.html").exists()
@@ -283,6 +284,12 @@ def test_rows_have_everything() -> None:
     assert row["here"] == "2 [1.50, 2.50] x"
     assert row["engine"] == "vm 6.1-amd64"
     assert verdicts.rows([verdict("000.4", "not measurable here")])[0]["here"] == "–"
+
+
+def test_in_csv_no_two_claims_are_one_number() -> None:
+    table = verdicts.rows([verdict(claim) for claim in ("000.1", "000.10", "000.VII.1")])
+    written = [row["claim"] for row in verdicts.for_csv(table)]
+    assert written == ["claim 000.1", "claim 000.10", "000.VII.1"]
 
 
 def test_contradictions_stand_side_by_side() -> None:

@@ -31,7 +31,7 @@ def export(path: Path, form: str, out: Path | None) -> int:
             if form == "parquet":
                 frame.write_parquet(text)
             else:
-                frame.write_csv(text)
+                data.for_csv(frame).write_csv(text)
             files.append(folder / f"{name}.{form}")
             store.write_atomically(files[-1], text.getvalue())
     except OSError as error:

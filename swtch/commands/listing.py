@@ -61,7 +61,18 @@ def show(form: str) -> int:
     if form == "json":
         output.print_json({"schema": 1, "experiments": rows})
     elif form == "csv":
-        output.print_csv([{**row, "models": " ".join(row["models"])} for row in rows])
+        from swtch.data import worded
+
+        output.print_csv(
+            [
+                {
+                    **row,
+                    "study": worded("study", row["study"]),
+                    "models": " ".join(row["models"]),
+                }
+                for row in rows
+            ]
+        )
     elif form == "md":
         output.print_markdown(rows, columns)
     else:

@@ -142,7 +142,7 @@ def _finish(form: str, progress: Progress, verbose: bool) -> campaign.Finish:
             rows = verdicts.rows(replicated.verdicts)
             emit = {
                 "json": lambda: output.print_json({"schema": 1, "verdicts": replicated.verdicts}),
-                "csv": lambda: output.print_csv(rows),
+                "csv": lambda: output.print_csv(verdicts.for_csv(rows)),
                 "md": lambda: output.print_markdown(rows, {c: c for c in verdicts.COLUMNS}),
             }
             emit[form]()

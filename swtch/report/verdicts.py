@@ -79,6 +79,16 @@ def rows(verdicts: Sequence[Verdict]) -> list[dict[str, str]]:
     ]
 
 
+def for_csv(table: Iterable[dict[str, str]]) -> list[dict[str, str]]:
+    """`table` with ids that stay text in a reader that guesses (swtch.data.worded)."""
+    from swtch.data import worded
+
+    return [
+        {**row, "study": worded("study", row["study"]), "claim": worded("claim", row["claim"])}
+        for row in table
+    ]
+
+
 def write(run_dir: Path, story: Story) -> Path:
     """Writes the table as CSV into the run; gives the file."""
     import csv
@@ -89,7 +99,7 @@ def write(run_dir: Path, story: Story) -> Path:
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows(story.verdicts))
+    writer.writerows(for_csv(rows(story.verdicts)))
     file = run_dir / NAME
     write_atomically(file, text.getvalue().encode())
     return file
