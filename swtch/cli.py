@@ -310,7 +310,7 @@ def run_command(
             seed=seed,
             policy=policy,
             time_limit_s=time_limit or 60.0,
-            target=None if until is None else output.parse_share("--until", until),
+            target=None if until is None else output.parse_target("--until", until),
         ),
         engine=choice.Options(
             engines=choice.parse_engines(engine) if engine is not None else ("native",),
@@ -450,7 +450,7 @@ def replicate_command(
             policy=policy,
             budget_s=budget_s,
             budget_asked=budget is not None,
-            target=None if until is None else output.parse_share("--until", until),
+            target=None if until is None else output.parse_target("--until", until),
         ),
         engines=choice.parse_engines(engine) if engine is not None else None,
         guests=guest,

@@ -116,7 +116,7 @@ def test_a_run_stops_goes_on_and_is_complete(
     assert "nothing is left to do" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("share", ["", "two", "-1%"])
+@pytest.mark.parametrize("share", ["", "two", "-1%", "0", "0%", "nan"])
 def test_a_target_that_is_none(share: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["run", "scenarios", "--until", share]) == 2
+    assert cli.main(["run", "scenarios", "--until", share, "--out", "/dev/null/none"]) == 2
     assert "--until:" in capsys.readouterr().err

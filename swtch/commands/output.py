@@ -82,6 +82,16 @@ def print_table(
     console().print(table)
 
 
+def parse_target(option: str, text: str) -> float:
+    """A share as `parse_share` has it, but for none: no interval of times is of no width."""
+    share = parse_share(option, text)
+    if not share:
+        raise RequestError(
+            f"{option}: {text!r} is a width that no interval of times has; give one like 2%."
+        )
+    return share
+
+
 def parse_share(option: str, text: str) -> float:
     """``5%`` or ``0.05`` as a share."""
     try:
