@@ -88,7 +88,7 @@ def load_manifest(path: Path) -> Manifest:
     """The manifest of the run directory `path`."""
     file = path / MANIFEST
     if not path.is_dir():
-        raise CorruptError(f"{path} is not a run directory: there is no such folder.")
+        raise CorruptError(f"{path} is not a run directory: {no_folder(path)}")
     try:
         text = _read(file)
     except FileNotFoundError:
@@ -111,6 +111,14 @@ def load_manifest(path: Path) -> Manifest:
         # Here, because whoever reads a run comes by, and nobody may forget it.
         own.attach(path, manifest)
     return manifest
+
+
+def no_folder(path: Path) -> str:
+    """What `path` is in the place of a folder; of a run's file, where that run is."""
+    if not path.exists():
+        return "there is no such folder."
+    run = next((one for one in path.parents[:2] if (one / MANIFEST).is_file()), None)
+    return f"it is a file; the run is {run}." if run else "it is a file."
 
 
 def load_samples(path: Path, manifest: Manifest) -> tuple[tuple[Sample, ...], int]:

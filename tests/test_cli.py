@@ -165,6 +165,8 @@ WRONG = [
     (("report", "x", "--format", "pdf"), 2, "a report cannot be 'pdf'"),
     (("show", "absent"), 5, "absent is not a run directory: there is no such folder."),
     (("report", "."), 5, "it has no manifest.json"),
+    (("show", "/etc/passwd"), 5, "/etc/passwd is not a run directory: it is a file."),
+    (("history", "/etc/passwd"), 5, "/etc/passwd is not a folder of runs: it is a file."),
     (("run", "--resume", "absent"), 5, "absent is not a run directory"),
     (("run", "--out", ""), 2, "Invalid value for '--out': it is empty; give a path, '.' for"),
     (("run", "--resume", ""), 2, "Invalid value for '--resume': it is empty"),

@@ -41,6 +41,15 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.parametrize("file", ["manifest.json", "logs/a.stdout"])
+def test_a_file_of_a_run_says_where_the_run_is(here: Path, file: str) -> None:
+    (here / RUN / "logs").mkdir(exist_ok=True)
+    (here / RUN / file).touch()
+    done = swtch("show", f"{RUN}/{file}")
+    said = f"swtch: {RUN}/{file} is not a run directory: it is a file; the run is {RUN}.\n"
+    assert (done.returncode, done.stderr.decode()) == (5, said)
+
+
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 def test_an_encoding_without_our_letters(here: Path, encoding: str) -> None:
     done = swtch("show", RUN, PYTHONIOENCODING=encoding)

@@ -68,7 +68,7 @@ def show(folder: Path, *, form: str, html: Path | None) -> int:
 def runs_in(folder: Path) -> list[store.Run]:
     """The runs in `folder`, oldest first; a broken one is named and left out."""
     if not folder.is_dir():
-        raise CorruptError(f"{folder} is not a folder of runs: there is no such folder.")
+        raise CorruptError(f"{folder} is not a folder of runs: {store.no_folder(folder)}")
     runs = []
     for path in sorted(folder.iterdir()):
         if not (path / store.MANIFEST).is_file():
