@@ -24,6 +24,7 @@ file (survives a crash and then lies).
 
 from __future__ import annotations
 
+import datetime
 import fcntl
 import os
 from collections.abc import Iterable, Mapping
@@ -119,6 +120,16 @@ def no_folder(path: Path) -> str:
         return "there is no such folder."
     run = next((one for one in path.parents[:2] if (one / MANIFEST).is_file()), None)
     return f"it is a file; the run is {run}." if run else "it is a file."
+
+
+def instant(created: str) -> datetime.datetime | None:
+    """When that is, for a manifest may be of another time zone; without one it is UTC. None
+    of what is no time."""
+    try:
+        time = datetime.datetime.fromisoformat(created)
+        return time.replace(tzinfo=time.tzinfo or datetime.UTC).astimezone(datetime.UTC)
+    except (ValueError, OverflowError):
+        return None
 
 
 def load_samples(path: Path, manifest: Manifest) -> tuple[tuple[Sample, ...], int]:

@@ -19,7 +19,7 @@ from swtch import cli, store
 from swtch.analysis import changes, comparison, conditions
 from swtch.analysis.comparison import Comparison
 from swtch.analysis.findings import group_samples
-from swtch.commands import compare, output
+from swtch.commands import compare, history, output
 from swtch.errors import RequestError
 from swtch.records import Manifest, Sample, Trial
 
@@ -326,6 +326,27 @@ def test_history_leaves_out_what_is_broken_and_says_so(
     assert "left out: " in said.err
     assert "run-1" in said.err
     assert said.out.startswith("| trial | engine |")
+
+
+def test_history_is_in_the_order_of_time_in_any_zone(
+    tmp_path: Path, make_manifest: MakeManifest, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = (
+        ("none", "some day"),
+        ("second", "2026-01-02T00:30:00+02:00"),
+        ("fourth", "2026-01-01T23:00:00.5Z"),
+        ("third", "2026-01-01T23:00:00"),
+        ("first", "2026-01-01T20:00:00.000001-01:00"),
+    )
+    for name, created in made:
+        manifest = msgspec.structs.replace(make_manifest(repeats=5), created=created, run_id=name)
+        write(tmp_path / name, manifest)
+    found = [run.path.name for run in history.runs_in(tmp_path)]
+    assert found == ["none", "first", "second", "third", "fourth"]
+    (tmp_path / "none" / store.MANIFEST).unlink()
+    assert cli.main(["history", str(tmp_path)]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("4 runs, 2026-01-01 21:00 UTC to 2026-01-01 23:00 UTC\n")
 
 
 def test_history_of_one_run_or_none(

@@ -8,6 +8,7 @@ analysis.series says what of them is put in a row, and what is marked.
 from __future__ import annotations
 
 import itertools
+import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -77,7 +78,7 @@ def runs_in(folder: Path) -> list[store.Run]:
             runs.append(legible.run(store.load(path)))
         except CorruptError as error:
             print(f"swtch: left out: {error}", file=sys.stderr)
-    return sorted(runs, key=lambda run: run.manifest.created)
+    return sorted(runs, key=_age)
 
 
 def conditions(runs: Sequence[store.Run]) -> dict[str, str]:
@@ -90,8 +91,16 @@ def conditions(runs: Sequence[store.Run]) -> dict[str, str]:
     return changed
 
 
+def _age(run: store.Run) -> tuple[float, str]:
+    """What runs are sorted by: those without a time that can be read are first."""
+    time = store.instant(run.manifest.created)
+    return time.timestamp() if time else -math.inf, run.manifest.created
+
+
 def _when(run: store.Run) -> str:
-    return run.manifest.created[:16].replace("T", " ")
+    from swtch.report import story
+
+    return story.when(run.manifest.created)
 
 
 def _rows(traced: list[Series]) -> list[dict[str, Any]]:

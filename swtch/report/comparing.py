@@ -139,7 +139,7 @@ def _course(series: Series, index: int) -> Figure:
 
     rows = [
         {
-            "run": f"{number_} · {point.created[:10]}",
+            "run": f"{number_} · {when(point.created)[:10]}",
             "value": point.median,
             "low": min(point.values),
             "high": max(point.values),

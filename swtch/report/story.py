@@ -321,7 +321,8 @@ def where(verdict: Verdict) -> str:
 
 def when(created: str) -> str:
     """A manifest's time for people: to the minute."""
-    return created[:16].replace("T", " ") + " UTC"
+    time = store.instant(created)
+    return f"{time:%Y-%m-%d %H:%M} UTC" if time else created[:16]
 
 
 def machine_line(environment: dict[str, Any]) -> str:
