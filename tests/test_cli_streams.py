@@ -8,12 +8,14 @@ import os
 import resource
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 import synthetic
 
 from swtch import cli
+from swtch.report import charts
 
 RUN = "a run"
 # As bytes of Latin-1 are: no UTF-8, and yet a name that the kernel takes.
@@ -122,6 +124,50 @@ def test_a_run_without_addresses_has_the_other_reports(here: Path, probe: Path) 
     assert "there is no report.html: figures take" in line
     written = {file.name for file in (here / "new").iterdir()}
     assert {"report.md", "report.json"} <= written and "report.html" not in written
+
+
+def test_figures_without_files_to_open_are_a_line(here: Path, probe: Path) -> None:
+    def few(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "swtch", *words],
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, "SWTCH_PROBE_DIR": str(probe.parent)},
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (14, 14)),
+        )
+
+    done = few("report", RUN)
+    (line,) = done.stderr.splitlines()
+    assert done.returncode == 3 and "figures take 16 open files, and 'ulimit -n'" in line
+    options = ("--models", "ucontext", "--repeats", "1", "--quiet", "--out", "new")
+    done = few("run", "coroutine-gantt", *options)
+    (line,) = done.stderr.splitlines()
+    assert done.returncode == 0 and "there is no report.html: figures take" in line
+    assert {"report.md", "report.json"} <= {file.name for file in (here / "new").iterdir()}
+
+
+def test_figures_without_threads_are_a_line(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    started: list[threading.Thread] = []
+
+    def start(thread: threading.Thread) -> None:
+        if len(started) == 3:
+            raise RuntimeError("can't start new thread")
+        started.append(thread)
+        begin(thread)
+
+    begin = threading.Thread.start
+    charts._may_start.cache_clear()
+    monkeypatch.setattr(threading.Thread, "start", start)
+    try:
+        assert cli.main(["report", RUN]) == 3
+    finally:
+        charts._may_start.cache_clear()
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "threads, and 'ulimit -u' or the control group" in line
+    assert len(started) == 3 and not any(thread.is_alive() for thread in started)
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,13 @@ in print, two of each for light and dark).
 
 from __future__ import annotations
 
+import os
 import re
 import resource
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +54,9 @@ INK = "#010203"  # stands for currentColor until the SVG is made
 WIDTH = 560
 # What the engine that draws reserves: addresses, not memory. With fewer it ends the process.
 ADDRESSES = 68 << 30
+# It opens and starts so many, and two for each CPU; where it may not, it ends the process, too.
+DESCRIPTORS = 16
+THREADS = 2
 # So far apart are labels of an axis from one another, and from the axis' title.
 APART = 12
 # Numbers of an axis as those of the text: thousands apart by a narrow blank, no comma.
@@ -113,12 +119,53 @@ def as_file(picture: Figure, form: str) -> bytes:
 def lack() -> str:
     """Why no figure can be drawn here; empty where one can."""
     allowed, _ = resource.getrlimit(resource.RLIMIT_AS)
-    if allowed == resource.RLIM_INFINITY or allowed >= ADDRESSES:
-        return ""
-    return (
-        f"figures take {ADDRESSES >> 30} GiB of addresses, though little memory, and 'ulimit -v'"
-        f" allows {allowed / (1 << 30):.3g}"
-    )
+    if allowed != resource.RLIM_INFINITY and allowed < ADDRESSES:
+        return (
+            f"figures take {ADDRESSES >> 30} GiB of addresses, though little memory, and"
+            f" 'ulimit -v' allows {allowed / (1 << 30):.3g}"
+        )
+    if not _may_open(DESCRIPTORS):
+        return f"figures take {DESCRIPTORS} open files, and 'ulimit -n' does not allow as many more"
+    threads = THREADS + 2 * (os.cpu_count() or 1)
+    if not _may_start(threads):
+        return (
+            f"figures take {threads} threads, and 'ulimit -u' or the control group does not allow"
+            " as many more"
+        )
+    return ""
+
+
+@cache
+def _may_open(count: int) -> bool:
+    """Asked once: the engine keeps what it opened, and its threads."""
+    opened: list[int] = []
+    try:
+        while len(opened) < count:
+            opened.append(os.open(os.devnull, os.O_RDONLY))
+    except OSError:
+        return False
+    finally:
+        for descriptor in opened:
+            os.close(descriptor)
+    return True
+
+
+@cache
+def _may_start(count: int) -> bool:
+    enough = threading.Event()
+    started: list[threading.Thread] = []
+    try:
+        while len(started) < count:
+            thread = threading.Thread(target=enough.wait)
+            thread.start()
+            started.append(thread)
+    except RuntimeError:
+        return False
+    finally:
+        enough.set()
+        for thread in started:
+            thread.join()
+    return True
 
 
 def _converter() -> Any:
