@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -288,6 +289,15 @@ def test_a_copy_that_was_changed_is_not_executed(run: Path, anew: Swtch) -> None
     assert refused.returncode == 5
 
 
+def test_a_copy_that_is_a_pipe_is_not_waited_for(run: Path, anew: Swtch) -> None:
+    (source,) = store.load_manifest(run).sources
+    (run / source.copy).unlink()
+    os.mkfifo(run / source.copy)
+    refused = anew("trust", "run")
+    assert refused.returncode == 5
+    assert f"{source.copy}: is no file" in refused.stderr
+
+
 def test_a_copy_is_only_looked_for_in_the_run(run: Path) -> None:
     manifest = store.load_manifest(run)
     wrong = msgspec.structs.replace(manifest.sources[0], copy="../mine.py")
@@ -372,6 +382,18 @@ def test_a_file_that_is_not_there(name: str, anew: Swtch, one_line: OneLine) -> 
     done = anew("run", name)
     assert done.returncode == 2
     assert "cannot be read" in one_line(done.stderr)
+
+
+def test_a_file_without_an_end_is_not_read_to_it(one_line: OneLine) -> None:
+    most = 8 << 30  # of addresses, lest it takes the machine's memory
+    done = subprocess.run(
+        [sys.executable, "-m", "swtch", "run", "/dev/zero"],
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (most, most)),
+    )
+    assert done.returncode == 2
+    assert "more than 1 MiB is no experiment" in one_line(done.stderr)
 
 
 def test_two_files_of_one_name(mine: Path, anew: Swtch, one_line: OneLine) -> None:

@@ -67,7 +67,9 @@ def file(path: Path) -> Extension:
     """What the user's file `path` defines; RequestError says in a line what is wrong."""
     label = str(path)
     try:
-        text = path.read_bytes()
+        with path.open("rb") as stream:
+            # No more: a device may never end.
+            text = stream.read(SIZE_MAX + 1)
     except OSError as error:
         raise RequestError(f"{label}: cannot be read: {os_error_text(error)}.") from None
     if len(text) > SIZE_MAX:
@@ -90,6 +92,9 @@ def read_kept(run: Path, source: Source) -> bytes:
         raise CorruptError(f"{run}: its manifest has a source {source.copy!r}, which is none.")
     kept = run / source.copy
     try:
+        if kept.exists() and not kept.is_file():
+            # Whose run that is may be anybody: a pipe would be waited for.
+            raise CorruptError(f"{kept}: is no file; put the run's own there.")
         text = kept.read_bytes()
     except OSError as error:
         raise CorruptError(f"{kept}: cannot be read: {os_error_text(error)}.") from None
