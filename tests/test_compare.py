@@ -115,6 +115,23 @@ def test_a_run_against_itself_is_the_same(pair: tuple[str, str]) -> None:
     assert {row.ratio.estimate for row in made.rows} == {1.0}
 
 
+def test_a_family_is_no_finer_than_the_clock_of_its_trials(
+    tmp_path: Path, make_manifest: MakeManifest
+) -> None:
+    """Ten times of 4 ms and ten of 5 ms, of a clock of 1 ms: which is more cannot be told."""
+    manifest = make_manifest(repeats=10)
+    for name, milliseconds in (("a", 4), ("b", 5), ("c", 40)):
+        with store.Writer.create(tmp_path / name, manifest) as writer:
+            trials = {trial.id: trial for trial in manifest.trials}
+            for one in manifest.plan:
+                wall = milliseconds * 1_000_000
+                writer.add(sample(trials[one.trial_id], one.seq, one.block, wall))
+    made = of(str(tmp_path / "a"), str(tmp_path / "b"))
+    assert made.families and {row.word for row in made.rows} == {"no difference"}
+    made = of(str(tmp_path / "a"), str(tmp_path / "c"))
+    assert {row.word for row in made.rows} == {"slower"}
+
+
 def test_the_copy_of_a_control_is_no_trial(pair: tuple[str, str]) -> None:
     assert not any("/again" in row.name for row in of(*pair).rows)
 

@@ -82,6 +82,35 @@ def test_what_does_not_vary() -> None:
     assert other.ratio.low == other.ratio.high == pytest.approx(math.exp(0.5))
 
 
+def test_what_came_in_steps_is_no_finer_than_these() -> None:
+    four, five, eight = ({b: math.log(ms) for b in range(10)} for ms in (4.0, 5.0, 8.0))
+    step = math.log1p(1 / 4)
+    made = Shared((four,) * 3, (five,) * 3, (step,) * 3)
+    assert made.p() == 1.0
+    assert made.ratio.estimate == pytest.approx(5 / 4, rel=1e-4)
+    assert made.ratio.low == pytest.approx(1.0, rel=1e-4)
+    assert made.ratio.high == pytest.approx(25 / 16, rel=1e-4)
+    assert made.ratio.method == "ranks"
+    # More than a step apart is called, however coarse the clock.
+    made = Shared((four,) * 3, (eight,) * 3, (step,) * 3)
+    assert made.p() < 0.001 and made.ratio.low == pytest.approx(8 / 5, rel=1e-4)
+    # A trial of another step keeps its own.
+    fine = Shared((four,) * 3, (five,) * 3, (step, 0.0, 0.0))
+    assert fine.p() < 0.001
+
+
+@pytest.mark.parametrize("step", [0.0, 0.01])
+def test_with_steps_the_interval_is_the_test_too(step: float) -> None:
+    rng = random.Random(5)
+    for number in range(30):
+        bare = runs(rng, 8, 8, 4, shift=0.01 * (number % 5))
+        made = Shared(bare.a, bare.b, (step,) * 4)
+        lacks = not made.ratio.low <= 1 <= made.ratio.high
+        assert lacks == (made.p() <= 0.05)
+        assert made.p() >= bare.p()
+        assert made.ratio.low <= bare.ratio.low and bare.ratio.high <= made.ratio.high
+
+
 def test_a_trial_that_failed_in_a_block_leaves_the_block() -> None:
     made = runs(random.Random(2), 8, 8, 6)
     lacking = tuple({k: v for k, v in one.items() if k != row} for row, one in enumerate(made.a))

@@ -225,8 +225,11 @@ def _family(pairs: Sequence[Pair], children: tuple[_Node, ...], model: Model | N
 
 def shared_effect(pairs: Sequence[Pair]) -> Shared:
     """How far B's log-costs lie above A's in all of `pairs`."""
-    a = tuple(_logs(pair.a, pair.main) for pair in pairs)
-    return Shared(a, tuple(_logs(pair.b, pair.main) for pair in pairs))
+    return Shared(
+        tuple(_logs(pair.a, pair.main) for pair in pairs),
+        tuple(_logs(pair.b, pair.main) for pair in pairs),
+        tuple(findings.grain(pair.a, pair.b, pair.main.name) for pair in pairs),
+    )
 
 
 def _logs(group: Group, main: MainMetric) -> dict[int, float]:

@@ -13,6 +13,10 @@ found by taking a shift from B and ranking again, which is Hodges and Lehmann's 
 with a ranking a trial. It is exact where all trials share one shift; where they do not, it
 is a middle of theirs.
 
+Times that came in steps are no finer than these here either (``grains``, as Effect's grain):
+the test is of whichever shift within a step it rejects least, and the interval reaches a
+step further. Else a family would call what the same rule calls in none of its trials.
+
 Rejected: van Elteren's test, a stratum a trial (takes the trials of a block for independent:
 with a drift of 2 % between blocks it calls 20 to 45 % of like families), means of the blocks'
 log-ratios (one preempted invocation weighs more than ten that are 3 % slower), the same of
@@ -45,10 +49,12 @@ LEAST_SHARE = 0.5
 
 @dataclass(frozen=True)
 class Shared:
-    """By trial the logarithms of two runs by block: how far B's lie above A's."""
+    """By trial the logarithms of two runs by block: how far B's lie above A's. ``grains`` are by
+    trial the steps in which they came; none where there is nothing to add."""
 
     a: tuple[Mapping[int, float], ...]
     b: tuple[Mapping[int, float], ...]
+    grains: tuple[float, ...] = ()
 
     @property
     def n(self) -> tuple[int, int]:
@@ -62,8 +68,12 @@ class Shared:
         return min(self.n) >= effects.least_of_two(LEVEL)
 
     def p(self, shift: float = 0.0) -> float:
-        """Two-sided p that B is A shifted by so much."""
-        return self._at(shift).p()
+        """Two-sided p that B is A shifted by so much, or by up to a step more or less."""
+        if not any(self.grains):
+            return self._at(shift).p()
+        if self._balance(shift, -1) >= 0 >= self._balance(shift, 1):
+            return 1.0
+        return max(self._at(shift, steps).p() for steps in (-1, 1))
 
     @cached_property
     def ratio(self) -> Interval:
@@ -97,7 +107,8 @@ class Shared:
         """Between these all shifts of single trials lie."""
         import numpy as np
 
-        return float(np.nanmin(self._steps)), float(np.nanmax(self._steps))
+        further = max(self.grains, default=0.0)
+        return float(np.nanmin(self._steps)) - further, float(np.nanmax(self._steps)) + further
 
     @cached_property
     def _first(self) -> int:
@@ -133,11 +144,13 @@ class Shared:
     def _sides(self) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
         return self._table[:, : self._first], self._table[:, self._first :]
 
-    def _at(self, shift: float) -> Effect:
-        """The blocks' mean ranks after `shift` was taken from B; 0 is the middle."""
+    def _at(self, shift: float, steps: int = 0) -> Effect:
+        """The blocks' mean ranks after `shift`, and so many steps of its own from each trial,
+        were taken from B; 0 is the middle."""
         import numpy as np
 
-        across = _above(self._steps - shift)
+        taken = np.asarray(self.grains or (0.0,), dtype=float) * steps + shift
+        across = _above(self._steps - taken[:, None, None])
         own_a, own_b = self._own
         ranks = np.hstack([own_a - across.sum(axis=1), own_b + across.sum(axis=2)])
         known = ~np.isnan(self._table)
@@ -147,11 +160,11 @@ class Shared:
         values = [round(float(value), 12) for value in means]
         return Effect(tuple(values[self._first :]), "rank", others=tuple(values[: self._first]))
 
-    def _balance(self, shift: float) -> int:
+    def _balance(self, shift: float, steps: int = 0) -> int:
         """How many more pairs of blocks have B's above than A's."""
         import numpy as np
 
-        at = self._at(shift)
+        at = self._at(shift, steps)
         return int(np.sign(np.subtract.outer(at.values, at.others)).sum())
 
 
