@@ -255,29 +255,45 @@ def _warn() -> None:
 
 
 def sample_rows(samples: Sequence[Sample]) -> list[dict[str, Any]]:
-    """One flat row per sample. Columns without a clash of names: factors and values
-    are flat."""
-    return [
-        {
-            "seq": sample.seq,
-            "block": sample.block,
-            "experiment": sample.experiment,
-            "trial": sample.trial_id,
-            "model": sample.model,
-            "engine": sample.engine,
-            **sample.factors,
-            "status": sample.status,
-            "error": sample.error,
-            "elapsed_ns": sample.elapsed_ns,
-            "steal_ns": sample.steal_ns,
-            "interrupts": sample.interrupts,
-            "busy_ns": sample.busy_ns,
-            "own_ns": sample.own_ns,
-            "elsewhere": "; ".join(f"{what}: {now}" for what, now in sample.elsewhere.items()),
-            **sample.values,
-        }
+    """One flat row per sample: factors and values are columns of their own names. Where such a
+    name is another column's already, it has ``factor.`` or ``value.`` before it; a value that
+    says what the factor of its name says needs none."""
+    unlike = {
+        name
         for sample in samples
-    ]
+        for name in sample.factors.keys() & sample.values.keys()
+        if sample.factors[name] != sample.values[name]
+    }
+    return [_row(sample, unlike) for sample in samples]
+
+
+def _row(sample: Sample, unlike: set[str]) -> dict[str, Any]:
+    """`unlike` are names that factors and values both have, and differ in."""
+    head = {
+        "seq": sample.seq,
+        "block": sample.block,
+        "experiment": sample.experiment,
+        "trial": sample.trial_id,
+        "model": sample.model,
+        "engine": sample.engine,
+    }
+    state = {
+        "status": sample.status,
+        "error": sample.error,
+        "elapsed_ns": sample.elapsed_ns,
+        "steal_ns": sample.steal_ns,
+        "interrupts": sample.interrupts,
+        "busy_ns": sample.busy_ns,
+        "own_ns": sample.own_ns,
+        "elsewhere": "; ".join(f"{what}: {now}" for what, now in sample.elsewhere.items()),
+    }
+    fixed = head.keys() | state.keys()
+
+    def named(kind: str, values: Mapping[str, Any], taken: set[str]) -> dict[str, Any]:
+        return {f"{kind}.{k}" if k in taken else k: value for k, value in values.items()}
+
+    factors = named("factor", sample.factors, fixed)
+    return head | factors | state | named("value", sample.values, fixed | unlike)
 
 
 def worded(kind: str, identity: str) -> str:

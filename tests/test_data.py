@@ -43,6 +43,27 @@ def test_samples_are_a_row_each(run: data.Run) -> None:
     assert frame["wall_ns"].to_list() == [s.values["wall_ns"] for s in run.stored.samples]
 
 
+def test_no_column_is_another_ones(run: data.Run) -> None:
+    """A probe of one's own may call its values, and who plans a trial its factors, anything."""
+    one, other = run.stored.samples[:2]
+    one = msgspec.structs.replace(
+        one,
+        factors={"status": "frozen", "turns": "many", "size": 8},
+        values={"seq": 77, "error": 5, "turns": 9, "size": 8, "wall_ns": 3},
+    )
+    other = msgspec.structs.replace(other, factors={"turns": 4}, values={"turns": 4})
+    rows = data.sample_rows([one, other])
+    assert (rows[0]["seq"], rows[0]["status"], rows[0]["error"]) == (one.seq, "ok", "")
+    assert (rows[0]["value.seq"], rows[0]["factor.status"], rows[0]["value.error"]) == (
+        77,
+        "frozen",
+        5,
+    )
+    assert (rows[0]["turns"], rows[0]["value.turns"], rows[0]["size"]) == ("many", 9, 8)
+    assert (rows[1]["turns"], rows[1]["value.turns"]) == (4, 4)
+    assert "value.size" not in rows[0]
+
+
 def test_threads_are_a_row_each(run: data.Run) -> None:
     assert run.threads.height == sum(len(s.threads) for s in run.stored.samples)
     assert set(run.threads["kind"]) == {"thread"}
