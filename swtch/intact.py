@@ -112,6 +112,11 @@ def sample(one: Sample, text: bytes, invocation: Invocation, trial: Trial) -> st
     return next(filter(None, _of_sample(one, text, invocation, trial)), "")
 
 
+def text(written: bytes) -> str:
+    """What is wrong with a record that is to be written, if anything: nobody could read it."""
+    return next(filter(None, _of_text(written)), "")
+
+
 def _of_manifest(one: Manifest, text: bytes) -> Iterator[str]:
     yield from _of_text(text)
     yield _unlike(one.environment, _Environment, "$.environment")

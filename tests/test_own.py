@@ -352,6 +352,21 @@ def test_an_outline_takes_no_name_of_swtch(run: Path) -> None:
         (("CLAIMS = (", "CLAIMS = (3, "), "3 is no swtch.claims.Claim"),
         (("CHAPTER = C", 'CHAPTERS = {"other": 1}\nOTHER = C'), "CHAPTERS has 'other'"),
         (("main=EACH", 'main=EACH, program=("./gone",)'), "is not there or is no program"),
+        (("main=EACH", 'main=EACH, program=("./a\\0",)'), "program is no tuple of a program"),
+        (("main=EACH", 'main=EACH, repeats={"quick": 0}'), "repeats has 0, and not how often"),
+        (("main=EACH", 'main=EACH, repeats={"quick": 10**9}'), "and not how often: from 1 to"),
+        (("main=EACH", "main=EACH, repeats=5"), "repeats is no mapping of quick, normal, paper"),
+        (('title="', 'title="\\ud800'), "its title is no text"),
+        (('{"by": by}', '{"by": by + "\\ud800"}'), "surrogates not allowed"),
+        (('{"by": by}', '{"by": 10**30}'), "a number beyond 1e+30"),
+        (
+            ("def trials(setting):", "def trials(setting):\n    raise SystemExit(3)"),
+            "SystemExit: 3",
+        ),
+        (('id="mine.1"', "id=1"), "claim 1: its id is no text"),
+        (('published="', 'kind="guess", published="'), "kind of finding, check"),
+        (("check=dearer", "check=3"), "claim 'mine.1': its check is no function"),
+        (("CHAPTER = C", "CHAPTERS = [1]\nOTHER = C"), "CHAPTERS is [1], and no mapping"),
     ],
 )
 def test_a_wrong_file_is_one_line(
@@ -418,6 +433,13 @@ def test_two_files_of_one_name(mine: Path, anew: Swtch, one_line: OneLine) -> No
         (("def sentences(self", "def tables(self, a"), "TypeError"),
         (('2 * v["each_p50_ns"]', 'v["nothing"]'), "metric twice of pipe-or-futex: KeyError"),
         (('2 * v["each_p50_ns"]', '"much"'), "gave 'much', which is no number"),
+        (('2 * v["each_p50_ns"]', "exit(3)"), "metric twice of pipe-or-futex: SystemExit: 3"),
+        (("if here is None:", "if exit(3):"), "check of claim mine.1: SystemExit: 3"),
+        (
+            ("def dearer(evidence):", 'def dearer(evidence):\n    raise ValueError("\\ud800")'),
+            "check of claim mine.1: ValueError: ?",
+        ),
+        (('["Said by the file."]', '["\\ud800"]'), "sentences() of the chapter"),
     ],
 )
 def test_what_raises_later_costs_nothing_measured(

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 _faults: dict[str, None] = {}
 _notices: dict[str, None] = {}
+# What foreign code may raise and goes on after; sys.exit() in it is not ours.
+FOREIGN = (Exception, SystemExit)
 # More of them say the same of other samples.
 MOST = 20
 
@@ -75,6 +77,7 @@ class Where:
         number = error.lineno if isinstance(error, SyntaxError) else _last(error, self.file)
         at = f"{self.label}, line {number}" if number else self.label
         text = " ".join(str(error.msg if isinstance(error, SyntaxError) else error).split())
+        text = text.encode(errors="replace").decode()
         return f"{at}: {what}: {type(error).__name__}" + (f": {text}" if text else "")
 
     def fault(self, what: str, error: BaseException) -> str:
@@ -104,6 +107,14 @@ def _expect(right: bool, text: str) -> None:
         raise NotAsExpectedError(text)
 
 
+def is_text(value: object) -> bool:
+    """Whether it can be written: half of a character of two (a surrogate) cannot."""
+    try:
+        return isinstance(value, str) and bool(value.encode() or True)
+    except UnicodeEncodeError:
+        return False
+
+
 # ---- an experiment ----
 
 
@@ -126,7 +137,7 @@ def _shortened(definition: Experiment, where: Where) -> Callable[[Setting], str]
     def shortened(setting: Setting) -> str:
         try:
             return str(definition.shortened(setting))
-        except Exception as error:
+        except FOREIGN as error:
             where.fault(f"shortened() of {definition.name}", error)
             return ""
 
@@ -139,7 +150,7 @@ def _main(definition: Experiment, where: Where) -> Callable[[Trial], Mains]:
             mains = dict(cast(Any, definition.main)(trial))
             for answer in mains.values():
                 _expect(isinstance(answer, Main), f"gave {answer!r:.60}, which is no Main")
-        except Exception as error:
+        except FOREIGN as error:
             where.fault(f"main() of {definition.name}", error)
             return {}
         return mains
@@ -154,7 +165,7 @@ def _trials(definition: Experiment, where: Where) -> Callable[[Setting], tuple[T
         try:
             planned = tuple(definition.trials(setting))
             _check_trials(definition, setting, planned)
-        except Exception as error:
+        except FOREIGN as error:
             raise RequestError(where.line(f"trials() of {definition.name}", error)) from None
         return planned
 
@@ -162,15 +173,18 @@ def _trials(definition: Experiment, where: Where) -> Callable[[Setting], tuple[T
 
 
 def _check_trials(definition: Experiment, setting: Setting, planned: Sequence[Trial]) -> None:
+    from swtch import intact
+
     seen: set[str] = set()
     for trial in planned:
         _expect(isinstance(trial, Trial), f"gave {trial!r:.60}, which is no Trial")
         try:
             msgspec.convert(msgspec.to_builtins(trial), Trial)
-            msgspec.json.encode(trial.probe)
-        except (msgspec.ValidationError, TypeError) as error:
+            wrong = intact.text(msgspec.json.encode(trial))
+        except (msgspec.ValidationError, msgspec.EncodeError, TypeError, ValueError) as error:
             raise NotAsExpectedError(f"trial {trial.id!r}: {error}") from None
         name = f"trial {trial.id!r}"
+        _expect(not wrong, f"{name}: {wrong}")
         _expect(
             trial.experiment == definition.name and trial.id.startswith(f"{definition.name}/"),
             f"{name} must be of experiment {definition.name!r}, and its id begin with"
@@ -204,7 +218,7 @@ def _metric(of: str, name: str, metric: Metric, where: Where) -> Metric:
                     return None
                 right = isinstance(result, (int, float)) and not isinstance(result, bool)
                 _expect(right and math.isfinite(result), f"gave {result!r:.60}, which is no number")
-            except Exception as error:
+            except FOREIGN as error:
                 where.fault(f"metric {name} of {of}", error)
                 return None
             return float(result) if isinstance(result, float) else int(result)
@@ -229,7 +243,8 @@ def claim(definition: Claim, where: Where) -> Claim:
         try:
             ruling = definition.check(evidence)
             _expect(isinstance(ruling, Ruling), f"gave {ruling!r:.60}, which is no Ruling")
-        except Exception as error:
+            _expect(is_text(ruling.why), f"gave {ruling.why!r:.60} as its reason, which is no text")
+        except FOREIGN as error:
             return missing(where.fault(f"check of claim {definition.id}", error))
         return ruling
 
@@ -258,7 +273,7 @@ class Chapter:
         def right(table: Any) -> bool:
             rows = [row for row in table.rows if isinstance(row, Row)]
             cells = [cell for row in rows for cell in row.cells]
-            return len(rows) == len(table.rows) and all(isinstance(cell, str) for cell in cells)
+            return len(rows) == len(table.rows) and all(map(is_text, cells))
 
         return self._ask("tables", story, self._plain().tables, Table, right)
 
@@ -266,7 +281,7 @@ class Chapter:
         return self._ask("terminal", story, self._plain().terminal, object)
 
     def sentences(self, story: Any) -> list[Any]:
-        return self._ask("sentences", story, list, str)
+        return self._ask("sentences", story, list, str, is_text)
 
     def _plain(self) -> Any:
         from swtch.report.chapters.plain import Plain
@@ -289,7 +304,7 @@ class Chapter:
             parts = list(function(story))
             for item in parts:
                 _expect(isinstance(item, kind) and right(item), f"gave {item!r:.60}")
-        except Exception as error:
+        except FOREIGN as error:
             self._where.fault(f"{part}() of the chapter of {self._name}", error)
             return instead(*default)
         return parts

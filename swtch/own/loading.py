@@ -29,12 +29,12 @@ from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 from swtch.errors import CannotError, CorruptError, RequestError, os_error_text
 from swtch.own import guard
 from swtch.own.guard import Where
-from swtch.records import MetricOutline, Outline, Source
+from swtch.records import Kind, MetricOutline, Outline, Source
 
 if TYPE_CHECKING:
     from swtch.claims import Claim
@@ -42,6 +42,9 @@ if TYPE_CHECKING:
 
 FOLDER = "source"
 SIZE_MAX = 1 << 20
+# As of --repeats.
+REPEATS_MAX = 10_000
+CLAIM_TEXTS = ("id", "study", "experiment", "text", "published")
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _COPY = re.compile(rf"{FOLDER}/[\w.+-]+\.py")
 
@@ -238,7 +241,7 @@ def _wrong(definition: Experiment) -> str:
     if not isinstance(known["name"], str) or not _NAME.fullmatch(known["name"]):
         return "a name has small letters, digits and single '-' between them"
     for name in ("title", "study", "question"):
-        if not isinstance(known[name], str):
+        if not guard.is_text(known[name]):
             return f"its {name} is no text"
     if not _all(known["models"], str) or not known["models"]:
         return "it has no models"
@@ -256,8 +259,34 @@ def _wrong(definition: Experiment) -> str:
         return "metrics is no mapping of names to Metric"
     if not callable(main) and not (isinstance(main, Mapping) and _all(list(main.values()), Main)):
         return "main is neither a mapping of clocks to Main nor a function"
-    if not _all(known["program"], str):
+    if not _all(known["program"], str) or any("\0" in word for word in known["program"]):
         return "program is no tuple of a program and its arguments"
+    return _wrong_metrics(definition) or _wrong_repeats(known["repeats"])
+
+
+def _wrong_metrics(definition: Experiment) -> str:
+    from swtch.analysis.main_metric import Better
+
+    for name, metric in definition.metrics.items():
+        if not guard.is_text(name) or not guard.is_text(metric.unit):
+            return f"its metric {name!r:.40} has a name or a unit that is no text"
+        functions: tuple[object, ...] = (metric.of, metric.of_sample or metric.of)
+        if not all(map(callable, functions)):
+            return f"its metric {name!r:.40} is computed by no function"
+    for main in () if callable(definition.main) else definition.main.values():
+        if not guard.is_text(main.metric) or main.better not in get_args(Better):
+            return f"{main!r:.60} names no metric, or not which way is better"
+    return ""
+
+
+def _wrong_repeats(repeats: object) -> str:
+    from swtch.plan import DEPTHS
+
+    if not isinstance(repeats, Mapping) or not set(repeats) <= set(DEPTHS):
+        return f"repeats is no mapping of {', '.join(DEPTHS)} to how often"
+    for times in repeats.values():
+        if not isinstance(times, int) or isinstance(times, bool) or not 1 <= times <= REPEATS_MAX:
+            return f"repeats has {times!r:.40}, and not how often: from 1 to {REPEATS_MAX}"
     return ""
 
 
@@ -276,6 +305,16 @@ def _claims(module: ModuleType, names: Sequence[str], where: Where) -> tuple[Cla
     for claim in defined:
         if not isinstance(claim, claims.Claim):
             raise RequestError(f"{where.label}: {claim!r:.60} is no swtch.claims.Claim.")
+        wrong = [name for name in CLAIM_TEXTS if not guard.is_text(getattr(claim, name))]
+        if wrong:
+            raise RequestError(f"{where.label}: claim {claim.id!r:.40}: its {wrong[0]} is no text.")
+        if not callable(claim.check):
+            raise RequestError(f"{where.label}: claim {claim.id!r:.40}: its check is no function.")
+        if claim.about not in get_args(claims.About) or claim.kind not in get_args(Kind):
+            raise RequestError(
+                f"{where.label}: claim {claim.id!r:.40}: about is one of"
+                f" {', '.join(get_args(claims.About))}, kind of {', '.join(get_args(Kind))}."
+            )
         if claim.id in known:
             raise RequestError(
                 f"{where.label}: claim {claim.id!r} is one of swtch's own; number it otherwise."
@@ -292,7 +331,10 @@ def _claims(module: ModuleType, names: Sequence[str], where: Where) -> tuple[Cla
 
 
 def _chapters(module: ModuleType, names: Sequence[str], where: Where) -> dict[str, Any]:
-    chapters = dict(getattr(module, "CHAPTERS", {}) or {})
+    many = getattr(module, "CHAPTERS", {}) or {}
+    if not isinstance(many, Mapping):
+        raise RequestError(f"{where.label}: CHAPTERS is {many!r:.40}, and no mapping of names.")
+    chapters = dict(many)
     single = getattr(module, "CHAPTER", None)
     if single is not None:
         chapters = dict.fromkeys(names, single) | chapters
