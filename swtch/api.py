@@ -8,6 +8,7 @@ kernel that dies loses the invocation that was being measured.
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -65,5 +66,7 @@ def run(
     )
     code, folder = command.measure(request)
     if code == EXIT_INTERRUPTED:
-        raise KeyboardInterrupt(f"what was measured is kept; swtch run --resume {folder}")
+        raise KeyboardInterrupt(
+            f"what was measured is kept; swtch run --resume {shlex.quote(str(folder))}"
+        )
     return data.load(folder)

@@ -27,6 +27,7 @@ from __future__ import annotations
 import datetime
 import fcntl
 import os
+import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TypeVar
@@ -170,8 +171,8 @@ def load_samples(path: Path, manifest: Manifest) -> tuple[tuple[Sample, ...], in
                 " it away, and 'swtch run --resume' will measure everything again."
             )
         guard.notice(
-            f"{where}; {_left_out(list(damaged))} Delete what is damaged, and 'swtch run --resume"
-            f" {path}' will measure again what is missing."
+            f"{where}; {_left_out(list(damaged))} To measure again what is missing, delete what is"
+            f" damaged, then: swtch run --resume {shlex.quote(str(path))}"
         )
     return tuple(samples), len(text) - end
 
@@ -301,7 +302,7 @@ class Writer:
     def _cannot_add(self, what: str, error: OSError) -> CannotError:
         return CannotError(
             f"cannot add to {self.path / what}: {os_error_text(error)}; the samples before are"
-            f" whole. Mend that, then: swtch run --resume {self.path}"
+            f" whole. Mend that, then: swtch run --resume {shlex.quote(str(self.path))}"
         )
 
     def _acquire(self) -> None:
@@ -326,7 +327,7 @@ def claim_folder(path: Path) -> None:
         if any(path.iterdir()):
             raise CannotError(
                 f"{path} exists and is not empty; choose another folder,"
-                f" or continue the run in it: swtch run --resume {path}"
+                f" or continue the run in it: swtch run --resume {shlex.quote(str(path))}"
             )
     except (FileExistsError, NotADirectoryError):
         raise CannotError(f"{path} cannot be made: a part of it is a file.") from None

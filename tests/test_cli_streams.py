@@ -52,6 +52,21 @@ def test_a_file_of_a_run_says_where_the_run_is(here: Path, file: str) -> None:
     assert (done.returncode, done.stderr.decode()) == (5, said)
 
 
+def test_a_command_that_is_named_can_be_given(here: Path) -> None:
+    """A folder's name may have blanks: RUN has one."""
+    samples = here / RUN / "samples.jsonl"
+    samples.write_bytes(b"{}\n" + samples.read_bytes())
+    (here / RUN / "report.html.tmp").mkdir()
+    said = [
+        (swtch("show", RUN), "swtch run --resume 'a run'"),
+        (swtch("run", "--out", RUN), "swtch run --resume 'a run'"),
+        (swtch("report", RUN), "swtch report 'a run' -o DIR"),
+    ]
+    for done, command in said:
+        (*_, line) = done.stderr.decode().splitlines()
+        assert line.endswith(command), line
+
+
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 def test_an_encoding_without_our_letters(here: Path, encoding: str) -> None:
     done = swtch("show", RUN, PYTHONIOENCODING=encoding)

@@ -7,6 +7,7 @@ line instead of surfacing somewhere inside the analysis.
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -58,7 +59,7 @@ def write_figures(path: Path, form: str, out: Path | None) -> int:
     except OSError as error:
         raise CannotError(
             f"cannot write figures to {error.filename or folder}: {os_error_text(error)};"
-            f" choose another folder: swtch report {path} --figures {form} -o DIR"
+            f" choose another folder: swtch report {shlex.quote(str(path))} --figures {form} -o DIR"
         ) from None
     for file in files:
         print(file)
@@ -95,7 +96,7 @@ def write(
         where = error.filename or out or path
         raise CannotError(
             f"cannot write the report to {where}: {os_error_text(error)};"
-            f" choose another folder: swtch report {path} -o DIR"
+            f" choose another folder: swtch report {shlex.quote(str(path))} -o DIR"
         ) from None
 
 
@@ -143,7 +144,7 @@ def validated(path: Path) -> store.Run:
         cut = ", and an incomplete last line is left out" if run.cut_bytes else ""
         print(
             f"swtch: this run is not complete: {run.counted}{cut}."
-            f" To continue it: swtch run --resume {path}",
+            f" To continue it: swtch run --resume {shlex.quote(str(path))}",
             file=sys.stderr,
         )
     return run

@@ -28,6 +28,7 @@ the terminal (scripts have none).
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -211,7 +212,7 @@ def _executed(path: Path, source: Source) -> Extension:
     if not trust.has(source.sha256, source.path):
         guard.notice(
             f"{path} brings code of its own, {source.copy}, which was not run: no claims, plain"
-            f" tables. Read it, and 'swtch trust {path}' has it run"
+            f" tables. Read it; to have it run: swtch trust {shlex.quote(str(path))}"
         )
         return loading.outline(source)
     try:
@@ -233,7 +234,7 @@ def ready(path: Path, manifest: Manifest) -> dict[str, str]:
             if extension is None or extension.outline:
                 raise CannotError(
                     f"{path} has a probe program of its own, {' '.join(known.program)}, which"
-                    f" is only started when you trust it: swtch trust {path}"
+                    f" is only started when you trust it: swtch trust {shlex.quote(str(path))}"
                 )
             from swtch.own import loading
 

@@ -8,6 +8,7 @@ All text is escaped: a run is a file from somewhere.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Sequence
 from html import escape
 from typing import TYPE_CHECKING
@@ -43,7 +44,8 @@ def run_html(story: Story) -> str:
     if story.elsewhere:
         parts.append(_line(story.elsewhere))
     if not run.complete:
-        parts.append(_line(f"Not complete; to continue it: swtch run --resume {run.path}"))
+        folder = shlex.quote(str(run.path))
+        parts.append(_line(f"Not complete; to continue it: swtch run --resume {folder}"))
     if story.verdicts:
         rows = (
             (
