@@ -93,7 +93,7 @@ def parse_budget(text: str) -> float:
     if not parts or "".join(_PART.split(asked)[::3]).strip():
         raise RequestError(f"--budget: {text!r} is no duration; give one like 90s, 6min or 1h.")
     seconds = sum(float(number) * _UNITS[unit] for number, unit in parts)
-    if not 0 < seconds <= LONGEST_S:
+    if not 1 <= seconds <= LONGEST_S:
         raise RequestError(f"--budget: {text!r} is not between one second and thirty days.")
     return seconds
 

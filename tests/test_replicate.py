@@ -218,6 +218,7 @@ def test_it_goes_on_where_it_was_interrupted(
         (("--budget", "-1h"), "--budget: '-1h' is no duration"),
         (("--budget", "0s"), "--budget: '0s' is not between one second and thirty days"),
         (("--budget", "9999h"), "--budget: '9999h' is not between"),
+        (("--budget", "0.9s"), "--budget: '0.9s' is not between one second and thirty days"),
         (("--budget", "1h", "--repeats", "7"), "--budget says how long, --repeats how often"),
         (("--budget", "1h", "--until", "2%"), "--budget says how long, --until how often"),
         (("--resume", "x", "--budget", "1h"), "--resume continues the plan as it was made"),
