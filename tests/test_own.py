@@ -483,6 +483,25 @@ def test_what_is_only_asked_now_and_then(change: tuple[str, str], says: str, min
     assert says in line
 
 
+@pytest.mark.parametrize(
+    ("gives", "number"),
+    [
+        ("numpy.int64(5)", 5),
+        ("numpy.float32(0.5)", 0.5),
+        ("fractions.Fraction(1, 4)", 0.25),
+        ("numpy.float32('nan')", None),
+        ("numpy.bool_(True)", None),
+        ("True", None),
+    ],
+)
+def test_a_metric_is_a_number_of_any_kind(gives: str, number: float | None, mine: Path) -> None:
+    mine.write_text("import fractions, numpy\n" + WHOLE.replace('2 * v["each_p50_ns"]', gives, 1))
+    own.resolve([str(mine)])
+    found = experiments.get("pipe-or-futex").metrics["twice"].of({})
+    assert (found, type(found)) == (number, type(number))
+    assert bool(guard.faults()) == (number is None)
+
+
 def test_faults_of_many_samples_are_few_lines() -> None:
     where = guard.Where("mine.py", "mine.py")
     for number in range(100):

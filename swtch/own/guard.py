@@ -15,6 +15,7 @@ of the same kind that changes no status; damaged samples are one, too (swtch.sto
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
@@ -216,12 +217,13 @@ def _metric(of: str, name: str, metric: Metric, where: Where) -> Metric:
                 result = function(argument)
                 if result is None:
                     return None
-                right = isinstance(result, (int, float)) and not isinstance(result, bool)
+                # numpy's numbers, and fractions, are some, too.
+                right = isinstance(result, numbers.Real) and not isinstance(result, bool)
                 _expect(right and math.isfinite(result), f"gave {result!r:.60}, which is no number")
+                return int(result) if isinstance(result, numbers.Integral) else float(result)
             except FOREIGN as error:
                 where.fault(f"metric {name} of {of}", error)
                 return None
-            return float(result) if isinstance(result, float) else int(result)
 
         return value
 
