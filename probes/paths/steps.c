@@ -12,8 +12,8 @@
  * machine with the same compiler and libc: no clock repeats like that. Reading a clock
  * may take a loop more; hence several rounds, of which the least counts.
  *
- * Invariant: other threads run freely, so nothing counted may wait for one that is being
- * stepped, and the other way round only in the kernel.
+ * Invariant: other threads run freely, also new ones while one is stepped, so nothing counted
+ * may wait for one that is being stepped, and the other way round only in the kernel.
  *
  * Rejected: valgrind (it has no wrfsbase, so no own TLS, and translates what it counts),
  * the exact engine (a guest's boot for each), counters (few machines of the cloud have
@@ -76,6 +76,22 @@ static int passed_on(int status)
 	return is_event(status) ? 0 : WSTOPSIG(status);
 }
 
+/* Until `tid` stops; the others go on at once. On a busy machine the one that makes threads
+ * may just do so, and what is stepped wait for the lock that it has meanwhile. */
+static bool stops(pid_t tid, int *status)
+{
+	pid_t who;
+
+	while ((who = waitpid(-1, status, __WALL)) > 0) {
+		if (who == tid)
+			return WIFSTOPPED(*status);
+		if (WIFSTOPPED(*status))
+			ptrace(PTRACE_CONT, who, NULL,
+			       (void *)(long)passed_on(*status));
+	}
+	return false;
+}
+
 /* `tid` has just passed its first mark. -1: it is gone. */
 static int64_t step_through(pid_t tid, const struct steps_skip *skip)
 {
@@ -87,7 +103,7 @@ static int64_t step_through(pid_t tid, const struct steps_skip *skip)
 	for (;;) {
 		if (ptrace(waits ? PTRACE_CONT : PTRACE_SINGLESTEP, tid, NULL,
 			   (void *)(long)sig) ||
-		    waitpid(tid, &status, __WALL) != tid || !WIFSTOPPED(status))
+		    !stops(tid, &status))
 			return -1;
 		waits = false;
 		sig = passed_on(status);
