@@ -342,8 +342,10 @@ void tls_end(void)
 	const size_t robust = tls_layout.robust_off;
 	const char *pd = pd_of(me->tcb);
 
-	if (unlikely(lookup_is_on(me->tcb))) /* left in a way unseen */
+	if (unlikely(me->lookup_sp)) { /* left by no jump of libc's */
 		lookup_left(me->tcb);
+		me->lookup_sp = 0;
+	}
 	tls_modules_end();
 	if (robust && *(const char *const *)(pd + robust) != pd + robust)
 		robust_end(me);
