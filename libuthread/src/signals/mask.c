@@ -8,7 +8,8 @@
  * (`worker->mask`, what the kernel thread has, and the mask of who has come)
  * and asks the kernel only where they differ. So a switch inside a handler
  * takes the handler's mask along, and a uthread that waits for SIGUSR1 with all
- * else blocked costs two system calls a turn, it alone.
+ * else blocked costs three system calls a turn, it alone (the third asks whether a
+ * SIGPIPE of its own is left, raised.c).
  *
  * The kernel's mask also changes without us: in a handler, at its end, in
  * siglongjmp(), and in libc's own calls. The truth is then in the frame of the
@@ -121,10 +122,23 @@ void mask_out(struct worker *w, struct uthread *me)
 		ut_flags_clear(me, UT_MASK_UNSURE | UT_MASK_LIBC);
 }
 
+/* Sent by the kernel to who has called, and to nobody else. */
+#define FOR_A_CALL (KSIG_BIT(SIGPIPE) | KSIG_BIT(SIGXFSZ))
+
+/* Who has left may have blocked them; its successor has that mask. */
+static void leave_behind(const struct worker *w, uint64_t mask)
+{
+	const uint64_t lets_in = load_relaxed(&w->mask) & ~mask & FOR_A_CALL;
+
+	if (lets_in)
+		raised_left_behind(lets_in);
+}
+
 void mask_in(struct here *h)
 {
 	struct worker *w = h->worker;
 
+	leave_behind(w, h->self->mask);
 	mask_become(w, h->self->mask);
 	if (w->poison)
 		region_wait(h);
@@ -136,6 +150,7 @@ void mask_base(struct worker *w, bool parks)
 	const bool parked = w->mask & tick;
 
 	if (!parks) {
+		leave_behind(w, rt.mask);
 		if (!w->deferred)
 			mask_install(w, rt.mask);
 		if (parked)

@@ -10,6 +10,13 @@
  * kernel's queue is full. Without a place an ordinary signal waits all the same,
  * as the bit in `raised`.
  *
+ * SIGPIPE and SIGXFSZ are the kernel's, for the kernel thread whose call has failed, and
+ * nobody tells whose that was: by libc, by an instruction of the program's own, by a helper
+ * of libc's. While the uthread stays it finds them there, as one does that asks at once
+ * (sigtimedwait()) whether its write has made one. Who comes after it and lets them in must
+ * not have them: a program would end because a thread that blocks SIGPIPE lost its reader.
+ * So they are forgotten then (raised_left_behind()).
+ *
  * What main had sent to itself as a pthread, before there were uthreads, comes here then;
  * and all of it goes back to the kernel thread for who becomes another program, which
  * has it from there.
@@ -309,6 +316,40 @@ void raised_adopt(struct uthread *me)
 		       adopt(me, some & -some))
 			;
 		raised_take_over(me, &me->sent);
+	}
+	errno = saved;
+}
+
+/* Taken from the kernel thread: one that was sent goes on to whom it is for. */
+static void pass_on_or_forget(siginfo_t *si)
+{
+	struct uthread *ut;
+	bool gone;
+
+	ut = whose_is(si, &gone);
+	if (ut && !gone)
+		whose_pass_on(ut, si);
+	else if (!ut && (si->si_code != SI_USER || si->si_pid != getpid()))
+		syscall(SYS_rt_tgsigqueueinfo, getpid(), syscall(SYS_gettid),
+			si->si_signo, si);
+}
+
+void raised_left_behind(uint64_t lets_in)
+{
+	const struct timespec now = { 0 };
+	const int saved = errno;
+	uint64_t some = 0, sig;
+	siginfo_t si;
+
+	if (!syscall(SYS_rt_sigpending, &some, sizeof(some)) &&
+	    unlikely(some & lets_in)) {
+		some = at_kernel_thread() & lets_in;
+		for (; some; some &= some - 1) {
+			sig = some & -some;
+			if (syscall(SYS_rt_sigtimedwait, &sig, &si, &now,
+				    sizeof(sig)) > 0)
+				pass_on_or_forget(&si);
+		}
 	}
 	errno = saved;
 }

@@ -100,6 +100,9 @@ void raised_push(struct raised **first, struct raised *r);
 void raised_take_over(struct uthread *me, struct raised **first);
 /* What waits at the calling kernel thread is that of `me`, who was a pthread until now. */
 void raised_adopt(struct uthread *me);
+/* Somebody else comes, or nobody, who lets these in: what the kernel has sent for a call of
+ * who has just left is not theirs. In a region, all of that being blocked yet. */
+void raised_left_behind(uint64_t lets_in);
 /* The other way, in a region. */
 void raised_release(struct uthread *me);
 /* At its thread's end: the places of all that is in it. */
