@@ -377,6 +377,7 @@ struct worker {
 
 	/* Signals that wait for the end of a region; its handlers'. */
 	uint64_t deferred; /* which */
+	pid_t deferred_in; /* and whose they are: a fork's child has the words, too */
 	uint64_t mask_kept; /* the mask without these blocked */
 	uint64_t mask_next; /* what the kernel is just told */
 	void *posts; /* semaphores posted there (sync/sem.c) */

@@ -48,7 +48,12 @@ void kept_add(struct worker *w, struct here *h, int sig, const siginfo_t *si,
 	const uint64_t all = mask_usable(~KSIG_FAULTS);
 	const uint64_t before = load_relaxed(&w->deferred) ? w->mask_kept :
 							     ~0ull;
+	const pid_t process = getpid();
 
+	/* What waited as the fork was made is the parent's. */
+	if (unlikely(w->deferred_in != process))
+		store_relaxed(&w->deferred, 0);
+	w->deferred_in = process;
 	whose_keep(w, sig, si, whose);
 	__atomic_fetch_or(&w->deferred, KSIG_BIT(sig), __ATOMIC_RELAXED);
 	/* Another that comes upon this one, from its first instruction on, sees more

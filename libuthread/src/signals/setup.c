@@ -42,6 +42,11 @@ void signals_forked(struct uthread *me)
 	if (!w)
 		return;
 	w->posts = NULL;
+	/* Its creator knows its number before it is here, and may have sent one. */
+	if (w->deferred && w->deferred_in == getpid()) {
+		region_wait(here_now());
+		return;
+	}
 	w->poison = 0;
 	if (w->deferred) {
 		w->deferred = 0;
