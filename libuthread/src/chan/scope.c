@@ -4,9 +4,9 @@
  *
  * Each child is a joinable uthread and a record in the scope's ring. Leaving
  * joins whoever is in it until nobody is; children may add to it meanwhile. So
- * a child counts until it has really ended, destructors included, and one that
- * ends without returning (uthread_exit(), cancelled, in a program without an
- * unwinder) is not missed. Rejected: detached children and a count that each
+ * a child counts until it has really ended, destructors included. What it fails
+ * with it says itself, by return or on its way out (uthread_exit(), cancelled), as
+ * who joins may wait for another one, for ever. Rejected: detached children and a count that each
  * lowers as the last thing it does (it is not the last thing).
  *
  * A record goes in two steps: its child has ended and can be joined by nobody
@@ -50,6 +50,7 @@ struct child {
 	bool taken; /* who creates it, or waits for its end, has it */
 	uthread_t thread; /* NULL: not yet known */
 
+	uint32_t generation; /* of the process that the scope has it in */
 	uthread_scope_t *scope;
 	int (*fn)(void *arg);
 	void *arg;
@@ -232,20 +233,26 @@ int uthread_scope_init(uthread_scope_t *scope, uthread_scope_t *parent,
 	return 0;
 }
 
-/* It has ended, and is out of the ring. */
-static void bury(uthread_scope_t *s, struct child *c)
+/* By what it ended with, other than by return. */
+static void ended_with(uthread_scope_t *s, void *value)
 {
-	void *value;
-	int err;
+	int err = (int)(intptr_t)value;
 
-	thread_reap(c->thread, &value);
-	free(c);
-	/* One that did not return says here what it had to. */
-	err = (int)(intptr_t)value;
 	if (value == UTHREAD_CANCELED)
 		err = uthread_scope_cancelled(s) ? 0 : ECANCELED;
 	if (unlikely(err))
 		failed(s, err);
+}
+
+/* It has ended, and is out of the ring. */
+static void bury(uthread_scope_t *s, struct child *c)
+{
+	void *value;
+
+	thread_reap(c->thread, &value);
+	free(c);
+	/* It may have ended once more, in a destructor. */
+	ended_with(s, value);
 }
 
 static void bury_some(uthread_scope_t *s)
@@ -268,18 +275,38 @@ static void bury_some(uthread_scope_t *s)
 	}
 }
 
+/* The scope forgot it at a fork, and lies in memory of who is not there. */
+static inline bool is_forgotten(const struct child *c)
+{
+	return c->generation != rt.generation;
+}
+
+/* It does not return: whom the others would wait for in vain, they are told now,
+ * and not when it is joined, which may be behind them. */
+static void does_not_return(void *arg)
+{
+	const struct child *c = arg;
+
+	if (!is_forgotten(c))
+		ended_with(c->scope, uthread_current()->value);
+}
+
 static void *child_main(void *arg)
 {
 	struct child *c = arg;
+	struct uthread_cleanup cleanup;
 	int err;
 
 	lock(c->scope);
 	if (!c->thread) /* not yet told by who creates it */
 		c->thread = uthread_self();
 	unlock(c->scope);
+	uthread_cleanup_list(&cleanup, does_not_return, c,
+			     __builtin_frame_address(0));
 	err = c->fn(c->arg);
+	uthread_cleanup_unlist(&cleanup, 0);
 
-	if (unlikely(err))
+	if (unlikely(err) && !is_forgotten(c))
 		failed(c->scope, err);
 	return (void *)(intptr_t)err;
 }
@@ -308,6 +335,7 @@ int uthread_scope_create(uthread_scope_t *scope, const uthread_attr_t *attr,
 	if (!c)
 		return EAGAIN;
 	c->scope = scope;
+	c->generation = rt.generation;
 	c->fn = fn;
 	c->arg = arg;
 	c->thread = NULL;
