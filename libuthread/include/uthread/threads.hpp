@@ -166,15 +166,26 @@ inline uthread_t start(const attributes *a, std::shared_ptr<run_state> s)
 	return t;
 }
 
+/* What the function has of others goes as it ends, in its thread, whoever joins that
+ * and when: as std::jthread does it. */
 template <class Call> struct call_state final : run_state {
 	explicit call_state(Call &&c) : call(std::move(c))
 	{
 	}
 	void run() override
 	{
-		call();
+		const gone when_it_ends{ call };
+
+		(*call)();
 	}
-	Call call;
+	struct gone {
+		std::optional<Call> &call;
+		~gone()
+		{
+			call.reset();
+		}
+	};
+	std::optional<Call> call;
 };
 
 template <class Call> std::shared_ptr<run_state> state_of(Call &&c)

@@ -186,4 +186,55 @@ TEST(hpp_channel_of_what_cannot_be_assigned)
 	CHECK(b.recv()->text == "x''");
 }
 
+/* ---- what a function has with it ---- */
+
+namespace {
+
+/* Closes the channel when it goes, and says where that was. */
+class closes {
+public:
+	closes(ut::channel<int> &c, uthread_t &where) : c_(&c), where_(&where)
+	{
+	}
+	closes(closes &&o) noexcept
+		: c_(std::exchange(o.c_, nullptr)), where_(o.where_)
+	{
+	}
+	~closes()
+	{
+		if (!c_)
+			return;
+		*where_ = uthread_self();
+		c_->close();
+	}
+
+private:
+	ut::channel<int> *c_;
+	uthread_t *where_;
+};
+
+template <class End> void goes_before_join(End end)
+{
+	ut::channel<int> gone;
+	uthread_t where = nullptr;
+	ut::jthread t(end, closes(gone, where));
+
+	CHECK(!gone.recv()); /* and nobody has joined */
+	CHECK(where == t.native_handle());
+	try {
+		t.join();
+	} catch (int) {
+	}
+}
+
+} // namespace
+
+TEST(hpp_jthread_gives_its_arguments_back_as_it_ends)
+{
+	start_workers(2);
+	goes_before_join([](const closes &) {});
+	goes_before_join([](const closes &) { throw 1; });
+	goes_before_join([](const closes &) { uthread_exit(nullptr); });
+}
+
 TEST_MAIN()
