@@ -148,9 +148,13 @@ public:
 		{
 			++*this;
 		}
-		T &operator*()
+		T &operator*() const
 		{
 			return *value_;
+		}
+		T *operator->() const
+		{
+			return std::addressof(*value_);
 		}
 		iterator &operator++()
 		{
@@ -158,6 +162,20 @@ public:
 			if (!value_)
 				c_ = nullptr;
 			return *this;
+		}
+		/* The value alone: there is no way back. */
+		auto operator++(int)
+		{
+			struct {
+				T value;
+				T &operator*()
+				{
+					return value;
+				}
+			} was{ std::move(*value_) };
+
+			++*this;
+			return was;
 		}
 		bool operator==(const iterator &o) const
 		{
@@ -170,7 +188,7 @@ public:
 
 	private:
 		channel *c_ = nullptr;
-		std::optional<T> value_;
+		mutable std::optional<T> value_;
 	};
 	iterator begin()
 	{

@@ -128,9 +128,23 @@ public:
 	{
 		return s_ && (s_->requested || s_->sources);
 	}
-	friend bool operator==(const stop_token &a, const stop_token &b)
+	void swap(stop_token &o) noexcept
+	{
+		s_.swap(o.s_);
+	}
+	friend void swap(stop_token &a, stop_token &b) noexcept
+	{
+		a.swap(b);
+	}
+	friend bool operator==(const stop_token &a,
+			       const stop_token &b) noexcept
 	{
 		return a.s_ == b.s_;
+	}
+	friend bool operator!=(const stop_token &a,
+			       const stop_token &b) noexcept
+	{
+		return a.s_ != b.s_;
 	}
 
 private:
@@ -189,6 +203,24 @@ public:
 		t.s_ = s_;
 		return t;
 	}
+	void swap(stop_source &o) noexcept
+	{
+		s_.swap(o.s_);
+	}
+	friend void swap(stop_source &a, stop_source &b) noexcept
+	{
+		a.swap(b);
+	}
+	friend bool operator==(const stop_source &a,
+			       const stop_source &b) noexcept
+	{
+		return a.s_ == b.s_;
+	}
+	friend bool operator!=(const stop_source &a,
+			       const stop_source &b) noexcept
+	{
+		return a.s_ != b.s_;
+	}
 
 private:
 	std::shared_ptr<detail::stop_state> s_;
@@ -196,6 +228,8 @@ private:
 
 template <class Callback> class stop_callback : private detail::stop_call {
 public:
+	using callback_type = Callback;
+
 	template <class C>
 	stop_callback(const stop_token &t, C &&call)
 		: call_(std::forward<C>(call)), s_(t.s_)

@@ -4,8 +4,13 @@
  * the edge of what these allow: results that are references, times that no clock has
  * room for, deadlines beside stop tokens, values that can hardly be moved.
  */
+#include <iterator>
 #include <stdexcept>
 #include <string>
+#include <vector>
+#if __cplusplus >= 202002L
+#include <ranges>
+#endif
 
 #include "uthread.hpp"
 
@@ -235,6 +240,56 @@ TEST(hpp_jthread_gives_its_arguments_back_as_it_ends)
 	goes_before_join([](const closes &) {});
 	goes_before_join([](const closes &) { throw 1; });
 	goes_before_join([](const closes &) { uthread_exit(nullptr); });
+}
+
+/* ---- iterators ---- */
+
+TEST(hpp_channel_is_a_range)
+{
+	ut::channel<std::string> c(4);
+	ut::channel<std::unique_ptr<int>> p(4);
+
+	start_workers(1);
+	for (const char *word : { "a", "bc", "d" })
+		c.send(word);
+	c.close();
+	auto at = c.begin();
+	CHECK_EQ(at->size(), 1);
+	CHECK(*at++ == "a");
+	const auto bc = at;
+	CHECK(*bc == "bc" && bc->size() == 2);
+	CHECK((std::vector<std::string>(at, c.end()) ==
+	       std::vector<std::string>{ "bc", "d" }));
+	p.send(std::make_unique<int>(5));
+	p.close();
+	auto first = p.begin();
+	const std::unique_ptr<int> five = std::move(*first++);
+	CHECK_EQ(*five, 5);
+	CHECK(first == p.end());
+#if __cplusplus >= 202002L
+	static_assert(std::ranges::input_range<ut::channel<std::string>>);
+#endif
+}
+
+/* ---- stop tokens as values ---- */
+
+TEST(hpp_stop_tokens_are_compared_and_exchanged)
+{
+	ut::stop_source a, b(a), c;
+	ut::stop_token x = a.get_token(), y = c.get_token();
+
+	CHECK(a == b && a != c && x != y && x == b.get_token());
+	swap(a, c);
+	x.swap(y);
+	CHECK(b == c && b != a && x == a.get_token());
+	a.swap(c);
+	swap(x, y);
+	CHECK(a == b && y != x && x == a.get_token());
+	c.request_stop();
+	CHECK(y.stop_requested() && !x.stop_requested());
+	static_assert(
+		std::is_same_v<ut::stop_callback<void (*)()>::callback_type,
+			       void (*)()>);
 }
 
 TEST_MAIN()
