@@ -220,6 +220,15 @@ static int pidfd_of(pid_t pid)
 	return (int)syscall(SYS_pidfd_open, pid, 0);
 }
 
+bool io_child_tells(pid_t pid)
+{
+	const int fd = pidfd_of(pid);
+
+	if (fd >= 0)
+		io_close(fd);
+	return fd >= 0;
+}
+
 /* The end of one, and nothing else. */
 static int pidfd_for(const struct child_call *c, uint64_t deadline)
 {

@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* process.c - commands: uthread_system(), uthread_popen(). */
+/*
+ * process.c - commands: uthread_system(), uthread_popen().
+ *
+ * While uthread_system() is at it the caller blocks SIGCHLD, as POSIX says: a handler of
+ * the program's that waits for whatever child has ended would take its status. Nor does
+ * any other handler come there but in the wait, from which it may jump: the shell is
+ * ended and waited for then, and the terminal's signals are the program's again.
+ */
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
@@ -11,28 +18,37 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/san.h"
 #include "io/request.h"
 #include "sched/cancel.h"
+#include "signals/signals.h"
 
 /* ---- commands ---- */
 
 extern char **environ;
 
+/* `defaults`, `mask`: of signals that the caller has set for itself; NULL: none. */
 static int spawn_shell(pid_t *pid, const char *command,
 		       const posix_spawn_file_actions_t *actions,
-		       const sigset_t *defaults)
+		       const sigset_t *defaults, const sigset_t *mask)
 {
 	char sh[] = "sh", c[] = "-c", dashes[] = "--";
 	char *argv[] = { sh, c, dashes, (char *)(uintptr_t)command, NULL };
 	posix_spawnattr_t attr;
+	short flags = 0;
 	int err = posix_spawnattr_init(&attr);
 
 	if (err)
 		return err;
 	if (defaults) {
 		posix_spawnattr_setsigdefault(&attr, defaults);
-		posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGDEF);
+		flags |= POSIX_SPAWN_SETSIGDEF;
 	}
+	if (mask) {
+		posix_spawnattr_setsigmask(&attr, mask);
+		flags |= POSIX_SPAWN_SETSIGMASK;
+	}
+	posix_spawnattr_setflags(&attr, flags);
 	err = posix_spawn(pid, "/bin/sh", actions, &attr, argv, environ);
 	posix_spawnattr_destroy(&attr);
 	return err;
@@ -86,25 +102,64 @@ static void kill_command(pid_t pid, int *status)
 		;
 }
 
+/* libc's begin anew, too, whatever handlers end. */
+static long wait_command(pid_t pid, int *status, uint64_t deadline)
+{
+	long got;
+
+	do
+		got = io_wait_child(pid, status, 0, deadline);
+	while (got == -EINTR);
+	return got;
+}
+
+/* Under sanitizers masks are the kernel thread's, and handlers come at switches only. */
+static void set_mask(bool held, const sigset_t *set, sigset_t *was)
+{
+	if (UTHREAD_SAN)
+		return;
+	if (held)
+		mask_in_region(set);
+	else
+		pthread_sigmask(SIG_SETMASK, set, was);
+}
+
 static long run_command(const char *command, uint64_t deadline)
 {
-	sigset_t defaults;
+	sigset_t defaults, all, was, in_wait;
 	int status = 0, err;
+	bool held;
 	pid_t pid;
 	long got;
 
+	sigfillset(&all);
+	set_mask(false, &all, &was);
 	ignore_signals(&defaults);
-	err = spawn_shell(&pid, command, NULL, &defaults);
+	err = spawn_shell(&pid, command, NULL, &defaults,
+			  UTHREAD_SAN ? NULL : &was);
 	if (err) {
 		restore_signals();
+		set_mask(false, &was, NULL);
 		/* As if there were a shell that could not start. */
 		return err == EAGAIN || err == ENOMEM ? -err :
 							W_EXITCODE(127, 0);
 	}
-	got = io_wait_child(pid, &status, 0, deadline);
+	/* Not where a helper watches: making one may wait. */
+	held = uthread_current() && io_child_tells(pid);
+	if (held)
+		region_enter();
+	if (!UTHREAD_SAN) {
+		in_wait = was;
+		sigaddset(&in_wait, SIGCHLD);
+		set_mask(held, &in_wait, NULL);
+	}
+	got = wait_command(pid, &status, deadline);
 	if (got == -ECANCELED || got == -ETIMEDOUT)
 		kill_command(pid, &status);
 	restore_signals();
+	set_mask(held, &was, NULL);
+	if (held)
+		region_leave();
 	return got < 0 ? got : status;
 }
 
@@ -154,7 +209,7 @@ static int spawn_piped(pid_t *pid, const char *command, int end, int as)
 	/* That it is to be closed on exec goes with the number. */
 	err = posix_spawn_file_actions_adddup2(&actions, end, as);
 	if (!err)
-		err = spawn_shell(pid, command, &actions, NULL);
+		err = spawn_shell(pid, command, &actions, NULL, NULL);
 	posix_spawn_file_actions_destroy(&actions);
 	return err;
 }
@@ -275,7 +330,7 @@ static long close_stream(FILE *file, pid_t pid, uint64_t deadline)
 
 	fclose(file);
 	if (!late)
-		got = io_wait_child(pid, &status, 0, deadline);
+		got = wait_command(pid, &status, deadline);
 	if (got == -ETIMEDOUT)
 		kill_command(pid, &status);
 	return got < 0 ? got : status;

@@ -122,6 +122,9 @@ long io_file(int fd, bool in, const struct iovec *iov, int n, off_t offset);
 /* children.c: as waitpid(), or -error. */
 long io_wait_child(pid_t pid, int *status, int options, uint64_t deadline);
 
+/* Can its end be waited for without a helper? */
+bool io_child_tells(pid_t pid);
+
 /* 0, or -error; errno may be another. */
 long io_close(int fd);
 

@@ -381,6 +381,11 @@ static int change(struct uthread *me, int how, const sigset_t *set,
 	return 0;
 }
 
+void mask_in_region(const sigset_t *set)
+{
+	change(uthread_current(), SIG_SETMASK, set, NULL);
+}
+
 WEAK int pthread_sigmask(int how, const sigset_t *set, sigset_t *old)
 {
 	struct uthread *me = uthread_current();

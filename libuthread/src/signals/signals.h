@@ -182,6 +182,8 @@ void mask_become(struct worker *w, uint64_t mask);
 uint64_t mask_now(void);
 /* The calling uthread's is another from now on; it was that. */
 uint64_t mask_set(struct uthread *me, uint64_t mask);
+/* The same in a region of the caller's; what is let in comes in a wait, or as it is left. */
+void mask_in_region(const sigset_t *set);
 /* The calling uthread's, now. */
 uint64_t mask_current(const struct uthread *me);
 /* A signal of the caller's to itself; an error number. */
