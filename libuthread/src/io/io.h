@@ -233,6 +233,9 @@ void io_backend_forked(void);
 /* In the child of a fork, in a region. */
 void io_forked(void);
 
+/* Found before a fork, by a handler of a wait: its descriptor has another one here. */
+bool io_is_of_parent(const struct io_fd *e);
+
 /* ---- process.c ---- */
 void io_streams_forked(void);
 

@@ -106,14 +106,29 @@ static int round_of(struct io_watch *x, struct pollfd *fds, nfds_t n,
 	return err;
 }
 
+static void know_files(struct io_watch *x, const struct pollfd *fds, nfds_t n)
+{
+	nfds_t i;
+
+	for (i = 0; i < n; i++)
+		x[i].gen = io_fd_gen(fds[i].fd);
+}
+
 static int wait_many(struct io_watch *x, struct pollfd *fds, nfds_t n,
 		     uint64_t deadline)
 {
+	uint32_t generation = rt.generation;
 	unsigned naps = 0;
 	int err, got = 0;
 
+	know_files(x, fds, n);
 	for (;;) {
 		err = round_of(x, fds, n, deadline, &got);
+		if (unlikely(generation != rt.generation)) {
+			/* By a handler, in whose child we are. */
+			generation = rt.generation;
+			know_files(x, fds, n);
+		}
 		if (got)
 			return got;
 		/* The back end takes no more, or none of these. */
@@ -137,7 +152,6 @@ static int poll_until(struct pollfd *fds, nfds_t n, uint64_t deadline)
 {
 	struct io_watch here[WATCHES_HERE], *x = here;
 	int got = (int)io_look(fds, n);
-	nfds_t i;
 
 	if (got || is_over(deadline))
 		return got;
@@ -151,8 +165,6 @@ static int poll_until(struct pollfd *fds, nfds_t n, uint64_t deadline)
 	region_enter();
 	if (n > WATCHES_HERE)
 		x = malloc(n * sizeof(*x));
-	for (i = 0; x && i < n; i++)
-		x[i].gen = io_fd_gen(fds[i].fd);
 	got = x ? wait_many(x, fds, n, deadline) : -ENOMEM;
 	if (x != here)
 		free(x);

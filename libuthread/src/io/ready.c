@@ -143,6 +143,11 @@ static void unlock(struct io_fd *e)
 	object_unlock(&e->lock);
 }
 
+bool io_is_of_parent(const struct io_fd *e)
+{
+	return unlikely((load_relaxed(&e->lock) | 1) != (rt.generation | 1));
+}
+
 void io_forked(void)
 {
 	int i;
@@ -544,6 +549,8 @@ int io_wait_edge(struct io_fd *e, int fd, int way, uint32_t edges, uint32_t gen,
 	err = waiter_wait(&w, deadline);
 	if (likely(!err))
 		return x.result;
+	if (io_is_of_parent(e))
+		return err;
 	lock(e);
 	leave(e, fd, &x);
 	unlock(e);
@@ -590,7 +597,7 @@ void io_watch_remove(struct io_watch *x)
 {
 	/* Whoever takes it out does not touch it any more once it has unlocked,
 	 * so it is looked at under the lock. */
-	if (!x->e)
+	if (!x->e || io_is_of_parent(x->e))
 		return;
 	lock(x->e);
 	leave(x->e, x->fd, x);

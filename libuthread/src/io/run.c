@@ -113,6 +113,15 @@ static inline int wait_for(struct io_request *r, uint32_t edges)
 		err = io_nap(&r->naps, r->deadline);
 		break;
 	}
+	if (io_is_of_parent(r->e)) {
+		struct io_fd *e = io_fd_get(r->fd);
+
+		if (!e)
+			return ENOMEM;
+		r->e = e;
+		r->gen = load_acquire(&e->gen);
+		r->untold = true;
+	}
 	/* It was closed after an edge had woken us: what has the number now is
 	 * none of ours. */
 	if (unlikely(load_acquire(&r->e->gen) != r->gen) &&

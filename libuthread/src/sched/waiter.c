@@ -462,11 +462,38 @@ static void end_left(struct waiter *w)
 		spin_pause(&n);
 }
 
+/*
+ * A handler has forked, and has come back in the child too, or jumps there. Nobody knows
+ * of the wait there: queues and deadlines are of those who are not. A sleep goes on; who
+ * may be left looks again. True: it waits again.
+ */
+static bool is_forked(struct waiter *w, struct uthread *me, bool timed,
+		      bool left)
+{
+	w->timed = w->queued = false;
+	store_relaxed(&w->near, NULL);
+	if (left)
+		return false;
+	if (w->kind == WAITS_SLEEP) {
+		if (timed)
+			timer_add(w);
+		return true;
+	}
+	if (!w->leavable)
+		ut_panic(
+			"uthread %u '%s': a signal's handler that came in a wait has forked; the child must not come back to it",
+			me->id, me->name);
+	store_release(&w->state, WAITER_WOKEN);
+	return false;
+}
+
 /* True: it was left by a jump. */
 static bool park(struct waiter *w, struct uthread *me, bool timed,
 		 struct uthread *owner)
 {
 	const uint32_t handled = me->handled, interrupts = me->interrupts;
+	uint32_t generation;
+	bool left;
 
 	/* In this region, as ticks leave what is sent alone, it is not sent unseen. */
 	if (was_sent(w, me) && waiter_withdraw(w)) {
@@ -480,7 +507,12 @@ static bool park(struct waiter *w, struct uthread *me, bool timed,
 		/* pairs with the claim: whoever made us ready has moved it */
 		if (likely(load_acquire(&w->state) < WAITER_AWAY))
 			return false;
-		if (unlikely(see_to_it(w, me))) {
+		generation = rt.generation;
+		left = see_to_it(w, me);
+		if (unlikely(generation != rt.generation) &&
+		    !is_forked(w, me, timed, left) && !left)
+			return false;
+		if (unlikely(left)) {
 			end_left(w);
 			return true;
 		}
