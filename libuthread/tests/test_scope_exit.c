@@ -79,6 +79,28 @@ TEST(scope_of_a_pthread_is_cancelled_by_a_child_that_does_not_return)
 	in_pthread(all_that_fail, NULL);
 }
 
+/* ---- left once more ---- */
+
+static void *is_left_late(void *arg)
+{
+	const struct timespec past = { 0, 1 };
+
+	CHECK_EQ(uthread_chan_create(&never, 0, 0), 0);
+	CHECK_EQ(uthread_scope_init(&s, NULL, 0), 0);
+	child(waits, NULL);
+	CHECK_EQ(uthread_scope_leave_timed(&s, &past), ETIMEDOUT);
+	CHECK_EQ(uthread_scope_leave(&s), ETIMEDOUT);
+	CHECK_EQ(uthread_scope_leave_timed(&s, &past), ETIMEDOUT);
+	CHECK_EQ(uthread_chan_destroy(never), 0);
+	return arg;
+}
+
+TEST(scope_that_was_left_late_says_so_once_more)
+{
+	start_workers(2);
+	in_uthread(is_left_late, NULL);
+}
+
 /* ---- fork ---- */
 
 static uthread_key_t key;

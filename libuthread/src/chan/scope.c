@@ -43,6 +43,7 @@ enum {
 	STATE_CANCELLED = 1,
 	STATE_ASKED = 2, /* before there was an error */
 	STATE_LEFT = 4,
+	STATE_LATE = 8, /* the deadline of leaving had passed */
 };
 
 struct child {
@@ -398,19 +399,19 @@ static struct child *take_any(uthread_scope_t *s)
 
 struct leaving {
 	uint64_t deadline;
-	bool late; /* it has passed */
 	bool cancelled; /* the owner was */
 };
 
 /* Its end. EDEADLK: it waits for ours. */
 static int await(uthread_scope_t *s, struct child *c, struct leaving *l)
 {
+	bool late;
 	int err;
 
 	for (;;) {
 		err = thread_await(c->thread, l->deadline, !l->cancelled);
-		if (err == ETIMEDOUT) {
-			l->late = true;
+		late = err == ETIMEDOUT;
+		if (late) {
 			l->deadline = NO_DEADLINE;
 		} else if (err == ECANCELED) {
 			l->cancelled = true;
@@ -418,6 +419,8 @@ static int await(uthread_scope_t *s, struct child *c, struct leaving *l)
 			break;
 		}
 		lock(s);
+		if (late)
+			store_release(&s->_state, s->_state | STATE_LATE);
 		cancel_locked(s);
 		unlock(s);
 	}
@@ -469,11 +472,11 @@ static void unlink_from_parent(uthread_scope_t *s)
 }
 
 /* What leaving it says. Nobody else knows it any more. */
-static int result_of(const uthread_scope_t *s, const struct leaving *l)
+static int result_of(const uthread_scope_t *s)
 {
 	if (s->_error)
 		return s->_error;
-	if (l->late)
+	if (s->_state & STATE_LATE)
 		return ETIMEDOUT;
 	return s->_state & STATE_ASKED ? ECANCELED : 0;
 }
@@ -487,7 +490,7 @@ static int leave(uthread_scope_t *s, struct leaving *l)
 
 	/* acquire: what it ended with. Children may be at it now. */
 	if (load_acquire(&s->_state) & STATE_LEFT)
-		return result_of(s, l);
+		return result_of(s);
 	remember(s);
 	if (is_child(s, uthread_current()))
 		return EDEADLK;
@@ -513,7 +516,7 @@ static int leave(uthread_scope_t *s, struct leaving *l)
 		if (uthread_chan_destroy(done))
 			ut_panic("a scope is left, and somebody waits for it");
 	}
-	return result_of(s, l);
+	return result_of(s);
 }
 
 /* The owner's own cancellation cancels the scope, and ends the owner when it is
