@@ -76,6 +76,8 @@ enum {
 	UT_MASK_LIBC = 8192, /* UNSURE for libc's sake, not for a handler's */
 	UT_CONFINED = 16384, /* to CPUs (sched/confine.h) */
 	UT_TIMERS = 32768, /* some have signals for it (signals/timers.c) */
+	UT_LOOKED_UP =
+		65536, /* in a lookup, as a handler came (tls/listed.c) */
 };
 
 #define UT_ASKED (UT_ASK_CANCEL | UT_ASK_SIGNAL | UT_ASK_MOVE)

@@ -93,8 +93,10 @@ struct interrupted handler_interrupts(struct uthread *me, uintptr_t sp)
 		.call = me->call,
 	};
 
-	if (unlikely(was.looks_up))
+	if (unlikely(was.looks_up)) {
 		me->lookup_sp = sp;
+		ut_flags_set(me, UT_LOOKED_UP);
+	}
 	return was;
 }
 

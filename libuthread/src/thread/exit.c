@@ -100,6 +100,9 @@ static __attribute__((noinline)) void few_end(struct worker *w,
 		timers_end(me);
 	if (flags & UT_TURNS)
 		turn_end(w, me, NULL);
+	if (me->lookup_sp) /* which was left by no jump of libc's */
+		lookup_left(arch_tp());
+	me->lookup_sp = 0;
 }
 
 void thread_end(struct uthread *me)
@@ -148,7 +151,8 @@ void thread_end(struct uthread *me)
 	bias_light_fence(); /* pairs: the heavy one in last_begins() */
 	if (unlikely(load_relaxed(&last_alone)))
 		last_ended(me);
-	if (unlikely(load_relaxed(&me->flags) & (UT_TURNS | UT_TIMERS)))
+	if (unlikely(load_relaxed(&me->flags) &
+		     (UT_TURNS | UT_TIMERS | UT_LOOKED_UP)))
 		few_end(w, me);
 	ask_end(me);
 	/* release: the joiner sees `value`; acquire: we see the waiter. */

@@ -70,10 +70,10 @@ struct node {
 static struct node *user; /* glibc's list */
 static uint32_t *list_lock; /* glibc's, a futex; NULL: not proved */
 
-/* Guarded by ring_lock; while openers > 0 changed under glibc's lock only. */
+/* Guarded by ring_lock; while listed_openers > 0 changed under glibc's lock only. */
 static uint32_t ring_lock;
 static struct node *first, *last; /* NULL: no block */
-static uint32_t openers; /* dlopen() and dlclose() going on; others read it */
+uint32_t listed_openers;
 static uint32_t forks; /* how often the process has forked */
 
 /* ---- glibc's lock ---- */
@@ -141,7 +141,7 @@ static void add(struct node *n)
 {
 	if (!first) {
 		first = last = n->next = n->prev = n;
-		if (openers)
+		if (listed_openers)
 			splice_in();
 		return;
 	}
@@ -155,7 +155,7 @@ static void add(struct node *n)
 static void drop(struct node *n)
 {
 	if (first == last) {
-		if (openers)
+		if (listed_openers)
 			splice_out();
 		first = last = NULL;
 		return;
@@ -170,7 +170,7 @@ static void drop(struct node *n)
 static void change(void (*how)(struct node *), char *node)
 {
 	spin_lock_gated(&ring_lock);
-	if (likely(!openers)) {
+	if (likely(!listed_openers)) {
 		how((struct node *)(void *)node);
 		spin_unlock(&ring_lock);
 		return;
@@ -342,7 +342,7 @@ bool listed_begin(uint32_t *when, bool *one)
 	if (!ready())
 		return false;
 	locks_take();
-	*one = !openers++;
+	*one = !listed_openers++;
 	if (*one && first)
 		splice_in();
 	*when = forks;
@@ -354,14 +354,9 @@ void listed_end(uint32_t when)
 {
 	locks_take();
 	/* Not in the child of a fork in between. */
-	if (when == forks && !--openers && first)
+	if (when == forks && !--listed_openers && first)
 		splice_out();
 	locks_give();
-}
-
-bool listed_now(void)
-{
-	return load_relaxed(&openers);
 }
 
 void listed_fork_lock(void)
@@ -377,8 +372,8 @@ void listed_fork_unlock(void)
 /* libc has begun its list anew. */
 void listed_forked(void)
 {
-	if (openers && first)
+	if (listed_openers && first)
 		join_lists(last, first);
-	openers = 0;
+	listed_openers = 0;
 	forks++;
 }

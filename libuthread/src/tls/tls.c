@@ -342,10 +342,6 @@ void tls_end(void)
 	const size_t robust = tls_layout.robust_off;
 	const char *pd = pd_of(me->tcb);
 
-	if (unlikely(me->lookup_sp)) { /* left by no jump of libc's */
-		lookup_left(me->tcb);
-		me->lookup_sp = 0;
-	}
 	tls_modules_end();
 	if (robust && *(const char *const *)(pd + robust) != pd + robust)
 		robust_end(me);
@@ -355,7 +351,6 @@ void tls_end(void)
 		uselocale(LC_GLOBAL_LOCALE);
 	if (dlerror()) /* told once; then */
 		dlerror(); /* it is freed */
-	h_errno = 0;
 }
 
 void tls_renumber(struct uthread *ut)
@@ -388,6 +383,7 @@ void tls_reset(struct uthread *ut)
 	tls_modules_reset(ut);
 	own_here(ut);
 	*(int *)(ut->tcb + (uintptr_t)l->errno_off) = 0;
+	*(int *)(ut->tcb + (uintptr_t)l->h_errno_off) = 0;
 	if (unlikely(pthread_keys_set(pd_of(ut->tcb))))
 		pthread_keys_drop(pd_of(ut->tcb));
 }
@@ -525,6 +521,7 @@ static const char *prove_layout(void)
 		l->res_off = (size_t)(*(char **)resp - pd);
 	}
 	l->errno_off = (ptrdiff_t)((uintptr_t)&errno - tp);
+	l->h_errno_off = (ptrdiff_t)((uintptr_t)&h_errno - tp);
 	l->self_off = (ptrdiff_t)((uintptr_t)&uthread_here - tp);
 #if defined(__x86_64__)
 	memcpy(l->header, (char *)tp + 0x18, sizeof(l->header));

@@ -22,7 +22,7 @@ struct tls_layout {
 	/* From struct pthread's start; 0: not there. */
 	size_t tid_off, list_off, specific_off, robust_off, res_off;
 	/* From the thread pointer; 0: not there. */
-	ptrdiff_t resp_off, rseq_off, errno_off, self_off;
+	ptrdiff_t resp_off, rseq_off, errno_off, h_errno_off, self_off;
 	ptrdiff_t lookup_off; /* the flag of a lookup in progress */
 	uintptr_t futex_offset;
 	unsigned char header[0x50 - 0x18]; /* x86-64: equal in all threads */
@@ -100,8 +100,14 @@ void listed_drop(char *node);
 bool listed_begin(uint32_t *when, bool *one);
 /* With the lock. */
 void listed_end(uint32_t when);
-/* Is somebody at it? Racy. */
-bool listed_now(void);
+/* How many are at it; written by listed.c. */
+extern uint32_t listed_openers __attribute__((visibility("hidden")));
+/* Is somebody? Racy. */
+static inline bool listed_now(void)
+{
+	return load_relaxed(&listed_openers);
+}
+
 void listed_fork_lock(void);
 void listed_fork_unlock(void);
 void listed_forked(void);
