@@ -144,8 +144,7 @@ TEST(who_connects_by_a_local_name_is_told_nothing)
 
 /* ---- datagrams ---- */
 
-#define PAUSE_MAX \
-	(20 * MS) /* run.c, after as many tries and shorter pauses: */
+#define PAUSE_MAX (20 * MS) /* run.c, after as many tries and shorter pauses: */
 #define TRIES 30
 
 static struct sockaddr_un full;
