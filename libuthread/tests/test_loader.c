@@ -5,25 +5,14 @@
  * do all a program may, forks. What becomes of thread-local variables is in
  * test_dlopen.c.
  */
-#include <dlfcn.h>
 #include <stdbool.h>
 
+#include "loader_util.h"
 #include "ticks.h"
 
 /* Only where it can be looked into, not in libuthread.so. */
 #pragma weak preempt_in_libc
 bool preempt_in_libc(uintptr_t pc, bool shared);
-
-static void *opened(const char *name, int how)
-{
-	void *handle = dlopen(name, how);
-
-	if (!handle) {
-		fprintf(stderr, "%s\n", dlerror());
-		_exit(1);
-	}
-	return handle;
-}
 
 static void *symbol(void *handle, const char *name)
 {

@@ -6,10 +6,10 @@
  * jumped out of that lookup, the thread ended in it, or the caller is a child that was
  * forked meanwhile. Without the mend each of these tests hangs.
  */
-#include <dlfcn.h>
 #include <setjmp.h>
 #include <signal.h>
 
+#include "loader_util.h"
 #include "ticks.h"
 
 /* The caller's own. */
@@ -20,17 +20,6 @@ static const int *flag(void)
 #else
 	return (const int *)((uintptr_t)pthread_self() + sizeof(int));
 #endif
-}
-
-static void *opened(const char *name, int how)
-{
-	void *handle = dlopen(name, how);
-
-	if (!handle) {
-		fprintf(stderr, "%s\n", dlerror());
-		_exit(1);
-	}
-	return handle;
 }
 
 static void opens_and_closes(void)

@@ -4,7 +4,8 @@
  *
  *	calls.c		the public calls on a descriptor
  *	run.c		what they do: try, and wait where the kernel says EAGAIN
- *	ready.c		the table of descriptors; waiting until one is ready
+ *	table.c		the table of descriptors
+ *	ready.c		waiting until one is ready
  *	backend.c	who tells: epoll.c or uring.c, where the poller sleeps
  *
  * A call that waits is a struct io_request on the stack of its uthread.
@@ -24,7 +25,7 @@
 
 #pragma GCC visibility push(hidden)
 
-/* ---- ready.c: the table of descriptors ---- */
+/* ---- table.c, ready.c: descriptors ---- */
 
 /* Also the lists of who waits there: to read, to write, or only to look. */
 enum { IO_IN, IO_OUT, IO_WAYS, IO_LOOK = IO_WAYS, IO_LISTS };
@@ -234,7 +235,10 @@ void io_backend_forked(void);
 void io_forked(void);
 
 /* Found before a fork, by a handler of a wait: its descriptor has another one here. */
-bool io_is_of_parent(const struct io_fd *e);
+static inline bool io_is_of_parent(const struct io_fd *e)
+{
+	return unlikely((load_relaxed(&e->lock) | 1) != (rt.generation | 1));
+}
 
 /* ---- process.c ---- */
 void io_streams_forked(void);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ready.c - the table of descriptors, and waiting until one is ready.
+ * ready.c - waiting until a descriptor is ready.
  *
  * epoll tells edges: something has come. Each descriptor counts those to
  * read and those to write (seq), and who finds nothing there remembers at which
@@ -42,128 +42,17 @@
  * tells (fclose()) would leave the other side without an end. So who has been woken
  * and did not empty it wakes the next, and who did empty it asks again for the next.
  *
- * Entries are never freed, so who found one may look at it without a lock.
- *
  * Rejected: one-shot registration (a system call for each wait); level triggered
  * (the kernel looks at each ready file twice); O_NONBLOCK (the flag belongs to
  * the file, which others may have open); a waiter that stays queued for good
  * beside its uthread (a descriptor has many readers).
  */
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/left.h"
 #include "io/backend.h"
 #include "io/count.h"
-#include "io/pool.h"
+#include "io/table.h"
 #include "uthread/pthread.h"
-
-#define CHUNK 256
-#define CHUNKS 16384
-
-static struct io_fd *chunks[CHUNKS]; /* atomic; each aligned, and of CHUNK */
-
-/* ---- the table ---- */
-
-static void fresh(struct io_fd *e)
-{
-	int way;
-
-	for (way = 0; way < IO_WAYS; way++) {
-		store_release(&e->seq[way], e->seq[way] + 1);
-		store_relaxed(&e->empty[way], e->seq[way] - 1);
-	}
-	store_relaxed(&e->kind, IO_UNKNOWN);
-	store_relaxed(&e->ended, 0);
-	store_relaxed(&e->plain, 0);
-	store_relaxed(&e->waited, 0);
-	store_relaxed(&e->made, 0);
-	store_relaxed(&e->blocks, 0);
-	store_relaxed(&e->listens, 0);
-	store_relaxed(&e->lost, 0);
-}
-
-/* A handler may jump out of the call that this is for, but not out of malloc(). */
-static struct io_fd *make_chunk(struct io_fd **at)
-{
-	REGION;
-	struct io_fd *c = NULL, *other = NULL;
-	int i;
-
-	if (posix_memalign((void **)&c, CACHE_LINE, CHUNK * sizeof(*c)))
-		return NULL;
-	memset(c, 0, CHUNK * sizeof(*c));
-	for (i = 0; i < CHUNK; i++) {
-		c[i].lock = rt.generation;
-		fresh(&c[i]);
-	}
-	if (__atomic_compare_exchange_n(at, &other, c, false, __ATOMIC_ACQ_REL,
-					__ATOMIC_ACQUIRE))
-		return c;
-	free(c);
-	return other;
-}
-
-struct io_fd *io_fd_find(int fd)
-{
-	struct io_fd *c;
-
-	if (fd < 0 || fd >= CHUNK * CHUNKS)
-		return NULL;
-	c = load_acquire(&chunks[fd / CHUNK]);
-	return c ? c + fd % CHUNK : NULL;
-}
-
-uint32_t io_fd_gen(int fd)
-{
-	const struct io_fd *e = io_fd_find(fd);
-
-	return e ? load_acquire(&e->gen) : 0;
-}
-
-struct io_fd *io_fd_get(int fd)
-{
-	struct io_fd *c = io_fd_find(fd);
-
-	if (likely(c) || fd < 0 || fd >= CHUNK * CHUNKS)
-		return c;
-	c = make_chunk(&chunks[fd / CHUNK]);
-	return c ? c + fd % CHUNK : NULL;
-}
-
-static void lock(struct io_fd *e)
-{
-	/* The table is the process's own (io_forked()). */
-	if (unlikely(object_lock(&e->lock)))
-		ut_panic("a descriptor's lock is of another process");
-}
-
-static void unlock(struct io_fd *e)
-{
-	object_unlock(&e->lock);
-}
-
-bool io_is_of_parent(const struct io_fd *e)
-{
-	return unlikely((load_relaxed(&e->lock) | 1) != (rt.generation | 1));
-}
-
-void io_forked(void)
-{
-	int i;
-
-	/* Written only where need be: other pages stay shared. */
-	for (i = 0; i < CHUNKS; i++) {
-		if (!chunks[i])
-			continue;
-		left_add(chunks[i]);
-		chunks[i] = NULL;
-	}
-	io_backend_forked();
-	io_sweep_forked();
-	io_pool_forked();
-	io_streams_forked();
-}
 
 /* ---- lists of watches; under the lock ---- */
 
@@ -234,7 +123,7 @@ static void pick_lookers(struct io_fd *e, uint32_t events,
 
 int uthread_io_is_empty(int fd)
 {
-	const struct io_fd *e = io_fd_find(fd);
+	const struct io_fd *e = fd_find(fd);
 
 	return e && (load_relaxed(&e->registered) || io_levels()) &&
 	       io_is_empty(e, IO_IN, io_edges(e, IO_IN));
@@ -246,7 +135,7 @@ int uthread_io_is_empty(int fd)
 
 void io_fetch_entry(int fd)
 {
-	const struct io_fd *e = io_fd_find(fd);
+	const struct io_fd *e = fd_find(fd);
 
 	if (!e)
 		return;
@@ -255,7 +144,7 @@ void io_fetch_entry(int fd)
 
 void io_fetch_watch(int fd)
 {
-	const struct io_fd *e = io_fd_find(fd);
+	const struct io_fd *e = fd_find(fd);
 	const struct io_watch *x = e ? load_relaxed(&e->waits[IO_IN].head) :
 				       NULL;
 
@@ -268,11 +157,11 @@ void io_fetch_watch(int fd)
 
 void io_edge(int fd, uint32_t events, struct uthread_list *ready)
 {
-	struct io_fd *e = io_fd_find(fd);
+	struct io_fd *e = fd_find(fd);
 
 	if (!e)
 		return;
-	lock(e);
+	fd_lock(e);
 	if (events & ENDS)
 		store_relaxed(&e->ended, 1);
 	if (events & (EPOLLIN | ENDS)) {
@@ -286,7 +175,7 @@ void io_edge(int fd, uint32_t events, struct uthread_list *ready)
 	}
 	if (e->lookers.head)
 		pick_lookers(e, events, ready);
-	unlock(e);
+	fd_unlock(e);
 }
 
 void io_shut(int fd, int how)
@@ -367,11 +256,11 @@ static void tell_waiters(struct io_fd *e, int way, int result,
 void io_level(int fd, int which, uint32_t stamp, int result,
 	      struct uthread_list *ready)
 {
-	struct io_fd *e = io_fd_find(fd);
+	struct io_fd *e = fd_find(fd);
 
 	if (!e)
 		return;
-	lock(e);
+	fd_lock(e);
 	if (e->asked[which] == stamp) {
 		e->asked[which] = 0;
 		if (which == IO_LOOK)
@@ -379,7 +268,7 @@ void io_level(int fd, int which, uint32_t stamp, int result,
 		else
 			tell_waiters(e, which, result, ready);
 	}
-	unlock(e);
+	fd_unlock(e);
 }
 
 void io_pass_on_slow(struct io_fd *e, int fd, int way, bool emptied)
@@ -389,12 +278,12 @@ void io_pass_on_slow(struct io_fd *e, int fd, int way, bool emptied)
 	if (emptied && !io_levels())
 		return;
 	region_enter();
-	lock(e);
+	fd_lock(e);
 	if (emptied)
 		ask_again(e, fd, way, &ready);
 	else
 		pick_one(&e->waits[way], &ready);
-	unlock(e);
+	fd_unlock(e);
 	sched_ready_all(&ready, UTHREAD_READY_WOKEN);
 	io_settle();
 	region_leave();
@@ -407,7 +296,7 @@ void io_pass_on_slow(struct io_fd *e, int fd, int way, bool emptied)
 static void was_replaced(struct io_fd *e, int result,
 			 struct uthread_list *ready)
 {
-	fresh(e);
+	io_fd_clear(e);
 	pick_all(&e->waits[IO_IN], result, ready);
 	pick_all(&e->waits[IO_OUT], result, ready);
 	pick_all(&e->lookers, result, ready);
@@ -449,46 +338,27 @@ int io_fd_some(int fd, int most, bool (*due)(uint32_t since),
 	       struct uthread_list *ready)
 {
 	/* acquire: what is in it; pairs: make_chunk() */
-	struct io_fd *c = load_acquire(&chunks[fd / CHUNK]), *e;
+	struct io_fd *c = load_acquire(&fd_chunks[fd / FD_CHUNK]), *e;
 	int i, asked = 0;
 
-	for (i = fd % CHUNK; c && i < CHUNK; i++) {
+	for (i = fd % FD_CHUNK; c && i < FD_CHUNK; i++) {
 		e = c + i;
 		if (!is_waited_for(e) || !due(load_relaxed(&e->since)))
 			continue;
 		if (asked++ == most)
-			return fd / CHUNK * CHUNK + i;
-		lock(e);
+			return fd / FD_CHUNK * FD_CHUNK + i;
+		fd_lock(e);
 		if ((e->registered || io_levels()) && !e->closing &&
-		    !reassure(e, fd / CHUNK * CHUNK + i, ready) &&
-		    unlikely(io_blocks_no_more(e, fd / CHUNK * CHUNK + i)))
+		    !reassure(e, fd / FD_CHUNK * FD_CHUNK + i, ready) &&
+		    unlikely(
+			    io_blocks_no_more(e, fd / FD_CHUNK * FD_CHUNK + i)))
 			pick_all(&e->waits[IO_IN], EAGAIN, ready);
-		unlock(e);
+		fd_unlock(e);
 	}
-	for (i = fd / CHUNK + 1; i < CHUNKS; i++)
-		if (load_relaxed(&chunks[i]))
-			return i * CHUNK;
+	for (i = fd / FD_CHUNK + 1; i < FD_CHUNKS; i++)
+		if (load_relaxed(&fd_chunks[i]))
+			return i * FD_CHUNK;
 	return 0;
-}
-
-bool io_fd_in_use(const struct io_fd *e)
-{
-	/* Who has been woken waits no more, and is about to try. */
-	return load_relaxed(&e->registered) || load_relaxed(&e->waited);
-}
-
-int io_fd_next_in_use(int fd)
-{
-	struct io_fd *e;
-
-	for (fd++; fd < CHUNK * CHUNKS; fd++) {
-		e = io_fd_find(fd);
-		if (!e)
-			fd += CHUNK - 1 - fd % CHUNK;
-		else if (io_fd_in_use(e))
-			return fd;
-	}
-	return -1;
 }
 
 /* Under the lock. After the first push a waker may have it at once. */
@@ -531,19 +401,19 @@ int io_wait_edge(struct io_fd *e, int fd, int way, uint32_t edges, uint32_t gen,
 	waiter_init_on(&w, WAITS_IO, (void *)(uintptr_t)fd);
 	waiter_leavable(&w);
 	x.waiter = &w;
-	lock(e);
+	fd_lock(e);
 	err = e->gen != gen			 ? EBADF :
 	      e->closing || e->seq[way] != edges ? 0 :
 						   ask(e, fd, way, 0, &ready);
 	if (err || (!e->closing && e->seq[way] != edges)) {
-		unlock(e);
+		fd_unlock(e);
 		if (unlikely(ready.head))
 			sched_ready_all(&ready, UTHREAD_READY_WOKEN);
 		return err;
 	}
 	become_waiting(e, &w);
 	push(&e->waits[way], &x);
-	unlock(e);
+	fd_unlock(e);
 	io_call_waits();
 	be_told();
 	err = waiter_wait(&w, deadline);
@@ -551,9 +421,9 @@ int io_wait_edge(struct io_fd *e, int fd, int way, uint32_t edges, uint32_t gen,
 		return x.result;
 	if (io_is_of_parent(e))
 		return err;
-	lock(e);
+	fd_lock(e);
 	leave(e, fd, &x);
-	unlock(e);
+	fd_unlock(e);
 	io_settle();
 	return err;
 }
@@ -575,7 +445,7 @@ int io_watch_add(struct io_watch *x, struct waiter *w, int fd, uint32_t events)
 	err = io_start(); /* it may sleep: not under the lock */
 	if (unlikely(err))
 		return err;
-	lock(e);
+	fd_lock(e);
 	if (unlikely(e->gen != x->gen))
 		err = EBADF;
 	/* It costs no more than the poll() that comes with it. */
@@ -587,7 +457,7 @@ int io_watch_add(struct io_watch *x, struct waiter *w, int fd, uint32_t events)
 		become_waiting(e, w);
 		push(&e->lookers, x);
 	}
-	unlock(e);
+	fd_unlock(e);
 	if (unlikely(ready.head))
 		sched_ready_all(&ready, UTHREAD_READY_WOKEN);
 	return err;
@@ -599,9 +469,9 @@ void io_watch_remove(struct io_watch *x)
 	 * so it is looked at under the lock. */
 	if (!x->e || io_is_of_parent(x->e))
 		return;
-	lock(x->e);
+	fd_lock(x->e);
 	leave(x->e, x->fd, x);
-	unlock(x->e);
+	fd_unlock(x->e);
 	io_settle();
 }
 
@@ -620,22 +490,22 @@ int io_watch_wait(struct waiter *w, uint64_t deadline)
  */
 void io_close_begin(struct io_closing *c, int fd)
 {
-	struct io_fd *e = io_fd_find(fd);
+	struct io_fd *e = fd_find(fd);
 
 	memset(c, 0, sizeof(*c));
 	c->e = e;
 	if (!e)
 		return;
-	lock(e);
+	fd_lock(e);
 	e->closing++;
 	store_release(&e->gen, e->gen + 1);
 	if (load_acquire(&io_backend))
 		io_backend->remove(e, fd);
-	fresh(e);
+	io_fd_clear(e);
 	pick_all(&e->waits[IO_IN], EBADF, &c->told);
 	pick_all(&e->waits[IO_OUT], EBADF, &c->told);
 	pick_all(&e->lookers, EBADF, &c->told);
-	unlock(e);
+	fd_unlock(e);
 	if (!io_levels())
 		return;
 	/* Or the kernel would keep the file. */
@@ -650,13 +520,13 @@ void io_close_end(struct io_closing *c)
 
 	if (!e)
 		return;
-	lock(e);
+	fd_lock(e);
 	if (!--e->closing) {
 		pick_all(&e->waits[IO_IN], 0, &c->told);
 		pick_all(&e->waits[IO_OUT], 0, &c->told);
 		pick_all(&e->lookers, 0, &c->told);
 	}
-	unlock(e);
+	fd_unlock(e);
 	region_enter();
 	sched_ready_all(&c->told, UTHREAD_READY_WOKEN);
 	region_leave();
@@ -664,7 +534,7 @@ void io_close_end(struct io_closing *c)
 
 void io_fd_fresh(int fd, uint8_t kind)
 {
-	struct io_fd *e = io_fd_find(fd);
+	struct io_fd *e = fd_find(fd);
 	struct io_closing c;
 
 	if (!e)
