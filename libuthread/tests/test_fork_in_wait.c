@@ -11,8 +11,20 @@
 
 static int p[2];
 static sigjmp_buf env;
-static bool jumps;
+static bool jumps, reads_others;
 static pid_t kid; /* atomic: the handler's child; in that: -1 */
+
+/* What the runtime has given back in the child is somebody's again. */
+static void reads_another(void)
+{
+	int q[2];
+	char c;
+
+	CHECK_EQ(pipe(q), 0);
+	CHECK_EQ(write(q[1], "x", 1), 1);
+	CHECK_EQ(uthread_read(q[0], &c, 1), 1);
+	CHECK_EQ(close(q[0]) | close(q[1]), 0);
+}
 
 static void forks(int sig)
 {
@@ -24,6 +36,8 @@ static void forks(int sig)
 		return;
 	}
 	kid = -1;
+	if (reads_others)
+		reads_another();
 	if (jumps)
 		siglongjmp(env, 1);
 }
@@ -121,6 +135,9 @@ static void forks_in(int (*waits)(void), bool jump, bool wakes)
 			pause();
 	}
 	CHECK_EQ(pipe(p), 0);
+	/* The number was closed before: in the child nobody knows. */
+	CHECK_EQ(uthread_close(p[0]) | close(p[1]), 0);
+	CHECK_EQ(pipe(p), 0);
 	t = spawn(is_interrupted, &waits);
 	until_parked(then, 1);
 	CHECK_EQ(uthread_kill(t, SIGUSR1), 0);
@@ -154,6 +171,16 @@ TEST(forked_in_a_wait_for_a_descriptor)
 	forks_in(reads, false, true);
 	forks_in(reads_in_time, false, true);
 	forks_in(polls, false, true);
+}
+
+TEST(forked_in_a_wait_by_a_handler_that_reads)
+{
+	begin();
+	reads_others = true;
+	forks_in(reads, false, true);
+	forks_in(reads_in_time, false, true);
+	forks_in(polls, false, true);
+	forks_in(reads, true, true);
 }
 
 TEST(forked_in_a_sleep)

@@ -232,7 +232,7 @@ void io_backend_forked(void);
 /* ---- ready.c ---- */
 
 /* In the child of a fork, in a region. */
-void io_forked(void);
+void io_forked(const struct uthread *me);
 
 /* Found before a fork, by a handler of a wait: its descriptor has another one here. */
 static inline bool io_is_of_parent(const struct io_fd *e)

@@ -97,15 +97,19 @@ int io_fd_next_in_use(int fd)
 	return -1;
 }
 
-void io_forked(void)
+/* Who forks in a handler, as a plain pthread may, has interrupted a call that may have an
+ * entry in hand, and looks at it when it comes back: then they stay. */
+void io_forked(const struct uthread *me)
 {
+	const bool stay = !me || load_relaxed(&me->flags) & UT_MASK_UNSURE;
 	int i;
 
 	/* Written only where need be: other pages stay shared. */
 	for (i = 0; i < FD_CHUNKS; i++) {
 		if (!fd_chunks[i])
 			continue;
-		left_add(fd_chunks[i]);
+		if (!stay)
+			left_add(fd_chunks[i]);
 		fd_chunks[i] = NULL;
 	}
 	io_backend_forked();

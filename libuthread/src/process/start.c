@@ -485,7 +485,7 @@ void runtime_forked(struct uthread *me)
 	rt.global_count = 0;
 	rt.nidle = rt.nspinning = rt.watched = 0;
 	rt.idle_head = rt.timekeeper = NULL;
-	io_forked();
+	io_forked(me);
 	rt.kept = NO_DEADLINE;
 	tick_forked(w);
 	workers_forked(&kept);
