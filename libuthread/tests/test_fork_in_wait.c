@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 
 #include "fork_util.h"
+#include "uthread/futex.h"
 
 static int p[2];
 static sigjmp_buf env;
@@ -203,6 +204,62 @@ TEST(forked_in_a_wait_and_left_by_a_jump)
 	forks_in(reads, true, true);
 	forks_in(reads_in_time, true, true);
 	forks_in(polls, true, true);
+}
+
+/* ---- a wait for a word ---- */
+
+static uint32_t word;
+
+static int waits_for_the_word(int flags)
+{
+	return uthread_futex_wait(&word, 0, UTHREAD_FUTEX_ANY, CLOCK_MONOTONIC,
+				  NULL, flags);
+}
+
+static void *waits_as_others(void *arg)
+{
+	CHECK_EQ(waits_for_the_word(0), 0);
+	return arg;
+}
+
+/* In the child who waits there is found. */
+static void *waits_for_a_word(void *arg)
+{
+	uint64_t then;
+	uthread_t t;
+	int err;
+
+	if (!sigsetjmp(env, 1)) {
+		err = waits_for_the_word(UTHREAD_FUTEX_CANCEL |
+					 UTHREAD_FUTEX_EINTR_ANY);
+		uthread_testcancel(); /* in the child it goes there */
+		CHECK_EQ(err, EINTR);
+		CHECK(kid > 0);
+		return arg;
+	}
+	then = parks();
+	t = spawn(waits_as_others, NULL);
+	until_parked(then, 1);
+	CHECK_EQ(uthread_futex_wake(&word, 1, UTHREAD_FUTEX_ANY), 1);
+	joined(t);
+	_exit(7);
+}
+
+TEST(forked_in_a_wait_for_a_word_and_left_by_a_jump)
+{
+	uint64_t then;
+	int status;
+	uthread_t t;
+
+	begin();
+	jumps = true;
+	then = parks();
+	t = spawn(waits_for_a_word, NULL);
+	until_parked(then, 1);
+	CHECK_EQ(uthread_kill(t, SIGUSR1), 0);
+	joined(t);
+	CHECK_EQ(uthread_waitpid(kid, &status, 0), kid);
+	CHECK_EQ(status, W_EXITCODE(7, 0));
 }
 
 /* ---- other waits ---- */

@@ -9,7 +9,8 @@
  *  - Who waits is counted in its bucket before it reads the word; who wakes has
  *    changed the word before it reads the count, with a fence in between. So one of
  *    the two sees the other, and a wake with nobody there takes no lock.
- *  - Who waits takes itself out of the count, woken or not.
+ *  - Who waits takes itself out of the count, woken or not; but not in the child of a
+ *    fork that a handler made in its wait: nobody is counted there.
  *  - `in` is the bucket whose queue the waiter is in. It changes under the locks of
  *    both, the one with the lower address first. Who takes itself out looks again
  *    when it has the lock.
@@ -102,6 +103,7 @@ static int wait_until(const uint32_t *word, uint32_t value, uint32_t bits,
 	REGION;
 	struct futex_waiter fw = { .word = word, .bits = bits };
 	struct bucket *b = bucket_of(word);
+	uint32_t generation;
 	int r;
 
 	waiter_init_on(&fw.w, WAITS_FUTEX, word);
@@ -129,7 +131,10 @@ static int wait_until(const uint32_t *word, uint32_t value, uint32_t bits,
 	else
 		waitq_push(WAITQ(b), &fw.w);
 	OBJECT_UNLOCK(b);
+	generation = rt.generation;
 	r = waiter_wait(&fw.w, deadline);
+	if (unlikely(generation != rt.generation))
+		return r;
 	if (r && waiter_leaves(&fw.w))
 		leave(&fw);
 	count_add(load_acquire(&fw.in), (uint32_t)-1);
