@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * test_fork_told.c - a child that is sent a signal as soon as its creator knows its
- * number has it, though its fork() has not come back yet.
+ * number has it, though its fork(), or _Fork(), has not come back yet.
  */
 #include <signal.h>
 #include <sys/wait.h>
@@ -25,9 +25,9 @@ static void *blocks(void *arg)
 	return arg;
 }
 
-static int end_of_child(int sig)
+static int end_of_child(pid_t (*forks)(void), int sig)
 {
-	const pid_t child = fork();
+	const pid_t child = forks();
 	int status = 0;
 
 	CHECK(child >= 0);
@@ -41,17 +41,25 @@ static int end_of_child(int sig)
 	return status;
 }
 
+static void are_told(pid_t (*forks)(void))
+{
+	int status;
+
+	status = end_of_child(forks, SIGTERM);
+	CHECK(WIFSIGNALED(status));
+	IS(WTERMSIG(status), SIGTERM);
+	status = end_of_child(forks, SIGUSR1);
+	CHECK(WIFEXITED(status));
+	IS(WEXITSTATUS(status), SIGUSR1);
+}
+
 static void *forks(void *arg)
 {
-	int i, status;
+	int i;
 
 	for (i = 0; i < ROUNDS; i++) {
-		status = end_of_child(SIGTERM);
-		CHECK(WIFSIGNALED(status));
-		IS(WTERMSIG(status), SIGTERM);
-		status = end_of_child(SIGUSR1);
-		CHECK(WIFEXITED(status));
-		IS(WEXITSTATUS(status), SIGUSR1);
+		are_told(fork);
+		are_told(_Fork);
 	}
 	return arg;
 }

@@ -354,19 +354,20 @@ EXPORT pid_t fork(void)
 /*
  * In the child, in a region: its thread is nobody's worker and no uthread. Who waits
  * sleeps in the kernel. What would park has the parent's epoll, which is shared, and its
- * uthreads, which would go on in both.
+ * uthreads, which would go on in both. Returns its mask, which was `now`.
  */
-static void become_nobody(void)
+static uint64_t become_nobody(uint64_t now)
 {
 	struct here *h = here_now();
 	const struct worker *w = h->worker;
 
 	/* What waits for the end of the region waits for the parent. */
 	if (w && w->deferred)
-		ksig_mask(SIG_SETMASK, &w->mask_kept, NULL);
+		now = w->mask_kept;
 	h->self = NULL;
 	h->worker = NULL;
 	store_relaxed(&h->pending, 0);
+	return now;
 }
 
 /* The one without handlers: in its child nothing of ours may be called, but
@@ -387,11 +388,16 @@ pid_t _Fork(void)
 	pid = next_bare_fork();
 	err = get_errno();
 	libc_block_leave(&b);
+	if (!pid) {
+		/* What it was sent already comes behind that, and is its own. */
+		actions = become_nobody(actions);
+		region_leave();
+		actions_unlock(actions);
+		return 0;
+	}
 	actions_unlock(actions);
 	if (pid < 0)
 		set_errno(err);
-	if (!pid)
-		become_nobody();
 	region_leave();
 	return pid;
 }
