@@ -34,6 +34,7 @@ BOUNDS = {
     ("tick", "own"): 716.0,
     ("tick", "shared"): 718.0,
 }
+TREE = Path(__file__).parents[1]
 SLACK = 1.01
 SKIPPED = 77
 
@@ -90,6 +91,23 @@ def test_a_tick_is_counted_without_the_way_back(
 def test_a_count_repeats(counted: dict[tuple[str, str], dict[str, Any]]) -> None:
     again = json.loads(run("mutex").stdout)
     assert again["instructions"] == counted["mutex", "own"]["instructions"]
+
+
+def test_who_comes_to_a_mark_while_another_is_stepped_goes_on(tmp_path: Path) -> None:
+    program = tmp_path / "steps"
+    sources = [TREE / "probes" / name for name in ("tests/steps.c", "paths/steps.c")]
+    command = ["gcc", "-O2", "-Wall", "-Wextra", "-Werror", f"-I{TREE / 'probes'}"]
+    built = subprocess.run(
+        [*command, "-o", str(program), *map(str, sources), "-pthread"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert built.returncode == 0, built.stderr
+    done = subprocess.run([program], capture_output=True, text=True, timeout=60, check=False)
+    if done.returncode == SKIPPED:
+        pytest.skip("nothing is counted here")
+    assert done.stdout == "0 1\n"
 
 
 def test_a_path_that_is_none_is_refused() -> None:

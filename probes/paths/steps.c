@@ -81,13 +81,17 @@ static int passed_on(int status)
 static bool stops(pid_t tid, int *status)
 {
 	pid_t who;
+	int sig;
 
 	while ((who = waitpid(-1, status, __WALL)) > 0) {
 		if (who == tid)
 			return WIFSTOPPED(*status);
-		if (WIFSTOPPED(*status))
-			ptrace(PTRACE_CONT, who, NULL,
-			       (void *)(long)passed_on(*status));
+		if (!WIFSTOPPED(*status))
+			continue;
+		/* A mark of another's, or a step once more, is no signal of theirs. */
+		sig = passed_on(*status);
+		ptrace(PTRACE_CONT, who, NULL,
+		       (void *)(long)(sig == SIGTRAP ? 0 : sig));
 	}
 	return false;
 }
