@@ -156,6 +156,8 @@ static long run_command(const char *command, uint64_t deadline)
 	got = wait_command(pid, &status, deadline);
 	if (got == -ECANCELED || got == -ETIMEDOUT)
 		kill_command(pid, &status);
+	if (held)
+		set_mask(held, &all, NULL); /* it may wait, for a lock */
 	restore_signals();
 	set_mask(held, &was, NULL);
 	if (held)

@@ -472,8 +472,10 @@ static bool is_forked(struct waiter *w, struct uthread *me, bool timed,
 {
 	w->timed = w->queued = false;
 	store_relaxed(&w->near, NULL);
-	if (left)
+	if (left) { /* who had chosen it, maybe, is not here */
+		store_release(&w->state, WAITER_TIMEDOUT);
 		return false;
+	}
 	if (w->kind == WAITS_SLEEP) {
 		if (timed)
 			timer_add(w);

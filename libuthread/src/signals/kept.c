@@ -40,6 +40,21 @@ static void unpoison(struct worker *w)
 		store_relaxed(&w->poison, KSIG_POISON);
 }
 
+/* In the child of a fork, before all else there: what waited as it was made is the
+ * parent's. One that comes just here has done this before, or comes behind it. */
+static __attribute__((noinline)) void forget_parents(struct worker *w)
+{
+	const uint64_t all = ~0ull;
+	uint64_t old = 0;
+
+	ksig_mask(SIG_BLOCK, &all, &old);
+	if (w->deferred_in != getpid()) {
+		store_relaxed(&w->deferred, 0);
+		w->deferred_in = getpid();
+	}
+	ksig_mask(SIG_SETMASK, &old, NULL);
+}
+
 void kept_add(struct worker *w, struct here *h, int sig, const siginfo_t *si,
 	      ucontext_t *uc, struct uthread *whose)
 {
@@ -48,12 +63,9 @@ void kept_add(struct worker *w, struct here *h, int sig, const siginfo_t *si,
 	const uint64_t all = mask_usable(~KSIG_FAULTS);
 	const uint64_t before = load_relaxed(&w->deferred) ? w->mask_kept :
 							     ~0ull;
-	const pid_t process = getpid();
 
-	/* What waited as the fork was made is the parent's. */
-	if (unlikely(w->deferred_in != process))
-		store_relaxed(&w->deferred, 0);
-	w->deferred_in = process;
+	if (unlikely(w->deferred_in != getpid()))
+		forget_parents(w);
 	whose_keep(w, sig, si, whose);
 	__atomic_fetch_or(&w->deferred, KSIG_BIT(sig), __ATOMIC_RELAXED);
 	/* Another that comes upon this one, from its first instruction on, sees more

@@ -30,6 +30,7 @@ void signals_setup(void)
 void signals_worker_setup(struct worker *w)
 {
 	w->mask = mask_usable(mask_now());
+	w->deferred_in = getpid();
 }
 
 void signals_forked(struct uthread *me)
