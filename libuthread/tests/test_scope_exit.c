@@ -137,6 +137,7 @@ static void *has_children_that_fork(void *arg)
 
 TEST(scope_hears_nothing_of_a_child_that_is_forked)
 {
+	need_threads_in_a_child();
 	start(2);
 	CHECK_EQ(uthread_key_create(&key, is_untouched), 0);
 	in_uthread(has_children_that_fork, NULL);

@@ -194,7 +194,7 @@ void listed_drop(char *node)
 /* ---- lookups that a handler came in, or that nobody comes back to ---- */
 
 #define LOOKUP_ON 1
-#define LOOKUP_AWAITED 2 /* and somebody sleeps until it is over, */
+#define LOOKUP_AWAITED 2 /* and somebody sleeps until it is over */
 
 static uint32_t *lookup_flag(uintptr_t tp)
 {
