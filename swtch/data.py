@@ -256,8 +256,8 @@ def _warn() -> None:
 
 def sample_rows(samples: Sequence[Sample]) -> list[dict[str, Any]]:
     """One flat row per sample: factors and values are columns of their own names. Where such a
-    name is another column's already, it has ``factor.`` or ``value.`` before it; a value that
-    says what the factor of its name says needs none."""
+    name is another column's already, it has ``factor.`` or ``value.`` before it. Of a factor
+    and a value with one name the value keeps it; one that says what the other says needs none."""
     unlike = {
         name
         for sample in samples
@@ -292,8 +292,8 @@ def _row(sample: Sample, unlike: set[str]) -> dict[str, Any]:
     def named(kind: str, values: Mapping[str, Any], taken: set[str]) -> dict[str, Any]:
         return {f"{kind}.{k}" if k in taken else k: value for k, value in values.items()}
 
-    factors = named("factor", sample.factors, fixed)
-    return head | factors | state | named("value", sample.values, fixed | unlike)
+    factors = named("factor", sample.factors, fixed | unlike)
+    return head | factors | state | named("value", sample.values, fixed)
 
 
 def worded(kind: str, identity: str) -> str:

@@ -59,9 +59,9 @@ def test_no_column_is_another_ones(run: data.Run) -> None:
         "frozen",
         5,
     )
-    assert (rows[0]["turns"], rows[0]["value.turns"], rows[0]["size"]) == ("many", 9, 8)
-    assert (rows[1]["turns"], rows[1]["value.turns"]) == (4, 4)
-    assert "value.size" not in rows[0]
+    assert (rows[0]["factor.turns"], rows[0]["turns"], rows[0]["size"]) == ("many", 9, 8)
+    assert (rows[1]["factor.turns"], rows[1]["turns"]) == (4, 4)
+    assert "factor.size" not in rows[0]
 
 
 def test_threads_are_a_row_each(run: data.Run) -> None:
