@@ -45,11 +45,9 @@
  * loader's lock and drops malloc's cache), copying the carrier's block at
  * each switch (4 KB a switch), a patched libc.
  */
+#include <dlfcn.h>
 #include <linux/futex.h>
-#include <link.h>
 #include <locale.h>
-#include <netdb.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 
@@ -57,15 +55,9 @@
 #include "stack/stack.h"
 #include "tls/tls.h"
 
-struct tls_layout tls_layout;
-
 static const char *reason = "the runtime has not started";
 static const char no_memory[] = "no memory for a TLS block";
 static uint64_t nblocks;
-
-static void *(*dl_allocate_tls)(void *);
-static void (*call_tls_dtors)(void);
-static void (*ctype_init)(void);
 
 const char *tls_reason(void)
 {
@@ -79,11 +71,6 @@ uint64_t tls_count(void)
 
 /* ---- building a block ---- */
 
-static inline char *pd_of(uintptr_t tp)
-{
-	return (char *)tp - tls_layout.pd_before_tp;
-}
-
 size_t tls_bytes(void)
 {
 	return tls_layout.static_size + tls_layout.pthread_size +
@@ -95,7 +82,7 @@ size_t tls_bytes(void)
 static void fill_pthread(uintptr_t tp, uint32_t id)
 {
 	const struct tls_layout *l = &tls_layout;
-	char *pd = pd_of(tp);
+	char *pd = tls_pd(tp);
 	void **node;
 
 #if defined(__x86_64__)
@@ -143,11 +130,11 @@ uintptr_t tls_build(char *limit, uint32_t id, bool listed, char **low)
 	*low = (char *)tp - l->pthread_size;
 #endif
 	*low = (char *)((uintptr_t)*low & ~(uintptr_t)63);
-	node = pd_of(tp) + l->list_off;
+	node = tls_pd(tp) + l->list_off;
 	((void **)(void *)node)[0] = ((void **)(void *)node)[1] = node;
 	if (listed)
 		listed_add(node);
-	if (!dl_allocate_tls((void *)tp)) {
+	if (!tls_libc.allocate((void *)tp)) {
 		if (listed)
 			listed_drop(node);
 		return 0;
@@ -246,7 +233,7 @@ uintptr_t tls_extra_new(char *limit, uint32_t id, char **low)
 
 void tls_extra_listed(bool listed)
 {
-	char *node = pd_of(extra.tcb) + tls_layout.list_off;
+	char *node = tls_pd(extra.tcb) + tls_layout.list_off;
 
 	if (!extra.flags || extra_listed == listed)
 		return;
@@ -276,7 +263,7 @@ void tls_each(void (*fn)(struct uthread *ut, void *arg), void *arg)
  * locale as that is now. */
 void tls_begin(void)
 {
-	ctype_init();
+	tls_libc.ctype_init();
 }
 
 /*
@@ -287,7 +274,7 @@ void tls_begin(void)
 static void robust_end(struct uthread *me)
 {
 	const struct tls_layout *l = &tls_layout;
-	uintptr_t *head = (uintptr_t *)(pd_of(me->tcb) + l->robust_off);
+	uintptr_t *head = (uintptr_t *)(tls_pd(me->tcb) + l->robust_off);
 	uintptr_t entry, next;
 	uint32_t *word, v;
 	int n;
@@ -315,15 +302,15 @@ static void robust_end(struct uthread *me)
 
 void *tls_robust_list(const struct uthread *me)
 {
-	return pd_of(me->tcb) + tls_layout.robust_off;
+	return tls_pd(me->tcb) + tls_layout.robust_off;
 }
 
 bool tls_round(struct uthread *me)
 {
-	char *pd = pd_of(me->tcb);
+	char *pd = tls_pd(me->tcb);
 	bool ran;
 
-	call_tls_dtors();
+	tls_libc.call_dtors();
 	ran = pthread_keys_set(pd);
 	if (unlikely(ran))
 		pthread_keys_round(pd);
@@ -332,7 +319,7 @@ bool tls_round(struct uthread *me)
 
 void tls_last_round(void)
 {
-	call_tls_dtors();
+	tls_libc.call_dtors();
 }
 
 /* Runs on the uthread's own TLS. */
@@ -340,7 +327,7 @@ void tls_end(void)
 {
 	struct uthread *me = uthread_current();
 	const size_t robust = tls_layout.robust_off;
-	const char *pd = pd_of(me->tcb);
+	const char *pd = tls_pd(me->tcb);
 
 	tls_modules_end();
 	if (robust && *(const char *const *)(pd + robust) != pd + robust)
@@ -355,7 +342,7 @@ void tls_end(void)
 
 void tls_renumber(struct uthread *ut)
 {
-	*(pid_t *)(pd_of(ut->tcb) + tls_layout.tid_off) = (pid_t)ut->id;
+	*(pid_t *)(tls_pd(ut->tcb) + tls_layout.tid_off) = (pid_t)ut->id;
 }
 
 /* Nor has it the robust mutexes that it had: they are the parent's thread's. */
@@ -370,7 +357,7 @@ void tls_forked(struct uthread *me)
 	tls_renumber(me);
 	if (!robust)
 		return;
-	head = (uintptr_t *)(void *)(pd_of(me->tcb) + robust);
+	head = (uintptr_t *)(void *)(tls_pd(me->tcb) + robust);
 	head[0] = head[-1] = (uintptr_t)head;
 }
 
@@ -384,13 +371,13 @@ void tls_reset(struct uthread *ut)
 	own_here(ut);
 	*(int *)(ut->tcb + (uintptr_t)l->errno_off) = 0;
 	*(int *)(ut->tcb + (uintptr_t)l->h_errno_off) = 0;
-	if (unlikely(pthread_keys_set(pd_of(ut->tcb))))
-		pthread_keys_drop(pd_of(ut->tcb));
+	if (unlikely(pthread_keys_set(tls_pd(ut->tcb))))
+		pthread_keys_drop(tls_pd(ut->tcb));
 }
 
 void tls_list_as_ours(uintptr_t tp)
 {
-	void **node = (void **)(pd_of(tp) + tls_layout.list_off), **head;
+	void **node = (void **)(tls_pd(tp) + tls_layout.list_off), **head;
 	char *global = tls_symbol("_rtld_global");
 	size_t off;
 
@@ -408,148 +395,15 @@ void tls_list_as_ours(uintptr_t tp)
 	head[0] = node;
 }
 
-/* ---- finding and proving the layout ---- */
-
-/* {bits, elements, offset} of a field. */
-bool tls_db_field(const char *name, size_t *off)
-{
-	const uint32_t *d = tls_symbol(name);
-
-	if (!d)
-		return false;
-	*off = d[2];
-	return true;
-}
-
-/* Since 2.35 each thread has an area for rseq, and glibc says where. */
-static bool has_rseq(const char *version)
-{
-	char *end;
-	unsigned long major = strtoul(version, &end, 10);
-
-	return major > 2 ||
-	       (major == 2 && *end == '.' && strtoul(end + 1, NULL, 10) >= 35);
-}
-
-static const char *find_symbols(void)
-{
-	struct tls_layout *l = &tls_layout;
-	void (*static_info)(size_t *, size_t *);
-	const char *(*version)(void);
-	const ptrdiff_t *rseq;
-	const uint32_t *size;
-
-	*(void **)&static_info = tls_symbol("_dl_get_tls_static_info");
-	*(void **)&dl_allocate_tls = tls_symbol("_dl_allocate_tls");
-	*(void **)&call_tls_dtors = tls_symbol("__call_tls_dtors");
-	*(void **)&ctype_init = tls_symbol("__ctype_init");
-	size = tls_symbol("_thread_db_sizeof_pthread");
-	*(void **)&version = tls_symbol("gnu_get_libc_version");
-	rseq = tls_symbol("__rseq_offset");
-	if (!version)
-		return "the libc is not a shared glibc";
-	if (!static_info || !dl_allocate_tls || !call_tls_dtors ||
-	    !ctype_init || !size || (!rseq && has_rseq(version())))
-		return "this glibc lacks the symbols needed";
-	l->rseq_off = rseq ? *rseq : 0;
-	static_info(&l->static_size, &l->align);
-	l->pthread_size = *size;
-	if (l->align < 64)
-		l->align = 64;
-	if (l->align > 4096 || l->static_size > (1u << 20) ||
-	    l->pthread_size > 16384)
-		return "this program's static TLS is too large";
-#if defined(__x86_64__)
-	l->pd_before_tp = 0;
-#else
-	l->pd_before_tp = l->pthread_size;
-#endif
-	if (!tls_db_field("_thread_db_pthread_tid", &l->tid_off) ||
-	    !tls_db_field("_thread_db_pthread_list", &l->list_off) ||
-	    !tls_db_field("_thread_db_pthread_specific", &l->specific_off))
-		return "this glibc lacks the symbols needed";
-	return NULL;
-}
-
-/* Where the kernel was not told: the empty list, linked to itself twice, with
- * a small negative offset and a null behind it. */
-static char *find_robust_list(char *pd)
-{
-	uintptr_t *w = (uintptr_t *)pd;
-	size_t i, n = tls_layout.pthread_size / sizeof(*w);
-
-	for (i = 1; i + 2 < n; i++)
-		if (w[i] == (uintptr_t)&w[i] && w[i - 1] == w[i] &&
-		    (intptr_t)w[i + 1] < 0 && (intptr_t)w[i + 1] > -256 &&
-		    !w[i + 2])
-			return (char *)&w[i];
-	return NULL;
-}
-
-/* On a real pthread: is everything where we think it is? */
-static const char *prove_layout(void)
-{
-	struct tls_layout *l = &tls_layout;
-	uintptr_t tp = arch_tp();
-	char *pd = pd_of(tp), *head = NULL;
-	uint32_t *many;
-	void **node, **resp;
-	size_t len = 0;
-
-	if ((uintptr_t)pthread_self() != (uintptr_t)pd)
-		return "struct pthread is not where it should be";
-	if (*(pid_t *)(pd + l->tid_off) != (pid_t)syscall(SYS_gettid))
-		return "the thread id is not where it should be";
-	node = (void **)(pd + l->list_off);
-	if (((void ***)node)[0][1] != node || ((void ***)node)[1][0] != node)
-		return "the thread list is not where it should be";
-	if (*(void **)(pd + l->specific_off) !=
-	    pd + l->specific_off - SPECIFIC_1STBLOCK)
-		return "thread-specific data is not where it should be";
-	if (syscall(SYS_get_robust_list, 0, &head, &len))
-		head = find_robust_list(pd); /* qemu-user */
-	if (head > pd && head < pd + l->pthread_size) {
-		l->robust_off = (size_t)(head - pd);
-		l->futex_offset = ((uintptr_t *)head)[1];
-		if (((void **)head)[-1] != head)
-			return "the robust list is not where it should be";
-	}
-	resp = tls_resp();
-	if (resp && *(char **)resp > pd &&
-	    *(char **)resp < pd + l->pthread_size) {
-		l->resp_off = (ptrdiff_t)((uintptr_t)resp - tp);
-		l->res_off = (size_t)(*(char **)resp - pd);
-	}
-	l->errno_off = (ptrdiff_t)((uintptr_t)&errno - tp);
-	l->h_errno_off = (ptrdiff_t)((uintptr_t)&h_errno - tp);
-	l->self_off = (ptrdiff_t)((uintptr_t)&uthread_here - tp);
-#if defined(__x86_64__)
-	memcpy(l->header, (char *)tp + 0x18, sizeof(l->header));
-	many = (uint32_t *)(void *)l->header;
-	many[1] = 0; /* a lookup in progress */
-#else
-	l->multiple = *(uint32_t *)pd;
-	many = &l->multiple;
-#endif
-	/* Without this the loader tells nobody of its lookups. */
-	if (*many > 1)
-		return "the word for more than one thread is not where it should be";
-	*many = 1;
-#if defined(__x86_64__)
-	l->lookup_off = 0x1c;
-#else
-	l->lookup_off = (ptrdiff_t)sizeof(*many) - (ptrdiff_t)l->pd_before_tp;
-#endif
-	return NULL;
-}
+/* ---- set-up ---- */
 
 bool tls_is_ours(void)
 {
 	const uintptr_t tp = arch_tp();
 
-	return (uintptr_t)pthread_self() == (uintptr_t)pd_of(tp) &&
+	return (uintptr_t)pthread_self() == (uintptr_t)tls_pd(tp) &&
 	       tls_here(tp) == &uthread_here &&
-	       *(pid_t *)(pd_of(tp) + tls_layout.tid_off) ==
+	       *(pid_t *)(tls_pd(tp) + tls_layout.tid_off) ==
 		       (pid_t)syscall(SYS_gettid);
 }
 
@@ -563,7 +417,7 @@ __attribute__((noinline)) static const char *try_block(uintptr_t tp)
 
 	arch_set_tp(tp);
 	barrier();
-	if ((uintptr_t)pthread_self() != (uintptr_t)pd_of(tp))
+	if ((uintptr_t)pthread_self() != (uintptr_t)tls_pd(tp))
 		bad = "pthread_self() did not follow the thread pointer";
 	else if (pthread_mutex_lock(&m) || pthread_mutex_unlock(&m))
 		bad = "an error-checking mutex failed";
@@ -605,16 +459,16 @@ int tls_setup(void)
 		bad = arch_tp_unwritable();
 	if (!bad) {
 		malloc_cache_find();
-		bad = find_symbols();
+		bad = tls_layout_find();
 	}
 	if (!bad)
-		bad = prove_layout();
+		bad = tls_layout_prove();
 	if (!bad)
-		bad = own_stack_setup(pd_of(arch_tp()), no_memory);
+		bad = own_stack_setup(tls_pd(arch_tp()), no_memory);
 	if (!bad)
-		bad = pthread_keys_setup(pd_of(arch_tp()));
+		bad = pthread_keys_setup(tls_pd(arch_tp()));
 	if (!bad)
-		cancel_find(pd_of(arch_tp()));
+		cancel_find(tls_pd(arch_tp()));
 	if (!bad)
 		bad = tls_modules_setup(no_memory);
 	if (!bad)

@@ -2,7 +2,7 @@
 /*
  * tls.h - what belongs to a thread: its TLS block, the variables of modules in
  * it, and thread-specific data. Where glibc keeps things is found and proved
- * by tls.c at start.
+ * by layout.c at start.
  */
 #ifndef UTHREAD_TLS_H
 #define UTHREAD_TLS_H
@@ -29,7 +29,29 @@ struct tls_layout {
 	uint32_t multiple; /* elsewhere: the first word of struct pthread */
 };
 
-extern struct tls_layout tls_layout;
+/* libc's own functions for that. */
+struct tls_libc {
+	void *(*allocate)(void *tp);
+	void (*call_dtors)(void); /* of C++'s thread_local variables */
+	void (*ctype_init)(void);
+};
+
+extern struct tls_layout tls_layout __attribute__((visibility("hidden")));
+extern struct tls_libc tls_libc __attribute__((visibility("hidden")));
+
+/* struct pthread, of whose thread pointer that is. */
+static inline char *tls_pd(uintptr_t tp)
+{
+	return (char *)tp - tls_layout.pd_before_tp;
+}
+
+/* ---- layout.c ---- */
+/* NULL, or why own TLS cannot be. The second, after the first, on a real pthread: is
+ * everything where we think it is? */
+const char *tls_layout_find(void);
+const char *tls_layout_prove(void);
+/* Where a field is, by the symbols glibc has for debuggers. */
+bool tls_db_field(const char *name, size_t *off);
 
 /* ---- tls.c ---- */
 /* On a new pthread, as the first thing it does. ENOMEM, or 0 and tls_reason(). */
@@ -77,8 +99,6 @@ void tls_list_as_ours(uintptr_t tp);
  * the loader's lock; of __resp, a variable of the caller's. */
 void *tls_symbol(const char *name);
 void *tls_resp(void);
-/* Where a field is, by the symbols glibc has for debuggers. */
-bool tls_db_field(const char *name, size_t *off);
 /* Build the block that ends at or below `limit`; returns its thread pointer,
  * 0 when memory is short. `listed`: for good, on the list of all blocks; not in
  * a region. The memory is zero. */
