@@ -21,6 +21,8 @@
  * Rejected: a broadcast that moves all but one to the mutex: who was moved is still
  * inside, and a destroy under the mutex, right after the broadcast, is allowed.
  */
+#include <string.h>
+
 #include "libc.h"
 
 #define DESTROYING (1u << 31)
@@ -56,10 +58,13 @@ static pthread_mutex_t *gate_of(const pthread_cond_t *cond)
 
 void cond_forked(void)
 {
+	static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
 	int i;
 
+	/* Written only where need be: the page stays shared. */
 	for (i = 0; i < GATES; i++)
-		gates[i] = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+		if (memcmp(&gates[i], &fresh, sizeof(fresh)))
+			gates[i] = fresh;
 }
 
 /* Held for a moment. Who sleeps for it in the kernel needs a spare, so does not. */

@@ -3,9 +3,10 @@
 #ifndef UTHREAD_BASE_LEFT_H
 #define UTHREAD_BASE_LEFT_H
 
-/* Of malloc(), and at least a pointer large, or NULL. Written to. */
-void left_add(void *p);
-/* Once malloc() may be called again. */
-void left_free(void);
+/* In the child: of malloc(), at least two pointers large and perhaps written to, or
+ * NULL. `give` gives it back, NULL: free(). */
+void left_add(void *p, void (*give)(void *p));
+/* Where malloc() may be called, and there is use for the memory. */
+void left_give(void);
 
 #endif

@@ -41,6 +41,10 @@
 /* Before the constructors of a program that has the library in it: these may make
  * threads, and are linked before it. */
 #define AT_START __attribute__((constructor(101)))
+/* Large, and mostly never touched. The linker puts these behind all other variables,
+ * which so lie on a few pages: a new process and the child of a fork take a fault for
+ * each that they touch, and these are dear. */
+#define LARGE __attribute__((section(".bss.large")))
 #define barrier() __asm__ volatile("" : : : "memory")
 
 #define load_relaxed(p) __atomic_load_n(p, __ATOMIC_RELAXED)

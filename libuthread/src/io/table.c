@@ -14,7 +14,7 @@
 #include "io/pool.h"
 #include "io/table.h"
 
-struct io_fd *fd_chunks[FD_CHUNKS];
+struct io_fd *fd_chunks[FD_CHUNKS] LARGE;
 
 void io_fd_clear(struct io_fd *e)
 {
@@ -109,7 +109,7 @@ void io_forked(const struct uthread *me)
 		if (!fd_chunks[i])
 			continue;
 		if (!stay)
-			left_add(fd_chunks[i]);
+			left_add(fd_chunks[i], NULL);
 		fd_chunks[i] = NULL;
 	}
 	io_backend_forked();

@@ -26,7 +26,7 @@ struct range {
 static struct ranges {
 	size_t n; /* atomic, as all of it */
 	struct range r[RANGES];
-} tables[2];
+} tables[2] LARGE;
 static uint32_t turn; /* atomic */
 
 static bool is_libc(const char *name, bool *shared_only)

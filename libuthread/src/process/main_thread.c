@@ -144,13 +144,18 @@ int main_thread_prepare(struct worker *w)
 	return make_base(w);
 }
 
+void main_thread_give_base(struct worker *w)
+{
+	if (w->base_map)
+		munmap(w->base_map, w->base_bytes);
+	w->base_map = NULL;
+}
+
 void main_thread_unprepare(struct worker *w)
 {
-	if (!w->base_map)
-		return;
-	tls_extra_gone();
-	munmap(w->base_map, w->base_bytes);
-	w->base_map = NULL;
+	if (w->base_map)
+		tls_extra_gone();
+	main_thread_give_base(w);
 }
 
 void main_thread_adopt(struct worker *w)

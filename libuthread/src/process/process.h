@@ -49,7 +49,8 @@ struct worker *worker_new(const struct config *c, int i, enum worker_kind kind,
 /* Worker 0 of main's kernel thread; NULL: main had better stay a pthread. */
 struct worker *worker_of_main(const struct config *c);
 void worker_free(struct worker *w);
-void worker_left(struct worker *w); /* in the child of a fork */
+/* In the child of a fork, where it is not: its memory is given back later (left.h). */
+void worker_left(struct worker *w);
 
 /* ---- start.c ---- */
 /* Hook, NULL: none. The runtime starts, here or in the child of a fork, and has its own
@@ -86,6 +87,8 @@ bool main_thread_wanted(const struct config *c);
 int main_thread_prepare(struct worker *w);
 /* Give that back; nothing of it is used any more. */
 void main_thread_unprepare(struct worker *w);
+/* Its memory alone: nobody knows its block any more. */
+void main_thread_give_base(struct worker *w);
 /* The caller is a uthread from here on. */
 void main_thread_adopt(struct worker *w);
 

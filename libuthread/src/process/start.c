@@ -221,6 +221,7 @@ static int start_locked(const struct uthread_config *user)
 	struct config c = kept;
 	int err, i;
 
+	left_give();
 	if (!kept.cpus)
 		home_setup();
 	/* It would crash at the first switch that it does not know of. */
@@ -342,6 +343,7 @@ static void grow_locked(void)
 {
 	int n;
 
+	left_give();
 	bias_setup();
 	tick_regain(rt.workers[0]);
 	n = add_workers(&kept, 1);
@@ -472,8 +474,6 @@ void runtime_forked(struct uthread *me)
 	for (i = 0; i < rt.existing; i++) {
 		if (rt.workers[i] == w)
 			continue;
-		overflow_worker_forked(rt.workers[i]);
-		main_thread_unprepare(rt.workers[i]);
 		worker_left(rt.workers[i]);
 		rt.workers[i] = NULL;
 	}
@@ -493,7 +493,7 @@ void runtime_forked(struct uthread *me)
 	if (!me) {
 		rt.started = NOT_STARTED;
 		rt.nworkers = 0;
-		left_add(rt.workers);
+		left_add(rt.workers, NULL);
 		rt.workers = NULL;
 		rt.existing = 0;
 		monitor_forked(true);
@@ -534,7 +534,8 @@ void runtime_forked(struct uthread *me)
 	if (w->index < rt.capacity)
 		rt.workers[w->index] = NULL;
 	w->index = w->number = 0;
-	memset(rt.proper, 0, WORKERS_MAX * sizeof(rt.proper[0]));
+	for (i = 0; i < WORKERS_MAX && rt.proper[i]; i++)
+		rt.proper[i] = NULL;
 	rt.workers[0] = rt.proper[0] = w;
 	rt.nworkers = rt.existing = 1;
 	w->kind = WORKER_PROPER;

@@ -19,6 +19,7 @@
 #include "sched/sched.h"
 #include "signals/signals.h"
 #include "stack/stack.h"
+#include "tls/tls.h"
 
 struct start {
 	struct worker *w;
@@ -165,11 +166,20 @@ void worker_free(struct worker *w)
 	free(w);
 }
 
+static void give_left(void *p)
+{
+	struct worker *w = p;
+
+	overflow_worker_forked(w);
+	main_thread_give_base(w);
+	worker_free(w);
+}
+
 void worker_left(struct worker *w)
 {
-	left_add(w->policy_queue);
-	left_add(w->seen_turns);
-	left_add(w);
+	if (w->base_map)
+		tls_extra_gone();
+	left_add(w, give_left);
 }
 
 /* NULL: no memory. */

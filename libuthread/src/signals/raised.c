@@ -46,7 +46,7 @@ struct raised {
 	bool to_process;
 };
 
-static struct raised places[PLACES];
+static struct raised places[PLACES] LARGE;
 static uint64_t taken[WORDS]; /* atomic: a bit for each */
 
 static struct raised *place_find(int words)

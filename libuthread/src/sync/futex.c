@@ -54,7 +54,7 @@ struct futex_waiter {
 	struct bucket *in; /* atomic */
 };
 
-static struct bucket buckets[BUCKETS];
+static struct bucket buckets[BUCKETS] LARGE;
 
 static struct bucket *bucket_of(const uint32_t *word)
 {

@@ -24,7 +24,7 @@ struct found {
 };
 
 static int (*find_object)(void *at, struct found *f);
-static char program[PATH_MAX];
+static char program[PATH_MAX] LARGE;
 
 void symbols_setup(void)
 {

@@ -55,7 +55,7 @@ struct held {
 	const struct uthread *ut; /* whose stack that is; NULL: nobody's */
 };
 
-static struct held held[HELD_MAX]; /* by index in rt.workers */
+static struct held held[HELD_MAX] LARGE; /* by index in rt.workers */
 static uint32_t gate; /* atomic, a futex: odd while workers are held */
 static uint32_t answers; /* atomic, a futex */
 static struct trace *traces;

@@ -26,7 +26,7 @@ static uint32_t key_lock;
 static struct {
 	uint32_t seq; /* atomic */
 	void (*destructor)(void *);
-} keys[UTHREAD_KEYS_MAX];
+} keys[UTHREAD_KEYS_MAX] LARGE;
 
 /* Values of plain pthreads. */
 static pthread_mutex_t foreign_lock = PTHREAD_MUTEX_INITIALIZER;

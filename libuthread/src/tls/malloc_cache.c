@@ -164,7 +164,7 @@ static int find_libc(struct dl_phdr_info *info, size_t size, void *arg)
  */
 void malloc_cache_find(void)
 {
-	static void *before[512];
+	static void *before[512] LARGE;
 	void *volatile *words;
 	size_t n, i, bin = 5;
 	struct libc_vars vars = { NULL, 0 };

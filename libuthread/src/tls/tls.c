@@ -428,7 +428,7 @@ __attribute__((noinline)) static const char *try_block(uintptr_t tp)
 
 static const char *self_test(void)
 {
-	static char block[1 << 16] __attribute__((aligned(4096)));
+	static char block[1 << 16] LARGE __attribute__((aligned(4096)));
 	static bool passed;
 	const char *bad;
 	char *low;
