@@ -5,8 +5,10 @@
  * Also those whose default action ends the process. And errors of what is said about
  * signals.
  */
+#include <dirent.h>
 #include <semaphore.h>
 #include <signal.h>
+#include <stdint.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -84,15 +86,47 @@ static void *inherits(void *arg)
 	return arg;
 }
 
-/* It may be on its way back to the process. */
+/* Of a kernel thread: what it blocks, and what lies at the process. */
+static bool says_of(const char *number, uint64_t *blocked, uint64_t *process)
+{
+	char path[300], line[256];
+	int found = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%s/status", number);
+	f = fopen(path, "r");
+	while (f && fgets(line, sizeof(line), f)) {
+		found += sscanf(line, "SigBlk: %lx", blocked) == 1;
+		found += sscanf(line, "ShdPnd: %lx", process) == 1;
+	}
+	if (f)
+		fclose(f);
+	return found == 2; /* or it has just ended */
+}
+
+/*
+ * Until it lies at the process and stays there. A worker with nothing to run may be about
+ * to take it, or have it, on its way back there, as long as one of them lets it in.
+ */
 static void is_pending(int sig)
 {
-	sigset_t set;
+	const uint64_t bit = 1ull << (sig - 1);
+	uint64_t blocked, process;
+	struct dirent *e;
+	bool stays;
+	DIR *tasks;
 
 	do {
 		usleep(1000);
-		IS(sigpending(&set), 0);
-	} while (!sigismember(&set, sig));
+		stays = true;
+		tasks = opendir("/proc/self/task");
+		CHECK(tasks);
+		while ((e = readdir(tasks)))
+			if (*e->d_name != '.' &&
+			    says_of(e->d_name, &blocked, &process))
+				stays &= blocked & process & bit ? true : false;
+		closedir(tasks);
+	} while (!stays);
 }
 
 static void test_to_process(void)
@@ -279,6 +313,11 @@ static void test_in_handler(void)
 
 /* ---- a handler that is one for once ---- */
 
+static struct sigaction once = { .sa_handler = counts,
+				 .sa_flags = SA_RESETHAND };
+static int sent;
+
+/* One after the other: main may not wait yet. */
 static void *sends_to_process(void *arg)
 {
 	sigset_t set;
@@ -286,31 +325,36 @@ static void *sends_to_process(void *arg)
 	sigemptyset(&set);
 	sigaddset(&set, SIGUSR2);
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
-	usleep(1000);
-	kill(getpid(), SIGUSR2);
+	do {
+		usleep(1000);
+		sigaction(SIGUSR2, &once, NULL);
+		kill(getpid(), SIGUSR2);
+		sent++;
+		while (first < sent)
+			usleep(100);
+	} while (!woken);
 	return arg;
 }
 
 /* Who finds it has nothing to run, and gives it to main. */
 static void test_once(void)
 {
-	struct sigaction sa = { .sa_handler = counts,
-				.sa_flags = SA_RESETHAND },
-			 was;
+	struct sigaction sa, was;
 	pthread_t t;
 	int i;
 
 	first = 0;
 	sigaction(SIGUSR2, NULL, &was);
 	for (i = 0; i < 3; i++) {
-		sigaction(SIGUSR2, &sa, NULL);
+		woken = 0;
+		sigaction(SIGUSR2, &once, NULL);
 		t = start(sends_to_process, NULL);
 		SAY_ERRNO(sem_wait(&go));
+		woken = 1;
 		pthread_join(t, NULL);
-		SAY(first);
+		SAY(first == sent);
 		sigaction(SIGUSR2, NULL, &sa);
 		SAY(sa.sa_handler == SIG_DFL);
-		sa.sa_handler = counts;
 	}
 	sigaction(SIGUSR2, &was, NULL);
 }
@@ -399,7 +443,7 @@ static int end_of(void (*fn)(void), int sig)
 		begin();
 		pthread_sigmask(SIG_BLOCK, &ends, NULL);
 		kill(getpid(), sig);
-		usleep(2000);
+		is_pending(sig);
 		fn();
 		_exit(3);
 	}
