@@ -101,10 +101,11 @@ void call_cancelled(struct call *c)
 		cancel_act();
 }
 
-/* Neither is a point of cancellation. */
+/* Neither is a point of cancellation. The kernel says how much time is left: qemu-user
+ * fails where it cannot. */
 static bool is_ready(int fd, short events)
 {
-	static const struct timespec none;
+	struct timespec none = { 0 };
 	struct pollfd p = { .fd = fd, .events = events };
 
 	return syscall(SYS_ppoll, &p, 1, &none, NULL, 0);
