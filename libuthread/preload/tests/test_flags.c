@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <spawn.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -15,6 +16,7 @@
 #include <sys/uio.h>
 #include <sys/wait.h>
 
+#include "../../include/uthread.h"
 #include "check.h"
 
 #define WAIT_MS 20
@@ -24,6 +26,7 @@
 static int listener;
 static struct sockaddr_in at = { .sin_family = AF_INET };
 static int (*blocks)(int fd); /* NULL: with glibc's threads */
+static int (*stats)(struct uthread_stats *to, size_t bytes); /* as well */
 
 static ssize_t by_read(int fd)
 {
@@ -343,6 +346,7 @@ static void another_file(void)
 /* Who waits already is left alone. */
 struct reader {
 	int fd;
+	pid_t tid; /* atomic: as it begins to read */
 	ssize_t got;
 };
 
@@ -350,20 +354,56 @@ static void *reads(void *arg)
 {
 	struct reader *r = arg;
 
+	__atomic_store_n(&r->tid, gettid(), __ATOMIC_SEQ_CST);
 	r->got = by_read(r->fd);
 	return NULL;
 }
 
+static uint64_t waits_so_far(void)
+{
+	struct uthread_stats s = { 0 };
+
+	if (stats)
+		IS(stats(&s, sizeof(s)), 0);
+	return s.io_waits;
+}
+
+/* In its read: once it has said its number it sleeps for nothing else. */
+static bool sleeps(const struct reader *r)
+{
+	const pid_t tid = __atomic_load_n(&r->tid, __ATOMIC_SEQ_CST);
+	char path[64], state = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
+	f = tid ? fopen(path, "r") : NULL;
+	if (f) {
+		IS(fscanf(f, "%*d (%*[^)]) %c", &state), 1);
+		fclose(f);
+	}
+	return state == 'S';
+}
+
+/* On a busy machine that takes a while. */
+static pthread_t begin_to_wait(struct reader *r)
+{
+	const uint64_t before = waits_so_far();
+	const pthread_t t = start(reads, r);
+
+	while (stats ? waits_so_far() == before : !sleeps(r))
+		usleep(1000);
+	return t;
+}
+
 static void while_one_waits(void (*change)(int fds[2]))
 {
-	struct reader r;
+	struct reader r = { 0 };
 	pthread_t t;
 	int fds[2];
 
 	connection(fds, by_read);
 	r.fd = fds[0];
-	t = start(reads, &r);
-	usleep(WAIT_MS * 1000);
+	t = begin_to_wait(&r);
 	change(fds);
 	usleep(LONG_MS * 1000);
 	IS(write(fds[1], "x", 1), 1);
@@ -385,6 +425,8 @@ int main(int argc, char **argv)
 	alarm(HUNG_S);
 	blocks = (int (*)(int))(uintptr_t)dlsym(RTLD_DEFAULT,
 						"uthread_io_blocks");
+	stats = (int (*)(struct uthread_stats *, size_t))(
+		uintptr_t)dlsym(RTLD_DEFAULT, "uthread_stats");
 	begin_bystander();
 	CHECK((listener = socket(AF_INET, SOCK_STREAM, 0)) >= 0);
 	at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
