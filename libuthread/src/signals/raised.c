@@ -263,24 +263,35 @@ int raised_take(struct uthread *me, uint64_t set, siginfo_t *si)
 	return sig;
 }
 
-/* What waits at the calling kernel thread and not at the process, if that can be read. */
+#define LINE 64 /* of those wanted, and more */
+
+/* What waits at the calling kernel thread and not at the process, if that can be read. The
+ * groups stand before it, 65536 at most. */
 static uint64_t at_kernel_thread(void)
 {
 	static const char name[] = "\nSigPnd:";
 	char text[2048], *at = NULL;
-	ssize_t n = 0;
+	size_t have = 0, keep;
+	ssize_t n;
 	int fd;
 
 	fd = (int)syscall(SYS_openat, AT_FDCWD, "/proc/thread-self/status",
 			  O_RDONLY | O_CLOEXEC);
-	if (fd >= 0) {
-		n = syscall(SYS_read, fd, text, sizeof(text) - 1);
-		syscall(SYS_close, fd);
-	}
-	if (n > 0) {
-		text[n] = 0;
+	if (fd < 0)
+		return 0;
+	while ((n = syscall(SYS_read, fd, text + have,
+			    sizeof(text) - 1 - have)) > 0) {
+		have += (size_t)n;
+		text[have] = 0;
 		at = strstr(text, name);
+		if (at && strchr(at + 1, '\n'))
+			break;
+		at = NULL;
+		keep = have < LINE ? have : LINE;
+		memmove(text, text + have - keep, keep);
+		have = keep;
 	}
+	syscall(SYS_close, fd);
 	return at ? strtoull(at + sizeof(name) - 1, NULL, 16) : 0;
 }
 
