@@ -97,6 +97,25 @@ void last_ended(struct uthread *me)
 	(void)me;
 }
 
+uintptr_t jump_from_wait(const struct uthread *me)
+{
+	(void)me;
+	return 0;
+}
+
+bool jump_is_at_wait(const struct uthread *me, uintptr_t sp)
+{
+	(void)me;
+	(void)sp;
+	return true;
+}
+
+void jump_to_wait(struct uthread *me)
+{
+	(void)me;
+	sim_fail("nobody ends in a handler");
+}
+
 void malloc_cache_give_back(struct uthread *me)
 {
 	(void)me;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * test_signal_jump.c - handlers that do not return: they leave what they have
- * interrupted by siglongjmp() or setcontext(), a call of libc's that a tick
- * must not end (preempt/calls.c) among it.
+ * interrupted by siglongjmp(), setcontext() or uthread_exit(), a call of libc's that a
+ * tick must not end (preempt/calls.c) among it.
  */
 #include <poll.h>
 #include <setjmp.h>
@@ -165,6 +165,64 @@ TEST(what_was_sent_to_a_handler_comes_when_it_is_left)
 	CHECK_EQ(uthread_kill(t, SIGUSR1), 0);
 	joined(t);
 	CHECK_EQ(load(&came), 2);
+}
+
+/* ---- the end ---- */
+
+static int pipe_fds[2], order;
+
+static void inner(void *arg)
+{
+	CHECK_EQ(add(&order, 1), 1);
+	(void)arg;
+}
+
+static void outer(void *arg)
+{
+	CHECK_EQ(add(&order, 1), 2);
+	(void)arg;
+}
+
+static void ends(int sig)
+{
+	(void)sig;
+	uthread_cleanup_push(inner, NULL);
+	uthread_exit(&order);
+	uthread_cleanup_pop(0);
+}
+
+static void *reads(void *arg)
+{
+	char c;
+
+	uthread_cleanup_push(outer, NULL);
+	uthread_read(pipe_fds[0], &c, 1);
+	CHECK(0);
+	uthread_cleanup_pop(0);
+	return arg;
+}
+
+/* The wait is over: who comes next to the descriptor has it. */
+TEST(a_handler_ends_its_uthread_in_a_wait)
+{
+	uthread_t t;
+	void *value;
+	char c;
+
+	if (TEST_ASAN || TEST_TSAN)
+		SKIP("jumps are libc's under sanitizers");
+	start(2);
+	handle(SIGUSR1, ends, 0);
+	CHECK(!pipe(pipe_fds));
+	t = spawn(reads, NULL);
+	while (load(&((struct uthread *)t)->state) != UT_WAITING)
+		uthread_sleep(MS);
+	CHECK_EQ(uthread_kill(t, SIGUSR1), 0);
+	CHECK_EQ(uthread_join(t, &value), 0);
+	CHECK(value == &order);
+	CHECK_EQ(load(&order), 2);
+	CHECK_EQ(write(pipe_fds[1], "x", 1), 1);
+	CHECK_EQ(uthread_read(pipe_fds[0], &c, 1), 1);
 }
 
 TEST_MAIN()

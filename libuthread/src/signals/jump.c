@@ -25,6 +25,10 @@
  * The mask stays the handler's until jump_go(). A handler that comes on the way out has
  * jumps of its own (jump_take()).
  *
+ * uthread_exit() in such a handler is the same: the handler's frames are unwound as far
+ * as the wait (thread/exit.c), which ends for a jump to nowhere (exits), and jump_go()
+ * goes on with the end.
+ *
  * A jump may also leave a lookup of the loader's, which a handler came in at the first
  * call of a function: that is told to who waits for lookups (tls/listed.c).
  *
@@ -40,6 +44,7 @@
 
 #include "base/interpose.h"
 #include "base/san.h"
+#include "sched/cancel.h"
 #include "sched/jump.h"
 #include "sched/sched.h"
 #include "sched/waiter.h"
@@ -170,6 +175,34 @@ static void leave_wait(struct __jmp_buf_tag *env, int value)
 	next_jump(me->away->env, 1);
 }
 
+/* ---- the end, out of a wait ---- */
+
+static struct __jmp_buf_tag exits; /* for its address */
+
+__attribute__((noinline)) uintptr_t jump_from_wait(const struct uthread *me)
+{
+	const uintptr_t away = (uintptr_t)me->away;
+
+	return away && me->away->leavable && !me->lost && !actions_of_guest() &&
+			       is_older(me, away,
+					(uintptr_t)__builtin_frame_address(0)) ?
+		       away :
+		       0;
+}
+
+bool jump_is_at_wait(const struct uthread *me, uintptr_t sp)
+{
+	return on_own_stack(me, sp) && sp > (uintptr_t)me->away;
+}
+
+__attribute__((noreturn)) void jump_to_wait(struct uthread *me)
+{
+	jump_put_back(me, (struct jump){ &exits, 0 });
+	next_jump(me->away->env, 1);
+}
+
+/* ---- where a wait has ended ---- */
+
 /* It leaves the lookup that a handler came in. */
 static void leave_lookup(const struct __jmp_buf_tag *env)
 {
@@ -187,10 +220,13 @@ __attribute__((noreturn)) void jump_go(struct uthread *me)
 {
 	const struct jump jump = jump_take(me);
 
-	leave_wait(jump.env, jump.value);
+	if (jump.env != &exits)
+		leave_wait(jump.env, jump.value);
 	/* Who said which handlers end its waits (uthread_interruptible()) was to take
 	 * it back on the way. */
 	me->intr = INTR_NONE;
+	if (jump.env == &exits)
+		cancel_exit(me);
 	leave_lookup(jump.env);
 	bring_mask(jump.env);
 	next_jump(jump.env, jump.value);

@@ -162,6 +162,13 @@ static inline void for_another_ends(struct uthread *me)
 
 /* The calling uthread's wait has ended for a jump (sched/jump.h). */
 void jump_go(struct uthread *me) __attribute__((noreturn));
+/* The caller ends in a handler that came in a wait which can be left so: where that is
+ * on its stack, younger frames being the handler's. Else 0. */
+uintptr_t jump_from_wait(const struct uthread *me);
+/* Is the frame with that stack pointer none of the handler's any more? */
+bool jump_is_at_wait(const struct uthread *me, uintptr_t sp);
+/* These are unwound: the wait ends, and cancel_exit() is called once all is given back. */
+void jump_to_wait(struct uthread *me) __attribute__((noreturn));
 
 /* ---- mask.c ---- */
 

@@ -14,7 +14,9 @@
 
 static __attribute__((noreturn)) void end_canceled(struct uthread *me)
 {
-	(void)me;
+	/* It ends already, and has left the wait in which it said so (jump_to_wait()). */
+	if (load_relaxed(&me->cancel) & CANCEL_ACTS)
+		uthread_exit(me->value);
 	uthread_exit(UTHREAD_CANCELED);
 }
 

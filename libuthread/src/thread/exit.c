@@ -12,6 +12,8 @@
  * Invariants:
  *  - The exception lies in uthread_main()'s frame, which outlives all others.
  *  - From thread_end()'s region on nothing of the program runs any more.
+ *  - In a handler that came in a wait only the handler's frames are unwound, then the wait
+ *    ends as for a jump (signals/jump.c), and the rest is unwound from where it was begun.
  *  - A program without an unwinder (weak symbols) ends without destructors of
  *    frames; handlers run all the same. There nobody is cancelled in libc's functions.
  *
@@ -247,6 +249,55 @@ static _Unwind_Reason_Code unwind_stop(int version, _Unwind_Action actions,
 	return _URC_NO_REASON;
 }
 
+#if !UTHREAD_SAN
+
+/* Handlers of the frames of a signal's handler: on an alternate stack, or above `away`. */
+static void run_younger(struct uthread *me, uintptr_t away)
+{
+	const uintptr_t alt = (uintptr_t)me->alt.ss_sp;
+
+	if (me->alt.ss_size)
+		run_handlers(me, alt, alt + me->alt.ss_size);
+	run_handlers(me, (uintptr_t)me->on_low, away);
+}
+
+static _Unwind_Reason_Code leave_stop(int version, _Unwind_Action actions,
+				      _Unwind_Exception_Class class,
+				      struct _Unwind_Exception *exc,
+				      struct _Unwind_Context *context,
+				      void *arg)
+{
+	struct uthread *me = arg;
+	const uintptr_t sp = _Unwind_GetCFA(context);
+
+	if (!(actions & _UA_END_OF_STACK) && !jump_is_at_wait(me, sp))
+		return unwind_stop(version, actions, class, exc, context, arg);
+	run_younger(me, (uintptr_t)me->away);
+	jump_to_wait(me);
+}
+
+/* In a handler that came in a wait: as far as that wait. */
+static void unwind_to_wait(struct uthread *me)
+{
+	const uintptr_t away = jump_from_wait(me);
+
+	if (!away)
+		return;
+	if (_Unwind_ForcedUnwind)
+		_Unwind_ForcedUnwind(me->unwind, leave_stop, me);
+	run_younger(me, away);
+	jump_to_wait(me);
+}
+
+#else
+
+static void unwind_to_wait(struct uthread *me)
+{
+	(void)me;
+}
+
+#endif
+
 static __attribute__((noreturn)) void unwind(struct uthread *me)
 {
 	if (unlikely(me->lookup_sp || lookup_is_on(arch_tp()))) {
@@ -256,6 +307,8 @@ static __attribute__((noreturn)) void unwind(struct uthread *me)
 	/* Nothing that it does on its way out is a cancellation point. */
 	store_relaxed(&me->cancel, CANCEL_ACTS);
 	store_relaxed(&me->call, NULL); /* libc's, that it may end in */
+	if (unlikely(me->away))
+		unwind_to_wait(me);
 	waiter_abandon(me);
 	me->sigwaits = false;
 	cancel_unmark(me);
