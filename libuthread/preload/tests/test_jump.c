@@ -7,6 +7,7 @@
 #include <setjmp.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/syscall.h>
 
 #include "left_waits.h"
 
@@ -104,6 +105,78 @@ static void *leaves_all(void *arg)
 			n += leaves(waits[i].fn);
 	end(s);
 	return arg;
+}
+
+/* ---- a plain pthread ---- */
+
+static sem_t lonely;
+static int sleeper; /* atomic: its thread id, once for each wait */
+
+/* What a wait has left there is not to be seen any more. */
+static __attribute__((noinline)) void wipe(void)
+{
+	volatile char c[8192];
+	size_t i;
+
+	for (i = 0; i < sizeof(c); i++)
+		c[i] = 0x5a;
+}
+
+static void *sleeps_and_leaves(void *arg)
+{
+	volatile int i;
+
+	for (i = 0; i < FEWER; i++) {
+		if (!sigsetjmp(env, 1)) {
+			armed = 1;
+			__atomic_store_n(&sleeper, gettid(), __ATOMIC_RELEASE);
+			sem_wait(&lonely);
+			CHECK(!"nobody posts");
+		}
+		wipe();
+	}
+	return arg;
+}
+
+static bool is_in_futex(int tid)
+{
+	char path[64], now[32] = "", futex[32];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", tid);
+	snprintf(futex, sizeof(futex), "%d ", SYS_futex);
+	f = fopen(path, "r");
+	CHECK(f);
+	if (!fgets(now, sizeof(now), f))
+		now[0] = 0;
+	fclose(f);
+	return !strncmp(now, futex, strlen(futex));
+}
+
+/* By uthread-run it is one that has a stack of its own. */
+static void on_own_stack(void)
+{
+	static char stack[1 << 18] __attribute__((aligned(4096)));
+	pthread_attr_t attr;
+	pthread_t t;
+	int i, tid;
+
+	on(SIGUSR1, jumps, 0);
+	IS(sem_init(&lonely, 0, 0), 0);
+	pthread_attr_init(&attr);
+	IS(pthread_attr_setstack(&attr, stack, sizeof(stack)), 0);
+	IS(pthread_create(&t, &attr, sleeps_and_leaves, NULL), 0);
+	for (i = 0; i < FEWER; i++) {
+		while (!(tid = __atomic_exchange_n(&sleeper, 0,
+						   __ATOMIC_ACQ_REL)))
+			sched_yield();
+		while (!is_in_futex(tid))
+			sched_yield();
+		IS(pthread_kill(t, SIGUSR1), 0);
+	}
+	IS(pthread_join(t, NULL), 0);
+	IS(sem_post(&lonely), 0);
+	IS(sem_wait(&lonely), 0);
 }
 
 static void each_wait(bool in_main, int flags)
@@ -320,6 +393,7 @@ int main(void)
 	each_wait(false, 0);
 	each_wait(true, SA_RESTART);
 	each_wait(false, SA_RESTART);
+	on_own_stack();
 	make_all();
 	IS(pipe(gift), 0);
 	IS(pipe(thanks), 0);

@@ -26,6 +26,17 @@ struct away {
 	jmp_buf env; /* where the wait goes on to its end */
 };
 
+/* The same of a plain pthread, which waits for a word (uthread_futex_wait()) and looks in
+ * uthread_testcancel() whether it is to jump. Its own. */
+struct jump_plain {
+	struct away *away;
+	struct jump jump;
+};
+extern __thread struct jump_plain jump_plain
+	__attribute__((tls_model("initial-exec")));
+/* Hook, set by signals/ before there may be a wait: it does not return. */
+extern void (*jump_plain_go)(void);
+
 /* In a handler the jump of what it interrupted is none of its own. If it returns that
  * goes on; if it jumps elsewhere, it came first. */
 static inline struct jump jump_take(struct uthread *me)

@@ -211,6 +211,44 @@ static int sleep_pthread(struct waiter *w, uint64_t deadline)
 	return 0;
 }
 
+__thread struct jump_plain jump_plain
+	__attribute__((tls_model("initial-exec")));
+void (*jump_plain_go)(void);
+
+/* It was left by a jump. Who has chosen it is done with it when this returns. */
+static void end_left_pthread(struct waiter *w)
+{
+	uint32_t state;
+	unsigned n = 0;
+
+	while ((state = load_acquire(&w->state)) == WAITER_WAITING ||
+	       state == WAITER_CHOSEN || state == WAITER_MOVED) {
+		if (state == WAITER_MOVED)
+			futex_wait(&w->state, WAITER_MOVED, NO_DEADLINE);
+		else if (state == WAITER_WAITING)
+			waiter_claim(w, WAITER_TIMEDOUT);
+		else
+			spin_pause(&n);
+	}
+}
+
+/* Handlers come here, and may leave it by a jump (signals/jump.c). */
+static int sleep_leavable(struct waiter *w, uint64_t deadline)
+{
+	struct away a = { .outer = jump_plain.away, .leavable = true };
+	int err;
+
+	if (UTHREAD_SAN || !_setjmp(a.env)) {
+		jump_plain.away = &a;
+		err = sleep_pthread(w, deadline);
+	} else {
+		end_left_pthread(w);
+		err = ECANCELED;
+	}
+	jump_plain.away = a.outer;
+	return err;
+}
+
 /* A semaphore that a handler posts in a region is posted at the end of that, and here
  * there would be no end: it may be the one we wait for. So not in a region. */
 static int wait_pthread(struct waiter *w, uint64_t deadline)
@@ -220,7 +258,9 @@ static int wait_pthread(struct waiter *w, uint64_t deadline)
 
 	store_relaxed(&here_now()->off, 1);
 	region_leave();
-	err = sleep_pthread(w, deadline);
+	err = w->leavable && w->kind == WAITS_FUTEX ?
+		      sleep_leavable(w, deadline) :
+		      sleep_pthread(w, deadline);
 	region_enter();
 	store_relaxed(&here_now()->off, off);
 	return err;

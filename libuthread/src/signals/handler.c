@@ -156,16 +156,19 @@ void handler_ends(struct uthread *me, const struct interrupted *was)
 static void in_place(int sig, siginfo_t *si, ucontext_t *uc)
 {
 	const struct action a = action_take(sig);
+	const struct jump jump = jump_plain.jump; /* of what it interrupts */
 	uint64_t mask;
 
 	if (handler_is_gone(&a, sig))
 		return;
+	jump_plain.jump.env = NULL;
 	if ((a.flags & (int)(SA_ONSTACK | SA_NODEFER)) || sig == SIGSEGV ||
 	    sig == rt.tick_signal) {
 		mask = handler_mask(&a, sig, ksig_word(&uc->uc_sigmask));
 		ksig_mask(SIG_SETMASK, &mask, NULL);
 	}
 	handler_function (&a)(sig, si, uc);
+	jump_plain.jump = jump;
 }
 
 /* What waited for the mask that comes back comes here, as it would on the way; what

@@ -32,6 +32,9 @@
  * A jump may also leave a lookup of the loader's, which a handler came in at the first
  * call of a function: that is told to who waits for lookups (tls/listed.c).
  *
+ * A plain pthread that waits for a word, as in sem_wait(), leaves that in the same way
+ * (jump_plain).
+ *
  * Not all waits can be left so (waiter_leavable()): none for a mutex, a condition, a
  * join and the like, of which POSIX says nothing. A jump out of such a one is made as
  * it is, and the next wait ends the program (waiter.c: check_outer()).
@@ -41,6 +44,8 @@
  * would lose its place.
  */
 #include <setjmp.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "base/interpose.h"
 #include "base/san.h"
@@ -165,10 +170,41 @@ static bool ends_waits(struct uthread *me, const struct __jmp_buf_tag *env)
 	return a != me->away;
 }
 
+static bool on_alt(uintptr_t at)
+{
+	stack_t alt;
+
+	return !syscall(SYS_sigaltstack, NULL, &alt) &&
+	       at - (uintptr_t)alt.ss_sp < alt.ss_size;
+}
+
+/* Of a plain pthread, whose stack nobody knows. */
+static bool is_older_plain(uintptr_t at, uintptr_t than)
+{
+	const bool alt = on_alt(at);
+
+	return alt == on_alt(than) ? at > than : !alt;
+}
+
+/* A plain pthread's wait for a word. */
+static void leave_wait_plain(struct __jmp_buf_tag *env, int value)
+{
+	struct away *a = jump_plain.away;
+
+	if (!is_older_plain((uintptr_t)a,
+			    (uintptr_t)__builtin_frame_address(0)) ||
+	    !is_older_plain(target_of(env), (uintptr_t)a))
+		return;
+	jump_plain.jump = (struct jump){ env, value };
+	next_jump(a->env, 1);
+}
+
 static void leave_wait(struct __jmp_buf_tag *env, int value)
 {
 	struct uthread *me = uthread_current();
 
+	if (unlikely(!me && jump_plain.away))
+		leave_wait_plain(env, value);
 	if (likely(!me || !me->away) || !ends_waits(me, env))
 		return;
 	jump_put_back(me, (struct jump){ env, value });
@@ -232,6 +268,16 @@ __attribute__((noreturn)) void jump_go(struct uthread *me)
 	next_jump(jump.env, jump.value);
 }
 
+/* The same of a plain pthread. */
+static __attribute__((noreturn)) void go_plain(void)
+{
+	const struct jump jump = jump_plain.jump;
+
+	jump_plain.jump.env = NULL;
+	leave_wait(jump.env, jump.value);
+	next_jump(jump.env, jump.value);
+}
+
 /* ---- libc's ---- */
 
 WEAK void siglongjmp(struct __jmp_buf_tag env[1], int value)
@@ -261,6 +307,7 @@ AT_START static void find_next(void)
 {
 	NEXT(next_jump, "siglongjmp");
 	NEXT(next_jump_checked, "__longjmp_chk");
+	jump_plain_go = go_plain;
 }
 
 #endif

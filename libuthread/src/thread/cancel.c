@@ -9,6 +9,7 @@
 #include "sched/cancel.h"
 
 #include "sched/ask.h"
+#include "sched/jump.h"
 #include "sched/sched.h"
 #include "thread/thread.h"
 
@@ -159,9 +160,12 @@ void uthread_testcancel(void)
 {
 	const struct uthread *me = uthread_current();
 
-	if (!me)
+	if (!me) {
+		if (unlikely(jump_plain.jump.env))
+			jump_plain_go();
 		pthread_testcancel();
-	else if (unlikely(load_relaxed(&me->flags) &
-			  (UT_ASK_CANCEL | UT_JUMPS)))
+	} else if (unlikely(load_relaxed(&me->flags) &
+			    (UT_ASK_CANCEL | UT_JUMPS))) {
 		asked();
+	}
 }
