@@ -90,6 +90,20 @@ def test_static_library_has_the_headers_functions_and_no_more(libuthread_build: 
     assert defined("-g", str(libuthread_build / "libuthread.a")) == expected
 
 
+@pytest.mark.parametrize("name", ["libuthread.so", "preload/libuthread-pthread.so"])
+def test_small_variables_lie_together(libuthread_build: Path, name: str) -> None:
+    """On few pages, each of which a process and the child of a fork take a fault for."""
+    sizes = {}
+    for line in run(["nm", "-S", "--defined-only", str(libuthread_build / name)]).splitlines():
+        address, size, kind, *_ = [*line.split(), ""]
+        if kind in ("b", "B") and int(address, 16) > 4096:  # not thread-local ones
+            sizes[int(address, 16)] = int(size, 16)
+    large = {address for address, size in sizes.items() if size >= 4096}
+    small = sizes.keys() - large
+    assert large and max(small) - min(small) < 64 * 1024
+    assert not [hex(address) for address in large if min(small) < address < max(small)]
+
+
 def test_static_library_leaves_names_to_the_program(libuthread_build: Path, tmp_path: Path) -> None:
     """Names that are global between the library's own files."""
     source = tmp_path / "names.c"

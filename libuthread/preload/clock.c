@@ -32,7 +32,7 @@ static struct {
 	uthread_clock_t *chunks[CHUNKS]; /* atomic */
 	uint32_t count; /* atomic: places given */
 	uint32_t hand;
-} table = { .lock = PTHREAD_MUTEX_INITIALIZER };
+} table LARGE = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 /* The thread's place and one more; 0: none yet. */
 static __thread uint32_t place_of_mine

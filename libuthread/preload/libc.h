@@ -46,6 +46,8 @@
 #define HIDDEN __attribute__((visibility("hidden")))
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
+/* As in src/base/spin.h. */
+#define LARGE __attribute__((section(".bss.large")))
 /* Another exported name of the same function. */
 #define SAME(other, name) \
 	EXPORT __typeof__(name) other __attribute__((alias(#name)))

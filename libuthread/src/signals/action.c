@@ -38,7 +38,7 @@
 
 uint32_t actions_ours, actions_begun;
 
-static struct action table[_NSIG] LARGE;
+static struct action table[_NSIG];
 static uint32_t lock, sequence; /* odd: somebody writes */
 static pid_t owner; /* the process whose actions these are */
 
