@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Literal, cast
 
 import click
 
-from swtch import __version__, streams
+from swtch import __version__, ending, streams
 from swtch.commands.parameters import Place, Seconds
 from swtch.errors import (
     EXIT_CANNOT,
@@ -58,9 +58,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return shell_complete(cli, {}, "swtch", COMPLETE, instruction)
     streams.mend()
     try:
-        code = _run_command(sys.argv[1:] if argv is None else list(argv))
-        sys.stdout.flush()
-        return _outside(code)
+        with ending.as_interrupts():
+            code = _run_command(sys.argv[1:] if argv is None else list(argv))
+            sys.stdout.flush()
+            return _outside(code)
     except LabError as error:
         return _fail(str(error), error.exit_code)
     except click.ClickException as error:

@@ -262,25 +262,46 @@ def carry_out(
 ) -> int:
     """Measures what is left, then lets `finish` tell it; gives the exit code. `there` has by
     trial what is not as the manifest says."""
+    try:
+        return _carry_out(writer, engine, expected, progress, finish, command, there or {})
+    except KeyboardInterrupt:
+        # While it measures, the runner hears of signals: this was before or after it.
+        _say_interrupted(writer, progress, command)
+        return EXIT_INTERRUPTED
+
+
+def _say_interrupted(writer: Writer, progress: Progress, command: str) -> None:
+    of = "" if writer.manifest.spending else f" of {len(writer.manifest.plan)}"
+    progress.warn(
+        f"interrupted: {len(writer.samples)}{of} invocations are kept. To continue:"
+        f" swtch {command} --resume {shlex.quote(str(writer.path))}"
+    )
+
+
+def _carry_out(
+    writer: Writer,
+    engine: Engine,
+    expected: timing.Expected,
+    progress: Progress,
+    finish: Finish | None,
+    command: str,
+    there: Mapping[str, dict[str, str]],
+) -> int:
     manifest = writer.manifest
     choice.keep_logs(engine, writer.path / LOGS)
     seconds = {
         invocation.seq: expected.seconds[invocation.trial_id] for invocation in manifest.plan
     }
     try:
-        own_there = there or {}
         ending = Runner(
-            writer, engine, progress, seconds, lambda trial: own_there.get(trial.id, {})
+            writer, engine, progress, seconds, lambda trial: there.get(trial.id, {})
         ).run()
     finally:
         choice.close(engine)
         timing.remember(manifest.trials, writer.samples)
     of = "" if manifest.spending else f" of {len(manifest.plan)}"
     if ending.interrupted:
-        progress.warn(
-            f"interrupted: {ending.done}{of} invocations are kept. To continue:"
-            f" swtch {command} --resume {shlex.quote(str(writer.path))}"
-        )
+        _say_interrupted(writer, progress, command)
         return EXIT_INTERRUPTED
     for line in adaptive.summary(manifest, writer.samples):
         progress.say(line)
