@@ -28,7 +28,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from swtch import own, store
+from swtch import cells, own, store
 from swtch.errors import RequestError
 from swtch.own import guard
 from swtch.records import Manifest, Sample
@@ -303,12 +303,14 @@ def worded(kind: str, identity: str) -> str:
 
 
 def for_csv(frame: pl.DataFrame) -> pl.DataFrame:
-    """`frame` with its ids `worded`."""
+    """`frame` with its ids `worded`, and without a formula (swtch.cells)."""
     import polars as pl
 
     kinds = [kind for kind in ("study", "claim") if kind in frame.columns]
-    return frame.with_columns(
-        pl.Series(kind, [worded(kind, identity) for identity in frame[kind]]) for kind in kinds
+    return cells.frame(
+        frame.with_columns(
+            pl.Series(kind, [worded(kind, identity) for identity in frame[kind]]) for kind in kinds
+        )
     )
 
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import csv
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from swtch import cells
 from swtch.errors import RequestError
 
 if TYPE_CHECKING:
@@ -51,9 +51,7 @@ def print_json(value: Any) -> None:
 def print_csv(rows: Sequence[Row]) -> None:
     """`rows` with the union of their keys as columns, in order of appearance."""
     columns = list(dict.fromkeys(key for row in rows for key in row))
-    writer = csv.DictWriter(sys.stdout, columns, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
+    cells.write(sys.stdout, rows, columns)
 
 
 def print_markdown(rows: Sequence[Row], columns: Mapping[str, str]) -> None:

@@ -91,15 +91,13 @@ def for_csv(table: Iterable[dict[str, str]]) -> list[dict[str, str]]:
 
 def write(run_dir: Path, story: Story) -> Path:
     """Writes the table as CSV into the run; gives the file."""
-    import csv
     import io
 
+    from swtch import cells
     from swtch.store import write_atomically
 
     text = io.StringIO()
-    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(for_csv(rows(story.verdicts)))
+    cells.write(text, for_csv(rows(story.verdicts)), COLUMNS)
     file = run_dir / NAME
     write_atomically(file, text.getvalue().encode())
     return file
