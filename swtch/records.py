@@ -309,7 +309,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """What analysis says of one trial: intervals by metric, and its gates.
 
     ``gates`` counts samples marked, by gate name. ``dispersion`` holds plain
-    mean, SD (Bessel) and CV by metric, as the studies print them.
+    mean, SD (Bessel) and CV by metric, as the studies print them; no CV of a mean of zero.
     """
 
     trial: Trial

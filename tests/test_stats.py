@@ -165,4 +165,17 @@ def test_dispersion_is_numpys(values: list[float]) -> None:
 
 def test_dispersion_of_one_and_of_zeros() -> None:
     assert stats.dispersion([4.0]) == {"mean": 4.0, "sd": 0.0, "cv": 0.0, "min": 4.0, "max": 4.0}
-    assert stats.dispersion([0.0, 0.0])["cv"] == 0.0
+    assert stats.dispersion([0.0, 0.0]) == {"mean": 0.0, "sd": 0.0, "min": 0.0, "max": 0.0}
+
+
+@pytest.mark.parametrize(
+    "values", [[-1.0, 1.0], [-3.0, 1.0, 2.0], [5e-324, 0.0, 5e-324, 1e9, -1e9]]
+)
+def test_what_varies_about_zero_has_no_share_of_it(values: list[float]) -> None:
+    """A CV of 0 said that it does not vary at all."""
+    here = stats.dispersion(values)
+    assert here["sd"] > 0 and "cv" not in here
+
+
+def test_a_share_of_less_than_nothing_is_as_of_more() -> None:
+    assert stats.dispersion([-4.0, -6.0])["cv"] == stats.dispersion([4.0, 6.0])["cv"] > 0

@@ -78,16 +78,21 @@ def median_interval(values: Sequence[float], unit: str) -> Interval | None:
 
 
 def dispersion(values: Sequence[float]) -> dict[str, float]:
-    """Mean, SD (Bessel) and CV in percent, as the studies print them, and the range."""
+    """Mean, SD (Bessel) and CV in percent, as the studies print them, and the range.
+
+    The CV is a share of how far the mean is from zero, and not there where it is zero: 0
+    would say that nothing varies.
+    """
     n = len(values)
     if not n:
         return {}
     centre = math.fsum(values) / n
     sd = math.sqrt(math.fsum((v - centre) ** 2 for v in values) / (n - 1)) if n > 1 else 0.0
+    share = 100.0 * sd / abs(centre) if centre else math.inf
     return {
         "mean": centre,
         "sd": sd,
-        "cv": 100.0 * sd / centre if centre else 0.0,
+        **({"cv": share} if math.isfinite(share) else {}),
         "min": min(values),
         "max": max(values),
     }

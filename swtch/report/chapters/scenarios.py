@@ -312,7 +312,7 @@ def _results(story: Story, place: Place) -> Table:
                     f"{factors['cpus_used']} of {factors['cpus_asked']}",
                     spread(finding.intervals.get(place.speed)),
                     f"{number(spread_of.get('mean'))} ± {number(spread_of.get('sd'))}",
-                    f"{spread_of['cv']:.1f} %" if spread_of else "–",
+                    f"{spread_of['cv']:.1f} %" if "cv" in spread_of else "–",
                     _cv_of_runs(finding),
                     count(finding, "nvcsw"),
                     count(finding, "nivcsw"),
@@ -421,13 +421,13 @@ def _details(story: Story, place: Place) -> Table:
     for finding in _originals(story, place):
         factors = finding.trial.factors
         case = str(factors["scenario"])
-        speed = finding.dispersion.get(place.speed)
+        speed = finding.dispersion.get(place.speed, {})
         cells = (
             case if case != last else "",
             finding.trial.model,
             f"{factors['cpus_used']}{'*' if _fewer_cpus(finding) else ''}",
             spread(finding.intervals.get(place.speed)),
-            f"{speed['cv']:.1f}" if speed else "–",
+            f"{speed['cv']:.1f}" if "cv" in speed else "–",
             *(count(finding, name) for name in ("nvcsw", "nivcsw", "user_switches")),
             gate_marks(finding),
         )
