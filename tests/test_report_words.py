@@ -23,7 +23,7 @@ from written import Written, terminal
 from swtch import claims, experiments, report
 from swtch.claims.contradictions import CONTRADICTIONS
 from swtch.experiments import Metric
-from swtch.report import shapes, story
+from swtch.report import charts, shapes, story
 from swtch.report.chapters import scenarios
 from swtch.report.chapters.plain import Plain
 from swtch.report.story import number, tell
@@ -73,6 +73,20 @@ def test_a_logarithmic_axis_ends_where_its_values_do() -> None:
     scale, _ = shapes.log_axis([{"value": 100.0}, {"value": 101.0}], shapes.FLAT)
     low, high = scale.to_dict()["domain"]
     assert high / low == pytest.approx(shapes.FLAT)
+
+
+def test_what_is_zero_is_at_the_low_end_of_a_logarithmic_axis() -> None:
+    """Its place there is nowhere; drawn as it is, Vega put it where the greatest are."""
+    values = {1: 0.0, 2: -3.0, 3: 5.0, 4: 50.0}
+    rows = [
+        {"series": "a", "x": x, "value": value, "low": min(value, 0), "high": value + 9}
+        for x, value in values.items()
+    ]
+    svg = charts.render(shapes.curves(rows, "x", "y", log_y=True), "fig", "title", "what it shows")
+    marks = re.findall(r'<path aria-label="x: (\d)[^>]* transform="translate\([^,]*,([^)]*)\)', svg)
+    heights = {int(x): float(down) for x, down in marks}
+    assert heights.keys() == values.keys()
+    assert heights[1] == heights[2] == 240 > heights[3] > heights[4]
 
 
 def test_an_axis_parts_thousands_as_the_text_does(tmp_path: Path) -> None:

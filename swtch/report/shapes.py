@@ -119,7 +119,8 @@ def log_axis(rows: Rows, least: float = 1, most_ticks: int = MOST_TICKS) -> tupl
     low, high = log_domain(rows)
     wider = max(1.0, math.sqrt(least * low / high))
     domain = [low / wider, high * wider]
-    scale = alt.Scale(type="log", domain=domain, nice=False)
+    # Zero has no place on it: Vega draws it at the end of what is most.
+    scale = alt.Scale(type="log", domain=domain, nice=False, clamp=True)
     ticks = log_ticks(*domain)
     return scale, alt.Axis(values=ticks[:: -(-len(ticks) // most_ticks)])
 
