@@ -9,6 +9,7 @@ import resource
 import shutil
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -718,3 +719,18 @@ def test_a_stranger_resumes_what_needs_no_code(
     assert len(samples.read_bytes().splitlines()) == 18
     assert "each_ns" in done.stdout and "mine.1" not in done.stdout
     assert "which was not run" in done.stderr
+
+
+def test_a_great_program_is_not_read_into_memory(tmp_path: Path) -> None:
+    program = tmp_path / "great"
+    with program.open("wb") as file:
+        file.truncate(64 << 20)
+    tracemalloc.start()
+    try:
+        named = loading.digest((str(program),))
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert named == loading.hashlib.sha256(bytes(64 << 20)).hexdigest()
+    assert most < 4 << 20
+    assert loading.digest((str(tmp_path),)) == loading.digest(()) == ""

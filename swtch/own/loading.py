@@ -369,7 +369,8 @@ def check_programs(extension: Extension) -> None:
 def digest(argv: Sequence[str]) -> str:
     """Of the program that is started; nothing where it cannot be read."""
     try:
-        return hashlib.sha256(Path(argv[0]).read_bytes()).hexdigest()
+        with Path(argv[0]).open("rb") as program:
+            return hashlib.file_digest(program, "sha256").hexdigest()
     except (OSError, IndexError):
         return ""
 
