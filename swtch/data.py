@@ -285,6 +285,7 @@ def _row(sample: Sample, unlike: set[str]) -> dict[str, Any]:
         "interrupts": sample.interrupts,
         "busy_ns": sample.busy_ns,
         "own_ns": sample.own_ns,
+        "throttled_ns": sample.throttled_ns,
         "elsewhere": "; ".join(f"{what}: {now}" for what, now in sample.elsewhere.items()),
     }
     fixed = head.keys() | state.keys()

@@ -305,14 +305,7 @@ def _virtualisation(root: Path) -> Facts:
 
 def _cgroup(root: Path) -> Facts:
     """The narrowest limit on the way from this process's group to the root, v1 and v2."""
-    v2: str | None = None
-    v1: dict[str, str] = {}
-    for line in (read(root, "proc/self/cgroup") or "").splitlines():
-        number, controllers, path = [*line.split(":", 2), "", ""][:3]
-        if number == "0":
-            v2 = path
-        else:
-            v1.update(dict.fromkeys(controllers.split(","), path))
+    v1, v2 = _groups(root)
     limits: Facts = {"version": 1 if v1 else 2 if v2 is not None else None}
     base = "sys/fs/cgroup"
     cpus, pids, memory = [], [], []
@@ -334,6 +327,34 @@ def _cgroup(root: Path) -> Facts:
     # v1 says "no limit" with a number near 2^63.
     limits["memory_bytes"] = min((v for v in memory if v is not None and v < 1 << 60), default=None)
     return limits
+
+
+def throttled_ns(root: Path) -> int | None:
+    """How long this process's groups, and those above, were stopped for their CPU quota since
+    they were made, over all CPUs; None where the kernel does not say."""
+    v1, v2 = _groups(root)
+    folders = _upwards(v2) if v2 is not None else []
+    folders += [f"/cpu{folder}" for folder in _upwards(v1.get("cpu", "/"))] if v1 else []
+    stopped = []
+    for folder in folders:
+        for line in (read(root, f"sys/fs/cgroup{folder}/cpu.stat") or "").splitlines():
+            name, _, value = line.partition(" ")
+            if name in ("throttled_usec", "throttled_time") and value.isdecimal():
+                stopped.append(int(value) * (1000 if name == "throttled_usec" else 1))
+    return sum(stopped) if stopped else None
+
+
+def _groups(root: Path) -> tuple[dict[str, str], str | None]:
+    """The process's own: by controller of v1, and of v2."""
+    v2: str | None = None
+    v1: dict[str, str] = {}
+    for line in (read(root, "proc/self/cgroup") or "").splitlines():
+        number, controllers, path = [*line.split(":", 2), "", ""][:3]
+        if number == "0":
+            v2 = path
+        else:
+            v1.update(dict.fromkeys(controllers.split(","), path))
+    return v1, v2
 
 
 def _upwards(path: str) -> list[str]:

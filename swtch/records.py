@@ -119,7 +119,8 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     ``steal_ns`` and ``interrupts`` are of the CPUs measured, over the invocation; of the
     whole guest, and of the whole machine that runs it, where that is a guest. ``busy_ns`` is
     what those CPUs worked for anybody, ``own_ns`` what the probe's processes had of it; both
-    only of probes on the machine itself. ``started`` is for people; ``begun_ns`` is the same
+    only of probes on the machine itself. ``throttled_ns`` is how long the control group was
+    stopped for its CPU quota, summed over CPUs. ``started`` is for people; ``begun_ns`` is the same
     moment by CLOCK_MONOTONIC, which nobody sets, and ``boot`` the boot that it counts from.
     ``elsewhere`` has what was not as the manifest's environment says, where a run was resumed
     under other conditions (swtch.elsewhere). A failed invocation has ``status`` "failed",
@@ -147,6 +148,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     interrupts: int | None = None
     busy_ns: int | None = None
     own_ns: int | None = None
+    throttled_ns: int | None = None
     boot: str = ""
     begun_ns: int | None = None
     elsewhere: dict[str, str] = {}

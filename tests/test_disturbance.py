@@ -36,7 +36,49 @@ def proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         file = tmp_path / name
         file.write_text(text)
         monkeypatch.setattr(disturbance, name, file)
+    monkeypatch.setattr(disturbance, "ROOT", tmp_path)
     return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("own", "files", "ns"),
+    [
+        # v2: its own group and those above it, each of which may have a quota.
+        (
+            "0::/a/b\n",
+            {
+                "a/b/cpu.stat": "usage_usec 9\nnr_throttled 2\nthrottled_usec 70\n",
+                "a/cpu.stat": "usage_usec 9\nthrottled_usec 5\n",
+                "cpu.stat": "usage_usec 9\n",
+                "other/cpu.stat": "throttled_usec 1000\n",
+            },
+            75_000,
+        ),
+        # v1, with an empty hierarchy of v2 beside it.
+        (
+            "4:cpu,cpuacct:/a\n3:memory:/m\n0::/\n",
+            {
+                "cpu/a/cpu.stat": "nr_periods 3\nnr_throttled 1\nthrottled_time 80\n",
+                "cpu/cpu.stat": "nr_periods 0\nthrottled_time 0\n",
+            },
+            80,
+        ),
+        # In a container the group above is not to be seen.
+        ("0::/../x\n", {"cpu.stat": "throttled_usec 3\n"}, 3000),
+        ("0::/\n", {"cpu.stat": "usage_usec 9\n", "cpu/cpu.stat": "throttled_usec 3\n"}, None),
+        ("", {}, None),
+    ],
+)
+def test_the_time_that_a_quota_stopped_us(
+    own: str, files: dict[str, str], ns: int | None, proc: Path
+) -> None:
+    (proc / "proc/self").mkdir(parents=True)
+    (proc / "proc/self/cgroup").write_text(own)
+    for name, text in files.items():
+        file = proc / "sys/fs/cgroup" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    assert disturbance.counters().get("throttled_ns") == ns
 
 
 @pytest.mark.usefixtures("proc")

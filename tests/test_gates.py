@@ -115,6 +115,11 @@ def was_stolen_from(trial: Trial) -> Sample:
     return change(made, steal_ns=made.elapsed_ns // 50)
 
 
+def was_throttled(trial: Trial) -> Sample:
+    made = scenario_sample(trial)
+    return change(made, throttled_ns=made.elapsed_ns // 50)
+
+
 def started_apart(trial: Trial) -> Sample:
     return scenario_sample(trial, threads_of={"starts": [0, 0, 0, 8_000_000]})
 
@@ -173,6 +178,7 @@ DOUBTFUL: dict[str, tuple[str, Callable[[Trial], Sample]]] = {
     "skew": ("A", started_apart),
     "interrupts": ("C1", was_interrupted),
     "starved": ("A", had_to_wait),
+    "throttled": ("A", was_throttled),
 }
 
 

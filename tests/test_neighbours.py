@@ -35,6 +35,18 @@ def test_steal_is_a_share_of_the_measured_cpus() -> None:
     assert "gates marked 1 of 4 samples (25.0 %)" in of_run.sentence
 
 
+def test_a_quota_that_stopped_samples_is_said() -> None:
+    """It is no other program and no guest, and nothing else tells of it."""
+    scene = Scene()
+    for stopped in (None, 0, 90 * MS, MS // 2):
+        scene.scenario("B2", "pthread", n=1, throttled_ns=stopped)
+    scene.samples = [msgspec.structs.replace(s, elapsed_ns=100 * MS) for s in scene.samples]
+    of_run = neighbours(scene.groups(), online=4)
+    assert (of_run.throttled, of_run.marked) == (1, 1)
+    assert "(cpu.max of the control group) stopped 1 of 4 samples" in of_run.sentence
+    assert "cpu.max" not in measured([0, 0]).sentence
+
+
 def test_of_one_sample_it_is_said_where_ticks_bear_it() -> None:
     """Of 5 ms a tick of 10 is three times the time there was, with one that came late."""
     short = measured([0, 10, 20], ms=5)

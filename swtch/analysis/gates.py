@@ -19,6 +19,8 @@ SWITCH_SHARE = 0.10
 INTERRUPTS_PER_MS = 10.0
 DELAY_SHARE = 0.05
 STARVED = "starved"
+THROTTLED_SHARE = 0.01
+THROTTLED = "throttled"
 _PAIRED = ("pair-overhead", "interrupt-overhead")
 
 
@@ -95,6 +97,11 @@ def _steal(_: Trial, sample: Sample) -> bool:
     return (sample.steal_ns or 0) > sample.elapsed_ns * STEAL_SHARE
 
 
+def _throttled(_: Trial, sample: Sample) -> bool:
+    """The quota of the control group that the lab is in, or of one above it."""
+    return (sample.throttled_ns or 0) > sample.elapsed_ns * THROTTLED_SHARE
+
+
 def _skew(trial: Trial, sample: Sample) -> bool:
     """Only where every thread has a CPU of its own: otherwise they must take turns."""
     used = trial.factors.get("cpus_used")
@@ -146,6 +153,11 @@ GATES = (
         STARVED,
         f"workers waited for a CPU that others had, more than {DELAY_SHARE:.0%} of the time",
         _starved,
+    ),
+    Gate(
+        THROTTLED,
+        f"a limit on CPU time (cpu.max) stopped it for more than {THROTTLED_SHARE:.0%} of the time",
+        _throttled,
     ),
 )
 

@@ -35,7 +35,7 @@ class Neighbours:
     """Shares of the measured CPUs' time, None where nobody counted; samples by the gates.
 
     ``steal`` is over the whole run, ``steal_most`` of one sample of LONG_NS or more, None
-    where there is none.
+    where there is none. ``throttled`` samples met the limit of the control group's CPU time.
     """
 
     steal: float | None
@@ -43,6 +43,7 @@ class Neighbours:
     others: float | None
     marked: int
     samples: int
+    throttled: int = 0
 
     @property
     def marked_share(self) -> float:
@@ -66,6 +67,9 @@ class Neighbours:
             parts.append(taken)
         if self.others is not None:
             parts.append(f"other programs and interrupts had {percent(self.others)} of it")
+        if self.throttled:
+            stopped = "the limit on CPU time (cpu.max of the control group) stopped"
+            parts.append(f"{stopped} {self.throttled} of {self.samples} samples")
         marks = f"gates marked {self.marked} of {self.samples} samples"
         marks += f" ({percent(self.marked_share)})" if self.marked else ""
         text = ", ".join(parts)
@@ -77,13 +81,15 @@ def neighbours(groups: Iterable[Group], online: int = 1) -> Neighbours:
     stolen: list[tuple[int, int]] = []
     longer: list[float] = []
     worked: list[tuple[int, int]] = []
-    marked = samples = 0
+    marked = samples = throttled = 0
     for group in groups:
         # In a guest it was counted of the whole machine.
         cpus = max(1, len(group.trial.probe.get("cpus", ())) if group.place.home else online)
         for sample in group.good:
             samples += 1
-            marked += bool(gates.check(group.trial, sample))
+            marks = gates.check(group.trial, sample)
+            marked += bool(marks)
+            throttled += gates.THROTTLED in marks
             time = sample.elapsed_ns * cpus
             if time > 0 and sample.steal_ns is not None:
                 stolen.append((sample.steal_ns, time))
@@ -97,6 +103,7 @@ def neighbours(groups: Iterable[Group], online: int = 1) -> Neighbours:
         others=_share(worked),
         marked=marked,
         samples=samples,
+        throttled=throttled,
     )
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What disturbed an invocation from outside: the hypervisor, other programs, interrupts.
+"""What disturbed an invocation from outside: the hypervisor, other programs, interrupts, and
+the CPU quota of the control group.
 
 All are counted on the CPUs that were measured, where the kernel tells them apart: on a
 machine with many CPUs the others' interrupts are no disturbance. /proc/stat has steal
@@ -16,8 +17,11 @@ from collections.abc import Collection
 from functools import cache
 from pathlib import Path
 
+from swtch import environment
+
 STAT = Path("/proc/stat")
 INTERRUPTS = Path("/proc/interrupts")
+ROOT = Path("/")
 BOOT = Path("/proc/sys/kernel/random/boot_id")
 # The columns of a CPU's line in /proc/stat: what it worked is user, nice, system, irq, softirq.
 _STEAL = 8
@@ -26,7 +30,8 @@ _BUSY = (1, 2, 3, 6, 7)
 
 def counters(cpus: Collection[int] = ()) -> dict[str, int]:
     """``steal_ns``, ``busy_ns`` and ``interrupts`` since boot, of `cpus` or of all, and
-    ``own_ns`` of the children that ended; without what is unknown."""
+    ``own_ns`` of the children that ended; ``throttled_ns`` that our control group was stopped
+    for its quota; without what is unknown."""
     try:
         stat = STAT.read_text()
         table = INTERRUPTS.read_text() if cpus else ""
@@ -42,6 +47,9 @@ def counters(cpus: Collection[int] = ()) -> dict[str, int]:
     interrupts = _interrupts(table, cpus) if cpus else _all_interrupts(stat)
     if interrupts is not None:
         counts["interrupts"] = interrupts
+    throttled = environment.throttled_ns(ROOT)
+    if throttled is not None:
+        counts["throttled_ns"] = throttled
     return counts
 
 

@@ -165,6 +165,7 @@ class NativeEngine:
             interrupts=disturbance.delta(before, after, "interrupts"),
             busy_ns=disturbance.delta(before, after, "busy_ns"),
             own_ns=disturbance.delta(before, after, "own_ns"),
+            throttled_ns=disturbance.delta(before, after, "throttled_ns"),
             boot=disturbance.boot(),
             begun_ns=begin,
         )

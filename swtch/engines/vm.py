@@ -195,6 +195,7 @@ def sample_of(
     error: str,
     steal_ns: int | None = None,
     interrupts: int | None = None,
+    throttled_ns: int | None = None,
 ) -> Sample:
     """One sample, good with `result` and failed without."""
     return Sample(
@@ -216,6 +217,7 @@ def sample_of(
         detail=result.detail if result else {},
         steal_ns=steal_ns,
         interrupts=interrupts,
+        throttled_ns=throttled_ns,
         boot=disturbance.boot(),
         begun_ns=begun_ns,
     )
@@ -332,6 +334,7 @@ class VmEngine:
             error=error,
             steal_ns=disturbance.delta(before, after, "steal_ns"),
             interrupts=ran.interrupts if ran else None,
+            throttled_ns=disturbance.delta(before, after, "throttled_ns"),
         )
         return Outcome(sample=sample, stdout=stdout, stderr=stderr)
 
