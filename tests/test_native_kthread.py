@@ -73,6 +73,7 @@ def fake_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     return Machine(root)
 
 
+ENDLESS_S = 120  # only ever reached by a run that nobody ends
 LIMITS = ["950000", "50000000", "60000000"]
 
 
@@ -147,20 +148,34 @@ class TestRealTime:
 
 
 class Endless:
-    """A module whose run ends when it is told to."""
+    """A module whose run ends when it is told to. What comes before the run has begun is not
+    told to it; a late one begins only then."""
 
-    def __init__(self) -> None:
+    def __init__(self, late: bool = False) -> None:
         self.written: list[str] = []
         self.started = threading.Event()
+        self._late = late
+        self._heard = threading.Event()
         self._stopped = threading.Event()
 
     def write(self, _: Path, text: bytes) -> None:
-        self.written.append(text.decode())
         if text.endswith(b"start wait\n"):
+            if self._late:
+                self._heard.wait()
+            self.written.append(text.decode())
             self.started.set()
-            self._stopped.wait()
+            assert self._stopped.wait(ENDLESS_S), "nobody ended the run"
         else:
-            self._stopped.set()
+            begun = self.started.is_set()
+            self.written.append(text.decode())
+            self._heard.set()
+            if begun:
+                self._stopped.set()
+
+    def was_ended(self) -> bool:
+        """After it had begun, once, and by a word of its own."""
+        words = [text.split()[-1] for text in self.written]
+        return words.count("wait") == 1 and {"wait", "stop"} == set(words) and words[-1] == "stop"
 
 
 class TestNativeKthread:
@@ -257,14 +272,18 @@ class TestNativeKthread:
         names = [Path(command[0]).name for command in fake_machine.commands]
         assert names == ["kmod.sh", "insmod", "rmmod"]
 
-    def test_run_without_an_end_is_stopped(self, fake_machine: Machine, probe_dir: Path) -> None:
+    @pytest.mark.parametrize("late", [False, True])
+    def test_run_without_an_end_is_stopped(
+        self, fake_machine: Machine, probe_dir: Path, late: bool
+    ) -> None:
+        """Also one that begins after its time is up, as on a busy machine."""
         trial = self.trial()
-        module = Endless()
+        module = Endless(late)
         with self.engine(fake_machine, probe_dir, module.write) as engine:
             invocation = Invocation(seq=0, block=0, trial_id=trial.id, seed=1)
             sample = engine.perform(trial, invocation).sample
         assert "ran longer than 0.3 s" in sample.error
-        assert [text.split()[-1] for text in module.written] == ["wait", "stop"]
+        assert module.was_ended()
         assert Path(fake_machine.commands[-1][0]).name == "rmmod"
 
     def test_who_waits_for_a_run_hears_that_it_shall_end(
@@ -282,7 +301,20 @@ class TestNativeKthread:
             threading.Thread(target=stop).start()
             sample = engine.perform(trial, invocation).sample
         assert sample.error == "kthread_perf interrupted"
-        assert [text.split()[-1] for text in module.written] == ["wait", "stop"]
+        assert module.was_ended()
+
+    def test_who_is_to_end_before_the_run_has_begun_ends_it(
+        self, fake_machine: Machine, probe_dir: Path
+    ) -> None:
+        """The signal may come just then."""
+        trial = self.trial(timeout_s=3600.0)
+        module = Endless(late=True)
+        with self.engine(fake_machine, probe_dir, module.write) as engine:
+            engine.stop()
+            invocation = Invocation(seq=0, block=0, trial_id=trial.id, seed=1)
+            sample = engine.perform(trial, invocation).sample
+        assert sample.error == "kthread_perf interrupted"
+        assert module.was_ended()
 
     def test_a_refused_trial_says_so_and_gives_back(
         self, fake_machine: Machine, probe_dir: Path
