@@ -3,7 +3,9 @@
 
 FAKE_PROBE is a mode, or ``TRIAL=MODE`` pairs separated by commas, where TRIAL
 is ``model`` or ``intervention`` of the trial; a trial that is not named is
-done well. FAKE_LOG names a file to which every start adds one line.
+done well. FAKE_LOG names a file to which every start adds one line. FAKE_GATE is
+a file of samples, a number, and a file: while the first has so many lines and the
+other is there, nothing is answered.
 """
 
 import json
@@ -109,6 +111,18 @@ def io(trial: dict[str, Any]) -> dict[str, Any]:
     return {**times, "trips": trips, "counter": sent, "expected": sent, "switches": 2 * trips}
 
 
+def lines_of(file: Path) -> int:
+    return file.read_bytes().count(b"\n") if file.exists() else 0
+
+
+def pass_gate() -> None:
+    told = os.environ.get("FAKE_GATE")
+    if told:
+        samples, number, gate = json.loads(told)
+        while Path(gate).exists() and lines_of(Path(samples)) >= number:
+            time.sleep(0.02)
+
+
 def main() -> int:
     trial = json.loads(sys.stdin.read())
     mode = mode_for(trial)
@@ -121,6 +135,7 @@ def main() -> int:
     if mode == "status":
         return 7
     say(kind="hello", probe="fake", version="0", pid=os.getpid())
+    pass_gate()
     if mode == "error":
         say(kind="error", errno=1, where="sched_setaffinity", what="CPU 9 is not\nallowed")
         return 2
@@ -128,8 +143,6 @@ def main() -> int:
         os.kill(os.getpid(), signal.SIGSEGV)
     if mode == "hang":
         time.sleep(1000)
-    if mode == "slow":
-        time.sleep(0.15)
     if mode == "rubbish":
         print('{"kind":"sample", oops', flush=True)
     if mode == "list":
