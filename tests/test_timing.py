@@ -131,11 +131,13 @@ def test_a_sparkline_is_short() -> None:
 def test_plain_progress_tells_the_time_left(
     trials: tuple[Trial, ...], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    clock = iter((100.0, 104.0, 130.0))
+    monkeypatch.setattr("swtch.progress.time", SimpleNamespace(monotonic=lambda: next(clock)))
     monkeypatch.setattr("swtch.progress.PLAIN_EVERY_S", 0.0)
     progress = Progress(quiet=False)
     with progress.running(3, {0}, {0: 60.0, 1: 60.0, 2: 60.0}):
         progress.advance(sample(trials[0], 1, seq=1))
         progress.advance(sample(trials[0], 1, seq=2))
     first, last = capsys.readouterr().err.splitlines()
-    assert first.startswith("2 of 3 invocations, 0 s, about ")
-    assert last == "3 of 3 invocations, 0 s"
+    assert first.startswith("2 of 3 invocations, 4 s, about ")
+    assert last == "3 of 3 invocations, 30 s"
