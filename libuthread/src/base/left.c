@@ -8,7 +8,9 @@
  * most children become another program at once: each block that is written to is a page
  * to copy, each mapping that is given back a system call, for nothing. So what nobody
  * needs in the child any more is remembered here until the child starts threads itself
- * (start.c); if it never does, it stays as it is, shared with the parent.
+ * (start.c); if it never does, it stays as it is, shared with the parent. Only where a
+ * child of a child, and so on, has come to leave more than a few blocks (FEW), these are
+ * given back when fork() returns.
  *
  * Only the thread that forks is there, so there is no lock.
  */
@@ -17,8 +19,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-#define FEW \
-	64 /* of which a program has more in the ranks of its descriptors only */
+#define FEW 64
 
 /* Of the first FEW this stands in an array, of others in the block itself. */
 struct left {
@@ -63,4 +64,10 @@ void left_give(void)
 		give = l->give;
 		give(l);
 	}
+}
+
+void left_trim(void)
+{
+	if (others)
+		left_give();
 }

@@ -8,5 +8,7 @@
 void left_add(void *p, void (*give)(void *p));
 /* Where malloc() may be called, and there is use for the memory. */
 void left_give(void);
+/* The same, if there is more than a few blocks. */
+void left_trim(void);
 
 #endif

@@ -43,6 +43,7 @@
  */
 #include "base/interpose.h"
 #include "base/ksignal.h"
+#include "base/left.h"
 #include "base/san.h"
 #include "io/io.h"
 #include "preempt/preempt.h"
@@ -342,6 +343,8 @@ EXPORT pid_t fork(void)
 		return errno = ENOMEM, -1;
 	set_failed(0);
 	pid = next_fork();
+	if (!pid)
+		left_trim();
 	/* The program's handlers may have changed it since. */
 	if (pid < 0 && failed)
 		errno = failed;
