@@ -47,9 +47,10 @@ static int when; /* a handler leaves the lookup */
 static int left; /* one has, and who did is there */
 static uthread_sem_t over = UTHREAD_SEM_INITIALIZER(0);
 
+/* SA_RESTART: without, qemu-user says EINTR where the loader opens a file. */
 static void handle(void (*with)(int))
 {
-	struct sigaction sa = { .sa_handler = with };
+	struct sigaction sa = { .sa_handler = with, .sa_flags = SA_RESTART };
 
 	CHECK(!sigaction(SIGUSR1, &sa, NULL));
 }
@@ -124,6 +125,7 @@ static void is_left(enum uthread_tls tls, int at, void (*how)(int),
 		    void *(*looks)(void *))
 {
 	struct uthread_config c = config(4);
+	uthread_attr_t attr;
 	uthread_t by, killer;
 
 	need_real_lookups();
@@ -134,7 +136,10 @@ static void is_left(enum uthread_tls tls, int at, void (*how)(int),
 	opens_and_closes();
 	uthread_sem_post(&over); /* bound once */
 	CHECK_EQ(uthread_sem_wait(&over), 0);
-	by = spawn(looks, NULL);
+	/* On a slow machine more signals come than are handled, one on the other. */
+	CHECK_EQ(uthread_attr_init(&attr), 0);
+	CHECK_EQ(uthread_attr_setstacksize(&attr, 16 << 20), 0);
+	by = spawn_attr(&attr, looks, NULL);
 	killer = spawn(kills, by);
 	in_uthread(closes_until_it_is_left, NULL);
 	joined(killer);

@@ -141,5 +141,7 @@ int main(void)
 	on_alt = true;
 	on(SIGUSR1, ends, SA_ONSTACK);
 	each_wait(false);
+	on(SIGHUP, waits_in_it, SA_ONSTACK); /* the wait is there, too */
+	each_wait(true);
 	return 0;
 }

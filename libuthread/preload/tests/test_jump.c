@@ -7,6 +7,7 @@
 #include <setjmp.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 
 #include "left_waits.h"
@@ -122,10 +123,31 @@ static __attribute__((noinline)) void wipe(void)
 		c[i] = 0x5a;
 }
 
-static void *sleeps_and_leaves(void *arg)
+#ifndef SS_AUTODISARM
+#define SS_AUTODISARM (1 << 31)
+#endif
+#define ALT_BYTES (1 << 17)
+
+/* In its handlers the kernel says that there is none. */
+static void have_alternate_stack(void)
+{
+	const stack_t alt = {
+		.ss_sp = mmap(NULL, ALT_BYTES, PROT_READ | PROT_WRITE,
+			      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
+		.ss_size = ALT_BYTES,
+		.ss_flags = (int)SS_AUTODISARM,
+	};
+
+	CHECK(alt.ss_sp != MAP_FAILED);
+	IS(sigaltstack(&alt, NULL), 0);
+}
+
+static void *sleeps_and_leaves(void *on_alt)
 {
 	volatile int i;
 
+	if (on_alt)
+		have_alternate_stack();
 	for (i = 0; i < FEWER; i++) {
 		if (!sigsetjmp(env, 1)) {
 			armed = 1;
@@ -135,7 +157,7 @@ static void *sleeps_and_leaves(void *arg)
 		}
 		wipe();
 	}
-	return arg;
+	return on_alt;
 }
 
 static bool is_in_futex(int tid)
@@ -154,18 +176,19 @@ static bool is_in_futex(int tid)
 }
 
 /* By uthread-run it is one that has a stack of its own. */
-static void on_own_stack(void)
+static void on_own_stack(bool on_alt)
 {
 	static char stack[1 << 18] __attribute__((aligned(4096)));
 	pthread_attr_t attr;
 	pthread_t t;
 	int i, tid;
 
-	on(SIGUSR1, jumps, 0);
+	on(SIGUSR1, jumps, on_alt ? SA_ONSTACK : 0);
 	IS(sem_init(&lonely, 0, 0), 0);
 	pthread_attr_init(&attr);
 	IS(pthread_attr_setstack(&attr, stack, sizeof(stack)), 0);
-	IS(pthread_create(&t, &attr, sleeps_and_leaves, NULL), 0);
+	IS(pthread_create(&t, &attr, sleeps_and_leaves, on_alt ? stack : NULL),
+	   0);
 	for (i = 0; i < FEWER; i++) {
 		while (!(tid = __atomic_exchange_n(&sleeper, 0,
 						   __ATOMIC_ACQ_REL)))
@@ -393,7 +416,8 @@ int main(void)
 	each_wait(false, 0);
 	each_wait(true, SA_RESTART);
 	each_wait(false, SA_RESTART);
-	on_own_stack();
+	on_own_stack(false);
+	on_own_stack(true);
 	make_all();
 	IS(pipe(gift), 0);
 	IS(pipe(thanks), 0);

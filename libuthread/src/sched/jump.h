@@ -31,6 +31,10 @@ struct away {
 struct jump_plain {
 	struct away *away;
 	struct jump jump;
+	/* Its alternate stack, as it was when it began to wait: in a handler on one with
+	 * SS_AUTODISARM the kernel says that there is none. */
+	uintptr_t alt;
+	size_t alt_bytes;
 };
 extern __thread struct jump_plain jump_plain
 	__attribute__((tls_model("initial-exec")));

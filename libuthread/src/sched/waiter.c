@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* waiter.c - waiting and waking; the protocol is in waiter.h, queues are in waitq.c. */
+#include <signal.h>
+#include <sys/syscall.h>
+
 #include "sched/ask.h"
 #include "base/san.h"
 #include "sched/cancel.h"
@@ -232,17 +235,33 @@ static void end_left_pthread(struct waiter *w)
 	}
 }
 
+static void note_alt(void)
+{
+	stack_t alt;
+
+	if (syscall(SYS_sigaltstack, NULL, &alt) || !alt.ss_size)
+		return; /* in a handler: what is noted is that one's */
+	jump_plain.alt = (uintptr_t)alt.ss_sp;
+	jump_plain.alt_bytes = alt.ss_size;
+}
+
 /* Handlers come here, and may leave it by a jump (signals/jump.c). */
 static int sleep_leavable(struct waiter *w, uint64_t deadline)
 {
 	struct away a = { .outer = jump_plain.away, .leavable = true };
+	const uint32_t generation = rt.generation;
 	int err;
 
+	note_alt();
 	if (UTHREAD_SAN || !_setjmp(a.env)) {
 		jump_plain.away = &a;
 		err = sleep_pthread(w, deadline);
 	} else {
-		end_left_pthread(w);
+		/* In the child of a fork nobody is who may have chosen it. */
+		if (rt.generation == generation)
+			end_left_pthread(w);
+		else
+			store_relaxed(&w->state, WAITER_TIMEDOUT);
 		err = ECANCELED;
 	}
 	jump_plain.away = a.outer;

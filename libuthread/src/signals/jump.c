@@ -44,8 +44,6 @@
  * would lose its place.
  */
 #include <setjmp.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "base/interpose.h"
 #include "base/san.h"
@@ -172,10 +170,7 @@ static bool ends_waits(struct uthread *me, const struct __jmp_buf_tag *env)
 
 static bool on_alt(uintptr_t at)
 {
-	stack_t alt;
-
-	return !syscall(SYS_sigaltstack, NULL, &alt) &&
-	       at - (uintptr_t)alt.ss_sp < alt.ss_size;
+	return at - jump_plain.alt < jump_plain.alt_bytes;
 }
 
 /* Of a plain pthread, whose stack nobody knows. */
@@ -228,7 +223,7 @@ __attribute__((noinline)) uintptr_t jump_from_wait(const struct uthread *me)
 
 bool jump_is_at_wait(const struct uthread *me, uintptr_t sp)
 {
-	return on_own_stack(me, sp) && sp > (uintptr_t)me->away;
+	return is_older(me, sp, (uintptr_t)me->away);
 }
 
 __attribute__((noreturn)) void jump_to_wait(struct uthread *me)

@@ -208,9 +208,12 @@ void overflow_worker_end(struct worker *w)
 
 void overflow_worker_forked(struct worker *w)
 {
-	if (w->altstack)
-		munmap(w->altstack, w->altstack_size);
-	w->altstack = NULL;
+	void *stack = w->altstack;
+
+	/* First: a fork by another copies what is there meanwhile. */
+	store_relaxed(&w->altstack, NULL);
+	if (stack)
+		munmap(stack, w->altstack_size);
 }
 
 /* ---- plain pthreads that have coroutines ---- */

@@ -251,11 +251,16 @@ static _Unwind_Reason_Code unwind_stop(int version, _Unwind_Action actions,
 
 #if !UTHREAD_SAN
 
-/* Handlers of the frames of a signal's handler: on an alternate stack, or above `away`. */
+/* Handlers of the frames of a signal's handler: on an alternate stack, or above `away`;
+ * where that is on such a stack itself, or on a coroutine's, the handler is there, too. */
 static void run_younger(struct uthread *me, uintptr_t away)
 {
 	const uintptr_t alt = (uintptr_t)me->alt.ss_sp;
 
+	if (away - (uintptr_t)me->on_low > me->on_bytes) {
+		run_handlers(me, (uintptr_t)__builtin_frame_address(0), away);
+		return;
+	}
 	if (me->alt.ss_size)
 		run_handlers(me, alt, alt + me->alt.ss_size);
 	run_handlers(me, (uintptr_t)me->on_low, away);
