@@ -209,7 +209,7 @@ static bool libc_marks(void)
 
 void cancel_find(const char *pd)
 {
-	static char before[16384] LARGE; /* find_symbols() allows no more */
+	static char before[16384] LARGE; /* tls_layout_find() allows no more */
 
 	if (tls_layout.pthread_size > sizeof(before))
 		return;
