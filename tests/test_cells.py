@@ -7,12 +7,14 @@ import csv
 import io
 import json
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import polars as pl
 import pytest
 
 from swtch import cells, cli, data, store
+from swtch.own import guard
 
 OLD = Path(__file__).parent / "data" / "run-schema-1"
 FORMULAS = (
@@ -48,7 +50,7 @@ def test_what_is_no_text_is_as_it_is() -> None:
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Path:
+def run(tmp_path: Path) -> Iterator[Path]:
     """A run of somebody who means ill, with a value below zero."""
     path = shutil.copytree(OLD, tmp_path / "run")
     file = path / store.SAMPLES
@@ -59,7 +61,8 @@ def run(tmp_path: Path) -> Path:
         sample["values"]["=skew"] = -1.5
         lines.append(json.dumps(sample))
     file.write_text("\n".join([*lines, ""]))
-    return path
+    yield path
+    guard.clear()  # what was to be said of this run is not for another test's command
 
 
 def assert_tame(text: str) -> None:
