@@ -50,7 +50,6 @@ struct module {
 	bool keep; /* a libc's own: survives reuse */
 	char *image; /* a copy */
 	size_t filesz, memsz;
-	size_t here; /* where it has uthread_here; memsz: it has not */
 };
 
 struct modules {
@@ -177,9 +176,10 @@ struct scan {
 enum { SCAN_DONE = 0, SCAN_NO_ROOM = 1, SCAN_NO_MEMORY = 2 };
 
 /* Ours. */
-static bool has(const struct module *m, ptrdiff_t off)
+static bool has_errno(const struct module *m)
 {
-	return off >= m->off && off < m->off + (ptrdiff_t)m->memsz;
+	return tls_layout.errno_off >= m->off &&
+	       tls_layout.errno_off < m->off + (ptrdiff_t)m->memsz;
 }
 
 /* Each namespace has one, with caches that would be lost. */
@@ -230,11 +230,8 @@ static int scan_module(struct dl_phdr_info *info, size_t size, void *arg)
 							    NO_PLACE;
 		m->is_static = data && data != NO_PLACE;
 		m->off = (ptrdiff_t)((uintptr_t)data - sc->tp);
-		m->keep = m->is_static && (has(m, tls_layout.errno_off) ||
-					   is_a_libc(info->dlpi_name));
-		m->here = m->is_static && has(m, tls_layout.self_off) ?
-				  (size_t)(tls_layout.self_off - m->off) :
-				  m->memsz;
+		m->keep = m->is_static &&
+			  (has_errno(m) || is_a_libc(info->dlpi_name));
 		sc->list->n++;
 	}
 	return SCAN_DONE;
@@ -311,28 +308,11 @@ static bool changed(const struct modules *old, const struct modules *new)
 
 /* ---- blocks ---- */
 
-static void init_part(const struct module *m, char *block, size_t from,
-		      size_t to)
-{
-	const size_t end = m->filesz < to ? m->filesz : to;
-
-	if (from < end) {
-		memcpy(block + from, m->image + from, end - from);
-		from = end;
-	}
-	memset(block + from, 0, to - from);
-}
-
-/*
- * But for uthread_here: whose block that is may run on it, and a handler that comes
- * meanwhile looks there: for a region, which it is, and for a uthread. memset() would
- * have half an address there, where the variables before it are no whole words.
- */
 static void module_init(const struct module *m, void *block)
 {
-	init_part(m, block, 0, m->here);
-	if (m->here < m->memsz)
-		init_part(m, block, m->here + sizeof(struct here), m->memsz);
+	if (m->filesz)
+		memcpy(block, m->image, m->filesz);
+	memset((char *)block + m->filesz, 0, m->memsz - m->filesz);
 }
 
 /* The variables of a dynamic module, NULL where the thread has none yet. */

@@ -364,9 +364,16 @@ void tls_forked(struct uthread *me)
 void tls_reset(struct uthread *ut)
 {
 	const struct tls_layout *l = &tls_layout;
+	struct here *h = tls_of(ut);
 
 	if (unlikely(load_relaxed(&ut->flags) & UT_MAIN))
 		return; /* nobody uses its block again */
+	/* These are among what is set back: a handler that comes meanwhile finds nobody.
+	 * memset() alone would have half an address there, where the variables before it
+	 * are no whole words. */
+	store_relaxed(&h->self, NULL);
+	store_relaxed(&h->worker, NULL);
+	barrier(); /* pairs: the handler, same CPU */
 	tls_modules_reset(ut);
 	own_here(ut);
 	*(int *)(ut->tcb + (uintptr_t)l->errno_off) = 0;
