@@ -90,6 +90,8 @@ static void *sleeps_a_little(void *arg)
 	return arg;
 }
 
+static int found_there; /* 0: the deadline had passed before */
+
 /* Its tick finds it as a switch to it ends, which forgets ticks: by the time it has the
  * CPU it was for who had it before. */
 static void *is_come_to(void *arg)
@@ -98,9 +100,12 @@ static void *is_come_to(void *arg)
 
 	region_enter();
 	h = here_now();
-	while (load(&h->pending) != PENDING_TICK)
+	while (load(&h->pending) != PENDING_TICK && !load(&woken))
 		;
-	store(&h->pending, 0); /* as switch_leave() */
+	if (load(&h->pending) == PENDING_TICK) {
+		store(&h->pending, 0); /* as switch_leave() */
+		store(&found_there, 1);
+	}
 	region_leave();
 	return until_woken(arg);
 }
@@ -113,9 +118,10 @@ static void *comes_back(void *arg)
 		&worker_current()->stats.deferred[UTHREAD_DEFER_TAKING];
 
 	store(&me->taking, true);
-	while (!load(count))
+	while (!load(count) && !load(&woken))
 		;
 	store(&me->taking, false);
+	store(&found_there, load(count) > 0);
 	return until_woken(arg);
 }
 
@@ -131,10 +137,13 @@ static void loses_a_tick(void *(*who)(void *))
 	if (TEST_ASAN)
 		SKIP("no preemption under AddressSanitizer");
 	CHECK_EQ(uthread_init(&c), 0);
-	s = spawn(sleeps_a_little, NULL);
-	t = spawn(who, NULL);
-	joined(s);
-	joined(t);
+	do {
+		store(&woken, 0);
+		s = spawn(sleeps_a_little, NULL);
+		t = spawn(who, NULL);
+		joined(s);
+		joined(t);
+	} while (!load(&found_there));
 }
 
 TEST(deadline_whose_tick_comes_in_a_switch)
