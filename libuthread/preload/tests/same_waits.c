@@ -242,6 +242,19 @@ static void *reads_past(void *arg)
 	return arg;
 }
 
+/* Where readers make way for a writer one that waits is seen. */
+static void *until_writer_waits(void *arg)
+{
+	int err;
+
+	while (!(err = pthread_rwlock_tryrdlock(&rwlock))) {
+		IS(pthread_rwlock_unlock(&rwlock), 0);
+		usleep(1000);
+	}
+	IS(err, EBUSY);
+	return arg;
+}
+
 static void test_rwlock(int kind, int shared)
 {
 	pthread_rwlockattr_t attr;
@@ -260,7 +273,10 @@ static void test_rwlock(int kind, int shared)
 	SAY(pthread_rwlock_unlock(&rwlock));
 	t = start(writes, NULL);
 	sem_wait(&up);
-	usleep(20000);
+	if (kind == PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP)
+		by_thread(until_writer_waits, NULL);
+	else
+		usleep(20000); /* the same before it waits */
 	by_thread(reads_past, NULL);
 	SAY(pthread_rwlock_unlock(&rwlock));
 	pthread_join(t, NULL);
