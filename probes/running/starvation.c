@@ -39,6 +39,7 @@
 
 #define ANSWERS_MAX 65536
 #define SETTLE_NS 100000000 /* from the first loops to what is recorded */
+#define LOOK_NS 100000 /* main's, at what it waits for */
 #define HOG_STACK 65536
 #define UTHREAD_BYTES 12288 /* stack and TLS block, as far as touched */
 #define PTHREAD_BYTES 40960 /* and kernel stack, and task */
@@ -60,6 +61,7 @@ static struct {
 	uint32_t gate; /* futex: hogs that are pthreads wait for it */
 	uthread_sem_t uthread_gate; /* those that are uthreads */
 	int asleep; /* answerers that have begun */
+	int64_t looping; /* uthreads that have begun to loop */
 	int64_t begin_ns, end_ns; /* what is recorded; 0: nothing yet */
 	uint64_t end_cycles; /* of the loops; 0: not yet known */
 	double cycles_of_ns;
@@ -73,16 +75,21 @@ static void *hog(void *arg)
 {
 	uint64_t end;
 
-	if (run.hogs_are_uthreads)
+	if (run.hogs_are_uthreads) {
 		uthread_sem_wait(&run.uthread_gate);
-	else
+		__atomic_add_fetch(&run.looping, 1, __ATOMIC_RELAXED);
+	} else {
 		while (!__atomic_load_n(&run.gate, __ATOMIC_ACQUIRE))
 			syscall(SYS_futex, &run.gate, FUTEX_WAIT_PRIVATE, 0,
 				NULL, NULL, 0);
+	}
+	/* Cycles are nearly the clock; the last say is the clock's, which the
+	 * answerers go by: none of them may find some of the span left. */
 	do {
 		batch(arg);
-		end = __atomic_load_n(&run.end_cycles, __ATOMIC_RELAXED);
-	} while (!end || cycles_now() < end);
+		end = __atomic_load_n(&run.end_cycles, __ATOMIC_ACQUIRE);
+	} while (!end || cycles_now() < end ||
+		 clock_ns() < __atomic_load_n(&run.end_ns, __ATOMIC_RELAXED));
 	return NULL;
 }
 
@@ -108,7 +115,7 @@ static void set_span(void)
 	__atomic_store_n(&run.end_cycles,
 			 cycles_now() + (uint64_t)((double)(end - now) *
 						   run.cycles_of_ns),
-			 __ATOMIC_RELAXED);
+			 __ATOMIC_RELEASE); /* pairs: hog(), with end_ns */
 	__atomic_store_n(&run.begin_ns, now + SETTLE_NS, __ATOMIC_RELEASE);
 }
 
@@ -241,7 +248,7 @@ static void join(union thread *t, bool uthreads)
 
 static void start_answerers(union thread *threads)
 {
-	struct timespec moment = timespec_of(100000);
+	struct timespec moment = timespec_of(LOOK_NS);
 	struct tally tally = { 0 };
 	int64_t i;
 
@@ -263,6 +270,7 @@ static void start_answerers(union thread *threads)
 
 static void start_hogs(union thread *threads)
 {
+	struct timespec moment = timespec_of(LOOK_NS);
 	int64_t i;
 
 	for (i = 0; i < run.hogs; i++)
@@ -273,8 +281,14 @@ static void start_hogs(union thread *threads)
 	if (!run.hogs_are_uthreads)
 		set_span();
 	open_gate();
-	if (run.hogs_are_uthreads)
-		set_span();
+	if (!run.hogs_are_uthreads)
+		return;
+	/* Each worker is to have one: none of them ends before there is a span. A
+	 * worker that began late would run answerers that were to wait. */
+	while (__atomic_load_n(&run.looping, __ATOMIC_RELAXED) <
+	       (run.hogs < run.ncpus ? run.hogs : run.ncpus))
+		nanosleep(&moment, NULL);
+	set_span();
 }
 
 /* ---- the trial ---- */
