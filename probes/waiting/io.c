@@ -130,8 +130,8 @@ int io_wait(struct epoll_event *events, bool sleep)
 {
 	int n;
 
+	io.waits++;
 	do {
-		io.waits++;
 		n = epoll_wait(io.epoll, events, IO_EVENTS,
 			       sleep ? IO_PATIENCE_MS : 0);
 	} while (n < 0 && errno == EINTR);
@@ -175,10 +175,12 @@ static void *server_main(void *arg)
 	pthread_barrier_wait(&server.ready);
 	while (server.open) {
 		n = epoll_wait(server.epoll, events, IO_EVENTS, -1);
-		__atomic_fetch_add(&server.waits, 1, __ATOMIC_RELAXED);
 		if (n < 0 && errno != EINTR)
 			probe_fail(errno, "connections", "epoll_wait: %s",
 				   strerror(errno));
+		if (n < 0)
+			continue; /* stopped and continued: the same wait */
+		__atomic_fetch_add(&server.waits, 1, __ATOMIC_RELAXED);
 		for (i = 0; i < n; i++) {
 			if (echo(events[i].data.fd))
 				continue;
