@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -120,6 +121,26 @@ def test_waiting_works_without_pidfd(probe_dir: Path, monkeypatch: pytest.Monkey
     monkeypatch.setenv("FAKE_PROBE", "hang")
     sample = perform("scenarios/A/pthread", timeout_s=0.3).sample
     assert sample.error == "probe ran longer than 0.3 s"
+
+
+def test_who_ended_in_time_is_in_time_however_late_it_is_seen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The lab is stopped after its first look, as a laptop is that sleeps; meanwhile it ends."""
+    looks: list[bool] = []
+
+    def look(*_: object) -> bool:
+        looks.append(bool(looks))
+        return looks[-1]
+
+    def clock() -> float:
+        return 100.0 if looks else 0.0
+
+    time_of_it = SimpleNamespace(monotonic=clock, sleep=lambda _: None)
+    monkeypatch.setattr(os, "waitid", look)
+    monkeypatch.setattr(native, "time", time_of_it)
+    assert native._wait_by_looking(1, 1.0)
+    assert looks == [False, True]
 
 
 def test_what_a_probe_leaves_behind_is_ended(

@@ -271,11 +271,14 @@ def _wait(pid: int, timeout_s: float) -> bool:
 
 def _wait_by_looking(pid: int, timeout_s: float) -> bool:
     deadline = time.monotonic() + timeout_s
-    while not os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG):
-        if time.monotonic() > deadline:
+    while True:
+        # Before the look: a lab that was stopped in between looks once more.
+        late = time.monotonic() > deadline
+        if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG):
+            return True
+        if late:
             return False
         time.sleep(0.02)
-    return True
 
 
 def _end_group(leader: int) -> None:
