@@ -57,6 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         return shell_complete(cli, {}, "swtch", COMPLETE, instruction)
     streams.mend()
+    _forget()
     try:
         with ending.as_interrupts():
             code = _run_command(sys.argv[1:] if argv is None else list(argv))
@@ -107,6 +108,14 @@ def _run_command(arguments: list[str]) -> int:
             return int(cli.invoke(context) or 0)
     except click.exceptions.Exit as leave:
         return leave.exit_code
+
+
+def _forget() -> None:
+    """What an earlier command of this process had to say is not this one's."""
+    if "swtch.own.guard" in sys.modules:
+        from swtch.own import guard
+
+        guard.clear()
 
 
 def _outside(code: int) -> int:

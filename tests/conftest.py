@@ -10,16 +10,17 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from built import find_build
 from hypothesis import HealthCheck, settings
 
-from swtch import plan
+from swtch import own, plan
 from swtch.engines.native import find_probe
 from swtch.experiments import Setting, get
+from swtch.own import trust
 from swtch.records import Manifest, Trial
 
 FAKE_PROBE = Path(__file__).parent / "fake_probe.py"
@@ -37,6 +38,14 @@ if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
 os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="swtch-state-")
 atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
 os.environ.setdefault("SWTCH_SOURCE", str(Path(__file__).parents[1]))
+
+
+@pytest.fixture(autouse=True)
+def nothing_left() -> Iterator[None]:
+    """What a test has read or registered is neither said to the next one nor known to it."""
+    yield
+    own.forget()
+    trust.forget()
 
 
 @pytest.fixture(scope="session")

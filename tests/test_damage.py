@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import json
 import random
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -158,6 +159,18 @@ def test_a_page_is_made_of_the_lines_that_are_whole(
     assert cli.main(["report", str(run)]) == EXIT_OK
     assert "left out" in capsys.readouterr().err
     assert (run / "report.html").stat().st_size > 10_000
+
+
+def test_what_was_said_of_a_run_is_not_said_of_the_next(
+    whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By a program that has the lab in it, one command after the other."""
+    cut = shutil.copytree(whole, tmp_path / "cut")
+    with (cut / store.SAMPLES).open("ab") as file:
+        file.write(b"[]\n")
+    for run, lines in ((cut, 1), (whole, 0), (cut, 1)):
+        assert cli.main(["show", str(run)]) == EXIT_OK
+        assert len(capsys.readouterr().err.splitlines()) == lines
 
 
 def test_values_that_are_missing_are_no_metric() -> None:
