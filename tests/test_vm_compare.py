@@ -17,7 +17,6 @@ from swtch.commands.vm_compare import Terms, options_of, split_append
 from swtch.engines import choice
 from swtch.engines.vm import Subject, VmEngine
 from swtch.errors import EXIT_OK, RequestError
-from swtch.vm import session
 
 
 class TestAppend:
@@ -67,11 +66,7 @@ class TestOptions:
 
 @pytest.fixture
 def fake_qemu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeQemu:
-    choose = use_fake_qemu(tmp_path, monkeypatch)
-    # No guest hangs here, and a busy machine is slow.
-    monkeypatch.setattr(session, "SLACK_S", 60.0)
-    monkeypatch.setattr(session, "OFF_S", 60.0)
-    return choose
+    return use_fake_qemu(tmp_path, monkeypatch)
 
 
 class TestRun:

@@ -45,7 +45,7 @@ def boot(
 ) -> Callable[..., Session]:
     """Boots the fake guest, with two wires (amd64) and with one (arm64)."""
 
-    def start(mode: str = "ok", boot_s: float = 10.0) -> Session:
+    def start(mode: str = "ok", boot_s: float = session.BOOT_S) -> Session:
         fake_qemu(mode)
         return Session(machine(tmp_path, request.param), tmp_path / "console", boot_s=boot_s)
 
@@ -193,15 +193,28 @@ class TestSession:
         with pytest.raises(GuestDiedError, match="no such machine"):
             boot("dies")
 
-    def test_panic_is_told_with_the_console(self, boot: Boot) -> None:
+    def test_panic_is_told_with_the_console(
+        self, boot: Boot, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """All of it: this one ends when it has said it, however long that takes."""
+        monkeypatch.setattr(session, "_GRACE_S", 60.0)
         guest = boot("panic")
         with pytest.raises(GuestDiedError, match="Kernel panic - not syncing: x") as death:
             guest.run(["/bin/cat"])
         assert "Call Trace:" in death.value.console
         guest.kill()
 
-    def test_program_without_an_end(self, boot: Boot) -> None:
+    def test_program_without_an_end(self, boot: Boot, monkeypatch: pytest.MonkeyPatch) -> None:
         guest = boot("silent")
+        ask = guest._ask
+
+        def accepted(request: dict[str, Any]) -> dict[str, Any]:
+            """It is, as soon as that may be; from then on nothing comes."""
+            answer = ask(request)
+            monkeypatch.setattr(session, "SLACK_S", 0.5)
+            return answer
+
+        monkeypatch.setattr(guest, "_ask", accepted)
         begin = time.monotonic()
         with pytest.raises(GuestDiedError, match="guest hangs"):
             guest.run(["/bin/cat"], timeout_s=0.2)
@@ -247,8 +260,13 @@ class TestVmEngine:
         assert sample.interrupts == 3
 
     def test_dead_guest_is_a_failed_sample_and_the_next_boots_anew(
-        self, fake_qemu: FakeQemu, subject: Subject, tmp_path: Path
+        self,
+        fake_qemu: FakeQemu,
+        subject: Subject,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
+        monkeypatch.setattr(session, "_GRACE_S", 60.0)  # it ends when it has said all
         with VmEngine([subject]) as engine:
             engine.keep_logs(tmp_path)
             trial = trial_of(engine)
@@ -292,7 +310,14 @@ class TestVmEngine:
         assert error == "the guest's kernel ended the probe; give the guest more with --memory"
 
     @pytest.mark.parametrize("mode", ["dies", "silent"])
-    def test_other_deaths(self, fake_qemu: FakeQemu, subject: Subject, mode: str) -> None:
+    def test_other_deaths(
+        self,
+        fake_qemu: FakeQemu,
+        subject: Subject,
+        mode: str,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        monkeypatch.setattr(session, "SLACK_S", 0.5)
         fake_qemu(mode)
         with VmEngine([subject]) as engine:
             trial = trial_of(engine, timeout_s=0.2)

@@ -33,7 +33,9 @@ def use_fake_qemu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeQemu:
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
     monkeypatch.setenv("FAKE_QEMU_SWTCH", str(Path(swtch.__file__).parents[1]))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    for name, value in (("ANSWER_S", 0.3), ("SLACK_S", 3.0), ("OFF_S", 3.0), ("_GRACE_S", 0.5)):
+    # How soon a lost frame is asked for again, and that a guest which has stopped is not listened
+    # to for long, costs a slow machine nothing. What is waited for has the time that it needs.
+    for name, value in (("ANSWER_S", 0.3), ("SLACK_S", 60.0), ("OFF_S", 60.0), ("_GRACE_S", 0.5)):
         monkeypatch.setattr(session, name, value)
 
     def choose(mode: str) -> None:
