@@ -310,17 +310,19 @@ def test_a_signal_keeps_what_is_done_and_restores_handlers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("FAKE_PROBE", "uthread=ok,coroutine=hang")
+    log = tmp_path / "starts"
+    monkeypatch.setenv("FAKE_LOG", str(log))
     before = signal.getsignal(number)
-    manifest = make_manifest(repeats=2)
+    manifest = make_manifest(repeats=2, seed=4)
     first_hang = next(
         invocation.seq for invocation in manifest.plan if invocation.trial_id.endswith("coroutine")
     )
-    samples = tmp_path / "run" / store.SAMPLES
+    assert first_hang > 0, "nothing would be done before"
 
     def interrupt() -> None:
-        while not samples.exists() or samples.read_bytes().count(b"\n") < first_hang:
+        """When the one that hangs has begun: whoever has begun it hears signals."""
+        while not log.exists() or log.read_bytes().count(b"\n") <= first_hang:
             time.sleep(0.01)
-        time.sleep(0.3)
         os.kill(os.getpid(), number)
 
     thread = threading.Thread(target=interrupt)
