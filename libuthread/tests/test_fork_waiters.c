@@ -204,7 +204,10 @@ static void release_all(int waiters)
 		usleep(1000);
 	for (int i = 0; i < waiters; i++)
 		CHECK_EQ(uthread_sem_post(&o.sem), 0);
+	/* Who has come holds the mutex until it waits. */
+	CHECK_EQ(uthread_mutex_lock(&o.outer), 0);
 	CHECK_EQ(uthread_cond_broadcast(&o.cond), 0);
+	CHECK_EQ(uthread_mutex_unlock(&o.outer), 0);
 }
 
 /* Two of a kind: the queue has a head and a tail. */
