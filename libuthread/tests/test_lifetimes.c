@@ -159,6 +159,16 @@ static void *wants_the_mutex(void *arg)
 	return arg;
 }
 
+/* The other worker finds them due; here they do not run before us. On a busy machine
+ * we did, when we let them run. */
+static void until_due(unsigned n)
+{
+	while (load(&rt.workers[0]->inbox_count) + load(&rt.workers[0]->count) +
+		       (unsigned)load(&done) <
+	       n)
+		;
+}
+
 /* Nobody waits any more, whether they know it or not. */
 static void *destroys_when_their_time_is_up(void *arg)
 {
@@ -181,12 +191,7 @@ static void *destroys_when_their_time_is_up(void *arg)
 	gone = !uthread_sem_destroy(sem);
 	CHECK(!gone || test_now() >= up); /* a busy machine is that late */
 	CHECK_EQ(uthread_mutex_destroy(mutex), EBUSY);
-	/* The other worker finds them due; here they do not run before us. On
-	 * a busy machine we did, when we let them run. */
-	while (load(&rt.workers[0]->inbox_count) + load(&rt.workers[0]->count) +
-		       (unsigned)load(&done) <
-	       2 * WAITERS)
-		;
+	until_due(2 * WAITERS);
 	CHECK(gone || !uthread_sem_destroy(sem));
 	object_free(sem);
 	CHECK_EQ(uthread_mutex_unlock(mutex), 0);
@@ -257,8 +262,7 @@ static void *destroys_an_inheriting_mutex(void *arg)
 	while (load(&waiting) < 1)
 		uthread_yield();
 	uthread_yield();
-	while (load(&rt.workers[0]->inbox_count) < 1)
-		;
+	until_due(1);
 	CHECK_EQ(uthread_mutex_unlock(mutex), 0);
 	CHECK_EQ(uthread_mutex_destroy(mutex), 0);
 	object_free(mutex);
