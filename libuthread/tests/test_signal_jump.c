@@ -225,4 +225,31 @@ TEST(a_handler_ends_its_uthread_in_a_wait)
 	CHECK_EQ(uthread_read(pipe_fds[0], &c, 1), 1);
 }
 
+/* ---- and on an alternate stack ---- */
+
+static void *comes_to_a_handler(void *arg)
+{
+	const stack_t ss = { .ss_sp = arg, .ss_size = 64 << 10 };
+
+	CHECK(!sigaltstack(&ss, NULL));
+	uthread_cleanup_push(outer, NULL);
+	raise(SIGUSR1);
+	CHECK(0);
+	uthread_cleanup_pop(0);
+	return arg;
+}
+
+/* The next signal may use the stack as soon as a frame of the uthread's own runs. */
+TEST(handlers_of_an_alternate_stack_run_before_it_is_left)
+{
+	static char alt[64 << 10];
+
+	if (TEST_ASAN || TEST_TSAN)
+		SKIP("handlers are libc's under sanitizers");
+	start(1);
+	handle(SIGUSR1, ends, SA_ONSTACK);
+	CHECK(in_uthread(comes_to_a_handler, alt) == &order);
+	CHECK_EQ(order, 2);
+}
+
 TEST_MAIN()

@@ -230,6 +230,7 @@ static _Unwind_Reason_Code unwind_stop(int version, _Unwind_Action actions,
 	struct uthread *me = arg;
 	const bool end = actions & _UA_END_OF_STACK;
 	const uintptr_t low = (uintptr_t)me->on_low;
+	const uintptr_t alt = (uintptr_t)me->alt.ss_sp;
 	uintptr_t sp;
 
 	(void)version;
@@ -244,8 +245,15 @@ static _Unwind_Reason_Code unwind_stop(int version, _Unwind_Action actions,
 	/* Those of this frame, and of frames beyond which it was left alone. In a
 	 * coroutine those of the others wait for the end. */
 	sp = _Unwind_GetCFA(context);
-	if (sp > low && sp <= low + me->on_bytes)
+	if (sp > alt && sp <= alt + me->alt.ss_size) {
+		run_handlers(me, alt, sp);
+	} else if (sp > low && sp <= low + me->on_bytes) {
+		/* An alternate stack has been left, and what lies there is gone as
+		 * soon as a frame of this one runs. */
+		if (unlikely(me->alt.ss_size))
+			run_handlers(me, alt, alt + me->alt.ss_size);
 		run_handlers(me, low, sp);
+	}
 	return _URC_NO_REASON;
 }
 
