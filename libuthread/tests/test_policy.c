@@ -18,6 +18,7 @@ static struct uthread_config config(int workers,
 	memset(&c, 0, sizeof(c));
 	c.size = sizeof(c);
 	c.workers = workers;
+	c.spares = workers == 1 ? -1 : 0;
 	c.policy = policy;
 	return c;
 }

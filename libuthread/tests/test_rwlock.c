@@ -221,8 +221,12 @@ static void *queues_to_read(void *arg)
 
 	CHECK_EQ(uthread_rwlock_rdlock(&lock), 0);
 	now = add(&inside, 1);
-	if (now > load(&most))
-		store(&most, now);
+	for (int seen = load(&most); seen < now;) {
+		if (__atomic_compare_exchange_n(&most, &seen, now, 0,
+						__ATOMIC_SEQ_CST,
+						__ATOMIC_SEQ_CST))
+			break;
+	}
 	order[(intptr_t)arg] = add(&turn, 1);
 	while (!load(&stop)) /* all that may be inside are */
 		uthread_yield();
