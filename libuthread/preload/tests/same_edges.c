@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
+#include <stdint.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -141,14 +142,15 @@ static long sleep_50(bool whole, int *error)
 
 /*
  * It may end as it begins, and then what is left is 50 seconds and some slack: once more.
- * Else that and the time that has passed are 50 seconds, and at most two begun ones, and
- * more where it was late to begin or to come back.
+ * Else that and the time that has passed are 50 seconds, but for the part of one that is
+ * not said, and more where it was late to begin or to come back.
  */
 static void *sleeps(void *arg)
 {
 	struct timespec begun, now;
 	int whole, error;
-	long left, passed;
+	int64_t passed_ns;
+	long left;
 
 	for (whole = 0; whole < 2; whole++) {
 		do {
@@ -156,8 +158,10 @@ static void *sleeps(void *arg)
 			left = sleep_50(whole, &error);
 			clock_gettime(CLOCK_MONOTONIC, &now);
 		} while (left == 50 && error == EINTR);
-		passed = now.tv_sec - begun.tv_sec;
-		SAY(left < 50 && left + passed >= 48);
+		passed_ns = (now.tv_sec - begun.tv_sec) * INT64_C(1000000000) +
+			    (now.tv_nsec - begun.tv_nsec);
+		SAY(left < 50 && left * INT64_C(1000000000) + passed_ns >
+					 49 * INT64_C(1000000000));
 		SAY(error);
 	}
 	return arg;
