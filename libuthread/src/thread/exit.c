@@ -14,6 +14,8 @@
  *  - From thread_end()'s region on nothing of the program runs any more.
  *  - In a handler that came in a wait only the handler's frames are unwound, then the wait
  *    ends as for a jump (signals/jump.c), and the rest is unwound from where it was begun.
+ *  - Cleanup handlers on an alternate signal stack run before a frame of the uthread's own
+ *    stack does: from then on the next signal may use that stack.
  *  - A program without an unwinder (weak symbols) ends without destructors of
  *    frames; handlers run all the same. There nobody is cancelled in libc's functions.
  *
