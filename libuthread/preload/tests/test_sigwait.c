@@ -288,6 +288,37 @@ static void *takes_one(void *arg)
 	return arg;
 }
 
+static volatile sig_atomic_t handled;
+
+static void notes(int sig)
+{
+	handled = sig;
+}
+
+static void *pauses(void *arg)
+{
+	IS(pause(), -1);
+	IS(errno, EINTR);
+	IS(handled, SIGUSR2);
+	sem_post(&done);
+	return arg;
+}
+
+/* Again and again: one may come before it pauses. */
+static void test_pause(void)
+{
+	struct sigaction a = { .sa_handler = notes };
+	pthread_t t;
+
+	IS(sigaction(SIGUSR2, &a, NULL), 0);
+	t = start(pauses, NULL);
+	do {
+		IS(pthread_kill(t, SIGUSR2), 0);
+		usleep(1000);
+	} while (sem_trywait(&done));
+	pthread_join(t, NULL);
+}
+
 static void test_many(void)
 {
 	const union sigval v = { .sival_int = 1 };
@@ -322,6 +353,7 @@ int main(int argc, char *argv[])
 	pthread_sigmask(SIG_BLOCK, &both, NULL);
 	if (argc > 1 && !strcmp(argv[1], "many")) {
 		test_many();
+		test_pause();
 		return 0;
 	}
 	gets(NULL);
@@ -335,5 +367,6 @@ int main(int argc, char *argv[])
 	test_cancel();
 	pthread_join(start(forks, NULL), NULL);
 	test_many();
+	test_pause();
 	return 0;
 }

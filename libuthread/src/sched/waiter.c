@@ -245,18 +245,41 @@ static void note_alt(void)
 	jump_plain.alt_bytes = alt.ss_size;
 }
 
-/* Handlers come here, and may leave it by a jump (signals/jump.c). */
+/* A semaphore that a handler posts in a region is posted at the end of that, and where it
+ * waits there would be no end: it may be the one we wait for. So not in a region; what has
+ * waited for the end of this one comes as it is left. */
+static uint32_t open_up(void)
+{
+	const uint32_t off = here_now()->off;
+
+	store_relaxed(&here_now()->off, 1);
+	region_leave();
+	return off;
+}
+
+static void close_again(uint32_t off)
+{
+	region_enter();
+	store_relaxed(&here_now()->off, off);
+}
+
+/* Handlers come here, and may leave it by a jump (signals/jump.c): wherever they come, that
+ * is where it goes to. */
 static int sleep_leavable(struct waiter *w, uint64_t deadline)
 {
 	struct away a = { .outer = jump_plain.away, .leavable = true };
-	const uint32_t generation = rt.generation;
+	const uint32_t generation = rt.generation, off = here_now()->off;
 	int err;
 
 	note_alt();
 	if (UTHREAD_SAN || !_setjmp(a.env)) {
 		jump_plain.away = &a;
+		barrier(); /* pairs: the handler, same CPU */
+		open_up();
 		err = sleep_pthread(w, deadline);
+		close_again(off);
 	} else {
+		close_again(off);
 		/* In the child of a fork nobody is who may have chosen it. */
 		if (rt.generation == generation)
 			end_left_pthread(w);
@@ -268,20 +291,16 @@ static int sleep_leavable(struct waiter *w, uint64_t deadline)
 	return err;
 }
 
-/* A semaphore that a handler posts in a region is posted at the end of that, and here
- * there would be no end: it may be the one we wait for. So not in a region. */
 static int wait_pthread(struct waiter *w, uint64_t deadline)
 {
-	const uint32_t off = here_now()->off;
+	uint32_t off;
 	int err;
 
-	store_relaxed(&here_now()->off, 1);
-	region_leave();
-	err = w->leavable && w->kind == WAITS_FUTEX ?
-		      sleep_leavable(w, deadline) :
-		      sleep_pthread(w, deadline);
-	region_enter();
-	store_relaxed(&here_now()->off, off);
+	if (w->leavable && w->kind == WAITS_FUTEX)
+		return sleep_leavable(w, deadline);
+	off = open_up();
+	err = sleep_pthread(w, deadline);
+	close_again(off);
 	return err;
 }
 

@@ -326,6 +326,8 @@ void handler_entry(int sig, siginfo_t *si, void *uc)
 		return;
 	}
 	if (!w || !h->self) {
+		if (!w && h->off && !fault && kept_plain_add(h, sig, si, uc))
+			return;
 		in_place(sig, si, uc);
 		return;
 	}

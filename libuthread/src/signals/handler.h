@@ -69,4 +69,10 @@ void kept_run(void);
 /* In the base context, where nothing is held. */
 void kept_in_base(struct worker *w);
 
+/* ---- kept_plain.c: in a plain pthread ---- */
+/* It came in a region. False: it is to be handled at once. */
+bool kept_plain_add(struct here *h, int sig, siginfo_t *si, ucontext_t *uc);
+/* At the end of that. */
+void kept_plain_end(void);
+
 #endif

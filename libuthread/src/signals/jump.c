@@ -33,7 +33,7 @@
  * call of a function: that is told to who waits for lookups (tls/listed.c).
  *
  * A plain pthread that waits for a word, as in sem_wait(), leaves that in the same way
- * (jump_plain).
+ * (jump_plain); in a region no handler comes to it (kept_plain.c).
  *
  * Not all waits can be left so (waiter_leavable()): none for a mutex, a condition, a
  * join and the like, of which POSIX says nothing. A jump out of such a one is made as

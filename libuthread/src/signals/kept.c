@@ -161,8 +161,11 @@ void kept_run(void)
 	uint64_t some;
 	siginfo_t si;
 
-	if (!me)
+	if (!me) {
+		if (!worker_current())
+			kept_plain_end();
 		return;
+	}
 	region_enter();
 	while ((w = worker_current())->deferred) {
 		changed =

@@ -168,7 +168,7 @@ static void suspend_shortly(const uint64_t *mask)
 {
 	struct timespec t = { .tv_nsec = LOOK_NS };
 
-	syscall(SYS_ppoll, NULL, 0, &t, mask, sizeof(*mask));
+	syscall(SYS_ppoll, NULL, 0, &t, mask, mask ? sizeof(*mask) : 0);
 }
 
 WEAK int sigsuspend(const sigset_t *set)
@@ -208,18 +208,32 @@ static int (*next_pause)(void);
 #define PAUSE_NR SYS_ppoll
 #endif
 
+static void look(const struct uthread *me)
+{
+	region_enter();
+	ask_look(me);
+	region_leave();
+}
+
 /* Any handler ends it that has begun before a tick does: what is meant for main
  * may come while its worker runs another, and nothing else would come. */
 WEAK int pause(void)
 {
 	const uint32_t begun = load_acquire(&actions_begun);
+	struct uthread *me = uthread_current();
 
-	if (!uthread_current())
+	if (!me)
 		return next_pause();
 	while (load_acquire(&actions_begun) == begun) {
 		cancel_point();
-		gives_worker(PAUSE_NR);
-		next_pause();
+		if (likely(rt.tick_ns)) {
+			gives_worker(PAUSE_NR);
+			next_pause();
+			continue;
+		}
+		look(me);
+		if (load_acquire(&actions_begun) == begun)
+			suspend_shortly(NULL);
 	}
 	errno = EINTR;
 	return -1;

@@ -17,8 +17,10 @@
  *  - The word is read under the lock, never after a wake: it may be gone.
  *
  * sem_post() by uthread-run wakes, and may be called in a handler. One that came to a
- * plain pthread inside of the runtime, perhaps with this very lock, takes no lock but
- * notes the word; the end of the region wakes all who wait for it, who look again.
+ * plain pthread inside of the runtime, perhaps with this very lock, as it can where signals
+ * do not wait for the end of that (signals/kept_plain.c; before the runtime has started, or
+ * under sanitizers), takes no lock but notes the word; the end of the region wakes all who
+ * wait for it, who look again.
  *
  * Rejected: a bucket made for each word while somebody waits (memory, for which a
  * wait would have to be able to fail); a table that grows (a hundred thousand who
