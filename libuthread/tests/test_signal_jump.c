@@ -227,28 +227,37 @@ TEST(a_handler_ends_its_uthread_in_a_wait)
 
 /* ---- and on an alternate stack ---- */
 
-static void *comes_to_a_handler(void *arg)
-{
-	const stack_t ss = { .ss_sp = arg, .ss_size = 64 << 10 };
+#ifndef SS_AUTODISARM
+#define SS_AUTODISARM (1 << 31)
+#endif
 
-	CHECK(!sigaltstack(&ss, NULL));
+static void *comes_to_a_handler(void *ss)
+{
+	CHECK(!sigaltstack(ss, NULL));
 	uthread_cleanup_push(outer, NULL);
-	raise(SIGUSR1);
+	/* The kernel brings it, not the end of a region. */
+	syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), SIGUSR1);
 	CHECK(0);
 	uthread_cleanup_pop(0);
-	return arg;
+	return ss;
 }
 
 /* The next signal may use the stack as soon as a frame of the uthread's own runs. */
 TEST(handlers_of_an_alternate_stack_run_before_it_is_left)
 {
 	static char alt[64 << 10];
+	stack_t ss = { .ss_sp = alt, .ss_size = sizeof(alt) };
 
 	if (TEST_ASAN || TEST_TSAN)
 		SKIP("handlers are libc's under sanitizers");
 	start(1);
 	handle(SIGUSR1, ends, SA_ONSTACK);
-	CHECK(in_uthread(comes_to_a_handler, alt) == &order);
+	CHECK(in_uthread(comes_to_a_handler, &ss) == &order);
+	CHECK_EQ(order, 2);
+	/* Also where the handler is told that there is none. */
+	ss.ss_flags = (int)SS_AUTODISARM;
+	order = 0;
+	CHECK(in_uthread(comes_to_a_handler, &ss) == &order);
 	CHECK_EQ(order, 2);
 }
 

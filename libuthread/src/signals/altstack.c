@@ -31,7 +31,7 @@ WEAK int sigaltstack(const stack_t *ss, stack_t *old)
 
 	if (!me || is_said_nowhere(ss) || is_said_nowhere(old))
 		return (int)syscall(SYS_sigaltstack, ss, old);
-	was = me->alt;
+	was = alt_said(me);
 	on = is_within(&was, was.ss_sp, was.ss_size);
 	if (ss && altstack_error(ss, on)) {
 		errno = altstack_error(ss, on);
@@ -40,7 +40,10 @@ WEAK int sigaltstack(const stack_t *ss, stack_t *old)
 	if (ss && ss->ss_flags & SS_DISABLE)
 		me->alt = (stack_t){ 0 };
 	else if (ss)
-		me->alt = *ss;
+		me->alt = (stack_t){ .ss_sp = ss->ss_sp,
+				     .ss_size = ss->ss_size,
+				     .ss_flags = ss->ss_flags &
+						 (int)SS_AUTODISARM };
 	if (old) {
 		*old = was;
 		old->ss_flags &= (int)SS_AUTODISARM;

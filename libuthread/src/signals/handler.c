@@ -207,19 +207,17 @@ static __attribute__((noreturn)) void run(int sig, siginfo_t *si,
 	struct uthread *me = uthread_current();
 	const struct interrupted was =
 		handler_interrupts(me, (uintptr_t)UC_SP(uc));
-	const stack_t alt = me->alt;
 	struct action a;
 	const bool handles = handler_take(sig, si, &a);
 	struct jump jump;
 	uint64_t mask;
+	stack_t alt;
 
 	if (!handler_is_gone(&a, sig)) {
 		handler_mask_is_unsure(me, &was, ksig_word(&uc->uc_sigmask));
 		handler_begins(me, &a, handles, &was);
 		jump = jump_take(me);
-		if (alt.ss_flags & (int)SS_AUTODISARM &&
-		    is_within(&mask, alt.ss_sp, alt.ss_size))
-			me->alt.ss_size = 0;
+		alt = alt_disarm(me);
 		if (set_mask || a.flags & SA_NODEFER) {
 			mask = handler_mask(&a, sig,
 					    ksig_word(&uc->uc_sigmask));
@@ -230,8 +228,7 @@ static __attribute__((noreturn)) void run(int sig, siginfo_t *si,
 			call_trapped(me, &a, si, uc);
 		else
 			handler_function (&a)(sig, si, uc);
-		if (alt.ss_flags & (int)SS_AUTODISARM)
-			me->alt = alt;
+		me->alt = alt;
 		jump_put_back(me, jump);
 	}
 	handler_ends(me, &was);
@@ -260,7 +257,7 @@ static bool is_for_alt(const struct worker *w, const struct uthread *me,
 				     (const char *)uc) +
 			    CALL_ROOM;
 
-	return a->flags & SA_ONSTACK && me->alt.ss_size >= need &&
+	return a->flags & SA_ONSTACK && alt_said(me).ss_size >= need &&
 	       !is_within((void *)(uintptr_t)UC_SP(uc), me->alt.ss_sp,
 			  me->alt.ss_size);
 }

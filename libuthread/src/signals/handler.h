@@ -42,6 +42,28 @@ bool handler_is_gone(const struct action *a, int sig);
  * runs: it may jump. */
 bool handler_awaits_overflow(int sig, const void *uc);
 
+/* In `ss_flags`: a handler runs, and SS_AUTODISARM says that there is none meanwhile. What
+ * lies there is known all the same: frames are looked for there, and ticks come. */
+#define ALT_DISARMED (1 << 30)
+
+/* As the program is told of it. */
+static inline stack_t alt_said(const struct uthread *me)
+{
+	if (me->alt.ss_size && !(me->alt.ss_flags & ALT_DISARMED))
+		return me->alt;
+	return (stack_t){ .ss_flags = SS_DISABLE };
+}
+
+/* A handler begins; where it ends, what there was comes back, as by the kernel. */
+static inline stack_t alt_disarm(struct uthread *me)
+{
+	const stack_t was = me->alt;
+
+	if (was.ss_flags & (int)SS_AUTODISARM)
+		me->alt.ss_flags |= ALT_DISARMED;
+	return was;
+}
+
 /* Where a uthread is that a handler interrupts, at `sp`. */
 struct interrupted {
 	uintptr_t sp, lookup_sp; /* the latter an outer handler's */

@@ -106,6 +106,7 @@ static __attribute__((noinline)) void run_kept(struct uthread *me, int sig,
 	int saved = errno;
 	struct jump jump;
 	ucontext_t uc;
+	stack_t alt;
 
 	if (a.handler == (void *)SIG_IGN)
 		return;
@@ -113,7 +114,7 @@ static __attribute__((noinline)) void run_kept(struct uthread *me, int sig,
 	was = handler_interrupts(me, (uintptr_t)(&uc + 1));
 	getcontext(&uc);
 	ksig_set(&uc.uc_sigmask, me->mask);
-	uc.uc_stack = me->alt;
+	uc.uc_stack = alt_said(me);
 	if (a.handler != (void *)SIG_DFL) {
 		handler_mask_is_unsure(me, &was, ksig_word(&uc.uc_sigmask));
 		/* After that (for_main.c). The others wait for their turn. */
@@ -123,6 +124,7 @@ static __attribute__((noinline)) void run_kept(struct uthread *me, int sig,
 		handler_begins(me, &a, handles, &was);
 	}
 	jump = jump_take(me);
+	alt = alt_disarm(me);
 	mask_install(w, me->mask);
 	barrier();
 	w->mask_kept = me->mask; /* whatever came meanwhile saw */
@@ -130,16 +132,16 @@ static __attribute__((noinline)) void run_kept(struct uthread *me, int sig,
 	errno = saved;
 	if (handler_is_gone(&a, sig))
 		;
-	else if (a.flags & SA_ONSTACK && me->alt.ss_size &&
-		 !is_within(&uc, me->alt.ss_sp, me->alt.ss_size))
-		signal_call(sig, si, &uc,
-			    (char *)me->alt.ss_sp + me->alt.ss_size,
+	else if (a.flags & SA_ONSTACK && uc.uc_stack.ss_size &&
+		 !is_within(&uc, alt.ss_sp, alt.ss_size))
+		signal_call(sig, si, &uc, (char *)alt.ss_sp + alt.ss_size,
 			    handler_function(&a));
 	else
 		handler_function (&a)(sig, si, &uc);
 	/* What it left in errno stays, as when the kernel calls it. */
 	region_enter();
 	w = worker_current();
+	me->alt = alt;
 	jump_put_back(me, jump);
 	handler_ends(me, &was);
 	me->mask = mask_usable(ksig_word(&uc.uc_sigmask));
