@@ -31,7 +31,7 @@ static void *computes_100_ms(void *arg)
  * A signal alone may be lost: Linux takes it for the same as one of the timer's
  * that is pending, and drops that one when its handler stops the timer.
  */
-static int deaf, done, ticks_on;
+static int deaf, done;
 
 static void *comes_to_a_sleeper(void *arg)
 {
@@ -41,11 +41,17 @@ static void *comes_to_a_sleeper(void *arg)
 	while (!load(&deaf))
 		uthread_yield();
 	region_enter();
-	CHECK(spare_found_asleep(w, -1));
+	while (!spare_found_asleep(w, -1)) { /* until a spare is made */
+		region_leave();
+		uthread_yield();
+		region_enter();
+	}
 	CHECK(tick_quiet(w));
 	region_leave();
 	t = spawn_on(0, runs, NULL);
-	store(&ticks_on, load_relaxed(&w->ticking));
+	/* For a moment it has none where the monitor asks just now, too. */
+	while (!load_relaxed(&w->ticking)) /* or the test's time-out ends it */
+		uthread_yield();
 	store(&done, 1);
 	joined(t);
 	return arg;
@@ -68,7 +74,6 @@ TEST(who_comes_to_a_sleeping_worker_has_ticks)
 		syscall(SYS_nanosleep, &moment, NULL);
 	CHECK(!syscall(SYS_rt_sigprocmask, SIG_SETMASK, &old, NULL, 8));
 	joined(t);
-	CHECK(load(&ticks_on));
 }
 
 /*
@@ -115,6 +120,7 @@ TEST(who_is_back_before_it_is_quiet_has_ticks)
 				    .main = UTHREAD_MAIN_PTHREAD };
 	uthread_t t, other;
 	struct worker *w;
+	uint64_t blocked;
 
 	if (TEST_ASAN || TEST_TSAN)
 		SKIP("no preemption under a sanitizer");
@@ -130,12 +136,13 @@ TEST(who_is_back_before_it_is_quiet_has_ticks)
 	other = spawn(keeps_the_spare, NULL);
 	while (!load(&stands_in))
 		usleep(1000);
+	blocked = stats().blocked;
 	store(&back, 1);
 	while (!load(&done))
 		usleep(100);
-	CHECK(!tick_quiet(w) || load(&ran));
-	CHECK(load_relaxed(&w->ticking) || load(&ran));
-	joined(other);
+	/* Or another spare has come, as it was taken for asleep once more. */
+	CHECK(!tick_quiet(w) || load(&ran) || stats().blocked > blocked);
+	joined(other); /* or, without ticks, the test's time-out ends it */
 	joined(t);
 }
 
