@@ -457,10 +457,14 @@ static int cpu_of[2];
 static void *asks_cpu(void *arg)
 {
 	for (int i = 0; i < 50; i++) {
-		int at = uthread_worker(), cpu = sched_getcpu();
+		int at, cpu;
 
+		CHECK_EQ(uthread_preempt_disable(), 0);
+		at = uthread_worker();
+		cpu = sched_getcpu();
+		CHECK_EQ(uthread_preempt_enable(), 0);
 		/* Spares are not pinned. */
-		if (at < 2 && at == uthread_worker())
+		if (at < 2)
 			CHECK_EQ(cpu, cpu_of[at]);
 		migrate();
 	}
