@@ -20,6 +20,7 @@
 
 #include <sys/mman.h>
 
+#include "preempt/spare.h"
 #include "util.h"
 
 /* For one run, on a slow machine. */
@@ -35,12 +36,27 @@ static struct shared {
 
 static void (*program)(void);
 
+/* The spares that the maker makes ahead: on a busy machine it begins late. */
+static void until_all_made(void)
+{
+	bool makes;
+
+	do {
+		usleep(1000);
+		spin_lock(&spares.lock);
+		makes = spares.at_it || spare_need() != NOTHING;
+		spin_unlock(&spares.lock);
+	} while (makes);
+}
+
 static void run(void)
 {
 	/* Should once() not see it: it is earlier. */
 	alarm(TIME_S + 4 * HUNG_ANSWER_S);
 	faults = &shared->f;
 	program();
+	if (!shared->f.at) /* what others are compared with has them all */
+		until_all_made();
 	shared->held = faults_held();
 	store(&shared->done, 1);
 }
