@@ -3,6 +3,7 @@
 #include "sim.h"
 
 #include "io/io.h"
+#include "preempt/preempt.h"
 #include "process/process.h"
 #include "signals/signals.h"
 #include "stack/stack.h"
@@ -15,9 +16,19 @@ struct tls_layout tls_layout;
 struct tls_hooks tls_hooks;
 uint32_t last_alone;
 
+void for_another_lets_in(uint64_t mask)
+{
+	(void)mask;
+}
+
 void for_another_ended(struct uthread *me)
 {
 	(void)me;
+}
+
+bool spare_is_left(void)
+{
+	return false;
 }
 
 void keeper_abandon(const struct uthread *me)

@@ -45,7 +45,8 @@ int uthread_may_park(void);
 uint32_t uthread_handlers_run(void);
 /* 1: in a call that handlers end the caller should sleep in the kernel, for a signal to
  * the process may reach it nowhere else: it is main, which the kernel prefers, or it
- * lets in what main blocks. So should a pthread. 0: it may as well park. */
+ * lets in what main blocks, and a spare is left. So should a pthread. 0: it may as well
+ * park. */
 int uthread_stays_for_signals(void);
 /* As uthread_yield(), but if nobody else is to run on this worker, and else now and then, its
  * kernel thread yields: whom the caller waits for may be on another one, which has to

@@ -146,7 +146,7 @@ bool for_nobody(int sig, const siginfo_t *si);
 /* No uthread lets it in, and no worker. */
 bool for_all_block(int sig);
 void for_another_setup(void);
-/* The caller, a uthread, has this mask now. */
+/* The caller, a uthread, has this mask now, or from its beginning. */
 void for_another_lets_in(uint64_t mask);
 /* In a region: it blocks these now, which it may have let in; it has ended. */
 void for_another_blocks(uint64_t mask);

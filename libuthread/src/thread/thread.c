@@ -23,6 +23,7 @@
 #include <signal.h>
 
 #include "base/san.h"
+#include "preempt/preempt.h"
 #include "process/process.h"
 #include "sched/ask.h"
 #include "sched/cancel.h"
@@ -62,6 +63,9 @@ static void uthread_main(void *arg)
 		turn_begin(me);
 	if (unlikely(load_relaxed(&me->worker->mask) != me->mask))
 		sched_hooks.mask_in(here_now());
+	/* Made by a plain pthread, whose mask nobody was told. */
+	if (unlikely(!me->value))
+		for_another_lets_in(me->mask);
 	region_leave();
 	me->value = me->fn(me->arg);
 	ut_assert(!here_now()->off);
@@ -287,13 +291,15 @@ uint32_t uthread_handlers_run(void)
 }
 
 /* Idle workers let in what main does, or who started the runtime did: who runs as main
- * runs where the kernel looks first, and who lets in no more than that misses nothing. */
+ * runs where the kernel looks first, and who lets in no more than that misses nothing.
+ * Where nobody can stand in it parks all the same, and an idle worker finds its signals. */
 int uthread_stays_for_signals(void)
 {
 	const struct uthread *me = uthread_current();
-	const uint64_t others = load_relaxed(&main_uthread.flags) & UT_MAIN ?
+	const uint64_t others = load_relaxed(&main_uthread.flags) & UT_MAIN &&
+						spare_is_left() ?
 					load_relaxed(&main_uthread.mask) :
-					rt.mask;
+					load_relaxed(&rt.mask);
 
 	return !me || me == &main_uthread || (others & ~me->mask) ||
 	       is_in_trap(me);
