@@ -3,6 +3,8 @@
  * test_select_fd.c - select among descriptors and channels: what is ready at
  * once, what comes later, and what is closed meanwhile.
  */
+#include <sys/socket.h>
+
 #include "chan_util.h"
 
 static uthread_chan_t a;
@@ -162,6 +164,80 @@ TEST(select_of_a_descriptor_that_is_closed)
 		CHECK(!uthread_close(ends[1]));
 		gone(a);
 	}
+}
+
+/* ---- other names ---- */
+
+static void fill(int fd)
+{
+	static const char some[4096];
+
+	while (send(fd, some, sizeof(some), MSG_DONTWAIT) > 0)
+		;
+	CHECK_EQ(errno, EAGAIN);
+}
+
+static void empty(int fd)
+{
+	char some[4096];
+
+	while (recv(fd, some, sizeof(some), MSG_DONTWAIT) > 0)
+		;
+	CHECK_EQ(errno, EAGAIN);
+}
+
+struct looking {
+	short events, revents;
+	int selects; /* or it polls */
+};
+
+static void *looks(void *arg)
+{
+	struct looking *l = arg;
+	struct pollfd p = { ends[0], l->events, 0 };
+	struct uthread_case one = UTHREAD_FD_READY(ends[0], l->events);
+
+	if (l->selects)
+		CHECK_EQ(uthread_select(&one, 1, NULL, NULL), 0);
+	else
+		CHECK_EQ(uthread_poll(&p, 1, -1), 1);
+	l->revents = l->selects ? one.revents : p.revents;
+	return NULL;
+}
+
+static void *looks_by(void *arg)
+{
+	static const short names[] = { POLLRDNORM, POLLRDNORM | POLLRDBAND,
+				       POLLWRNORM, POLLWRNORM | POLLWRBAND };
+	struct looking l;
+	uint64_t before;
+	uthread_t t;
+	unsigned i;
+
+	for (i = 0; i < 8; i++) {
+		CHECK(!socketpair(AF_UNIX, SOCK_STREAM, 0, ends));
+		if (i % 4 >= 2)
+			fill(ends[0]);
+		l = (struct looking){ names[i % 4], 0, i / 4 };
+		before = parks();
+		t = spawn(looks, &l);
+		while (parks() == before)
+			uthread_yield();
+		if (i % 4 >= 2)
+			empty(ends[1]);
+		else
+			put_byte();
+		joined(t);
+		CHECK_EQ(l.revents, names[i % 4] & ~POLLRDBAND);
+		close_pipe();
+	}
+	return arg;
+}
+
+TEST(who_looks_by_another_name_is_woken)
+{
+	start_workers(1);
+	in_uthread(looks_by, NULL);
 }
 
 /* Bytes and values from all sides; each is counted once. */

@@ -79,6 +79,10 @@ const struct io_backend *io_takes_orders(void);
  * What it returns stands for fd, which it may have closed; -1 stays -1. */
 int io_out_of_the_way(int fd);
 
+/* What the kernel says beside EPOLLIN, and beside EPOLLOUT, for who asks so. */
+#define IO_IN_NAMES (EPOLLIN | EPOLLRDNORM | EPOLLRDBAND)
+#define IO_OUT_NAMES (EPOLLOUT | EPOLLWRNORM | EPOLLWRBAND)
+
 static inline bool io_levels(void)
 {
 	const struct io_backend *b = load_relaxed(&io_backend);

@@ -289,7 +289,7 @@ static int add(int fd, unsigned known)
 static int watch(struct io_fd *e, int fd, int which, uint32_t events)
 {
 	const bool out = which == IO_OUT ||
-			 (which == IO_LOOK && events & EPOLLOUT);
+			 (which == IO_LOOK && events & IO_OUT_NAMES);
 	const unsigned known = out ? KNOWN | KNOWN_OUT : KNOWN;
 	int err;
 

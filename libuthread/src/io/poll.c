@@ -78,7 +78,7 @@ static int round_of(struct io_watch *x, struct pollfd *fds, nfds_t n,
 		if (fds[i].fd < 0)
 			continue;
 		err = io_watch_add(&x[i], &w, fds[i].fd,
-				   (uint32_t)fds[i].events);
+				   (uint32_t)(unsigned short)fds[i].events);
 		/* poll() says of these that they are ready, or nonsense; if not,
 		 * the number was closed and is in use again. */
 		if (err && err != EPERM && err != EBADF)

@@ -173,8 +173,12 @@ void io_edge(int fd, uint32_t events, struct uthread_list *ready)
 		store_release(&e->seq[IO_OUT], e->seq[IO_OUT] + 1);
 		pick_one(&e->waits[IO_OUT], ready);
 	}
+	/* Those who look for another name of it, too: epoll says what it was asked. */
 	if (e->lookers.head)
-		pick_lookers(e, events, ready);
+		pick_lookers(e,
+			     events | (events & EPOLLIN ? IO_IN_NAMES : 0) |
+				     (events & EPOLLOUT ? IO_OUT_NAMES : 0),
+			     ready);
 	fd_unlock(e);
 }
 
