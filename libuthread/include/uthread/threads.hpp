@@ -368,15 +368,13 @@ public:
 		const auto s = std::move(state_);
 		if (s->error)
 			std::rethrow_exception(s->error);
-		if constexpr (!std::is_void_v<R>) {
-			/* It was cancelled, or called uthread_exit(). */
-			if (!s->value)
-				detail::check(ECANCELED, "task::get");
-			if constexpr (std::is_reference_v<R>)
-				return static_cast<R>(**s->value);
-			else
-				return std::move(*s->value);
-		}
+		/* It was cancelled, or called uthread_exit(). */
+		if (!s->value)
+			detail::check(ECANCELED, "task::get");
+		if constexpr (std::is_reference_v<R>)
+			return static_cast<R>(**s->value);
+		else if constexpr (!std::is_void_v<R>)
+			return std::move(*s->value);
 	}
 	/* Until it has ended; get() takes what it gave. */
 	void wait()
@@ -405,7 +403,7 @@ public:
 	}
 
 private:
-	/* Of a reference the address. */
+	/* Of a reference the address, of nothing that it has come. */
 	using value_type = std::conditional_t<
 		std::is_void_v<R>, char,
 		std::conditional_t<std::is_reference_v<R>,
@@ -422,6 +420,7 @@ private:
 		{
 			if constexpr (std::is_void_v<R>) {
 				call();
+				this->value.emplace();
 			} else if constexpr (std::is_reference_v<R>) {
 				R r = call();
 

@@ -45,6 +45,26 @@ TEST(hpp_task_of_a_reference)
 	}
 }
 
+TEST(hpp_task_of_nothing_that_is_cancelled)
+{
+	ut::channel<int> never;
+
+	start_workers(2);
+	auto t = ut::async([&] { never.recv(); });
+	auto u = ut::async([] { uthread_exit(nullptr); });
+
+	t.cancel();
+	for (auto *end : { &t, &u }) {
+		try {
+			end->get();
+			CHECK(!"it has not come to its end");
+		} catch (const std::system_error &e) {
+			CHECK(e.code() == std::errc::operation_canceled);
+		}
+		CHECK(!end->valid());
+	}
+}
+
 TEST(hpp_task_that_is_waited_for)
 {
 	ut::channel<int> go;
