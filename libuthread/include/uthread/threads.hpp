@@ -348,9 +348,10 @@ public:
 	}
 	task &operator=(task &&o) noexcept
 	{
-		drop();
-		state_ = std::move(o.state_);
-		t_ = std::exchange(o.t_, nullptr);
+		task was(std::move(o)); /* which may be this one */
+
+		std::swap(state_, was.state_);
+		std::swap(t_, was.t_);
 		return *this;
 	}
 	~task()

@@ -65,6 +65,20 @@ TEST(hpp_task_of_nothing_that_is_cancelled)
 	}
 }
 
+TEST(hpp_task_that_is_moved_to_itself)
+{
+	start_workers(2);
+	auto t = ut::async([] { return std::string("here"); });
+	auto u = ut::async([] { return std::string("there"); });
+	auto &same = t;
+
+	t = std::move(same);
+	CHECK(t.valid());
+	u = std::move(t);
+	CHECK(!t.valid());
+	CHECK(u.get() == "here");
+}
+
 TEST(hpp_task_that_is_waited_for)
 {
 	ut::channel<int> go;
