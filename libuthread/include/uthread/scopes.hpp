@@ -105,12 +105,15 @@ public:
 	/* False: it was cancelled. */
 	bool join()
 	{
+		bool left;
 		int err;
 
 		left_ = true; /* whatever happens there */
 		err = uthread_scope_leave(&s_);
-		left_ = err != EDEADLK && err != EBUSY;
-		if (error_)
+		left = err != EDEADLK && err != EBUSY;
+		left_ = left;
+		/* Until then children may be at it, and it is the owner's. */
+		if (left && error_)
 			std::rethrow_exception(std::exchange(error_, nullptr));
 		if (err && err != ECANCELED)
 			detail::check(err, "scope::join");
@@ -144,7 +147,7 @@ private:
 	uthread_scope_t s_;
 	mutex m_;
 	std::exception_ptr error_;
-	bool left_ = false;
+	std::atomic<bool> left_{ false }; /* a child may call join() */
 };
 
 } // namespace uthreads

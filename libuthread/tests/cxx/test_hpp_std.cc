@@ -5,6 +5,7 @@
  * room for, deadlines beside stop tokens, values that can hardly be moved.
  */
 #include <iterator>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -77,6 +78,36 @@ TEST(hpp_task_that_is_moved_to_itself)
 	u = std::move(t);
 	CHECK(!t.valid());
 	CHECK(u.get() == "here");
+}
+
+TEST(hpp_scope_that_a_child_wants_to_join)
+{
+	ut::channel<int> failed;
+	bool refused = false;
+
+	start_workers(2);
+	ut::scope s(nullptr, UTHREAD_SCOPE_KEEP_GOING);
+
+	/* It goes with the function, when what that has thrown is there to be thrown. */
+	std::shared_ptr<void> last(nullptr, [&](void *) { failed.close(); });
+	s.spawn([last = std::move(last)] {
+		throw std::runtime_error("the owner's");
+	});
+	s.spawn([&] {
+		failed.recv();
+		try {
+			s.join();
+		} catch (const std::system_error &e) {
+			refused = e.code() ==
+				  std::errc::resource_deadlock_would_occur;
+		}
+	});
+	try {
+		s.join();
+		CHECK(!"nothing was thrown");
+	} catch (const std::runtime_error &) {
+	}
+	CHECK(refused);
 }
 
 TEST(hpp_task_that_is_waited_for)
