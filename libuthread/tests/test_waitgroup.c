@@ -2,6 +2,8 @@
 /* test_waitgroup.c - wait groups, from uthreads and from plain pthreads. */
 #include "fork_util.h"
 
+#include "sched/waiter.h"
+
 static uthread_waitgroup_t g = UTHREAD_WAITGROUP_INITIALIZER;
 
 TEST(waitgroup_counts)
@@ -125,6 +127,72 @@ TEST(waitgroup_may_be_freed_by_who_waited)
 		free(mine);
 		for (int i = 0; i < 3; i++)
 			joined(t[i]);
+	}
+}
+
+/* ---- whose memory may go without a destroy ---- */
+
+static int begun, locked, unlocked; /* atomic */
+
+static void *waits_for_the_unlock(void *arg)
+{
+	store(&begun, 1);
+	CHECK_EQ(uthread_waitgroup_wait(&g), 0);
+	CHECK(load(&unlocked));
+	return arg;
+}
+
+static void *comes_before_the_unlock(void *arg)
+{
+	while (!load(&locked))
+		uthread_yield();
+	return waits_for_the_unlock(arg);
+}
+
+static void *counts_until_the_unlock(void *arg)
+{
+	store(&begun, 1);
+	while (uthread_waitgroup_count(&g))
+		uthread_yield();
+	CHECK(load(&unlocked));
+	return arg;
+}
+
+/* As the last done() does it, who is a while between its wake-ups and its unlock. */
+static void *is_done_slowly(void *arg)
+{
+	OBJECT_LOCK(&g);
+	store(&g._count, 0);
+	waitq_wake_all(WAITQ(&g));
+	store(&locked, 1);
+	while (!load(&begun))
+		sched_yield();
+	usleep(10000);
+	store(&unlocked, 1);
+	OBJECT_UNLOCK(&g);
+	return arg;
+}
+
+TEST(waitgroup_is_left_alone_when_the_last_done_was_seen)
+{
+	static void *(*const ways[])(void *) = { waits_for_the_unlock,
+						 comes_before_the_unlock,
+						 counts_until_the_unlock };
+	uint64_t then;
+	uthread_t t;
+
+	start_workers(2);
+	for (int how = 0; how < 3; how++) {
+		CHECK_EQ(uthread_waitgroup_init(&g, 1), 0);
+		store(&begun, 0);
+		store(&locked, 0);
+		store(&unlocked, 0);
+		then = parks();
+		t = spawn(ways[how], NULL);
+		if (!how)
+			until_parked(then, 1);
+		in_pthread(is_done_slowly, NULL);
+		joined(t);
 	}
 }
 

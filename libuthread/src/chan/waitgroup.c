@@ -4,8 +4,8 @@
  *
  * Adding, and finishing one that is not the last, is one compare-and-swap. The
  * number falls to 0 under the lock alone, together with the wake-ups, so who
- * finds another number under it will be woken, and who destroys the group, which
- * takes the lock, comes after the last done() has let go of it.
+ * finds another number under it will be woken. Who is told of a 0 waits until the
+ * last done() has let go of the lock: the group may be on its stack, and is gone then.
  */
 #include "sched/cancel.h"
 #include "sched/waiter.h"
@@ -106,13 +106,19 @@ static int wait_until(uthread_waitgroup_t *g, uint64_t deadline)
 		waitq_remove(WAITQ(g), &wt);
 		OBJECT_UNLOCK(g);
 	}
+	if (!err)
+		object_wait_unlocked(&g->_lock);
 	return err;
 }
 
-/* acquire: pairs with the release of the last done */
-static inline bool none_left(uthread_waitgroup_t *g)
+static inline uint64_t count(const uthread_waitgroup_t *g)
 {
-	return !load_acquire(&g->_count);
+	/* acquire: pairs with the release of the last done */
+	const uint64_t n = load_acquire(&g->_count);
+
+	if (!n)
+		object_wait_unlocked(&g->_lock);
+	return n;
 }
 
 int uthread_waitgroup_wait(uthread_waitgroup_t *group)
@@ -127,7 +133,7 @@ int uthread_waitgroup_wait_timed(uthread_waitgroup_t *group,
 	int err;
 
 	cancel_point();
-	if (none_left(group))
+	if (!count(group))
 		return 0;
 	err = deadline ? deadline_ns(deadline, &ns) : 0;
 	return err ? err : cancel_result(wait_until(group, ns));
@@ -135,5 +141,5 @@ int uthread_waitgroup_wait_timed(uthread_waitgroup_t *group,
 
 unsigned uthread_waitgroup_count(const uthread_waitgroup_t *group)
 {
-	return (unsigned)load_acquire(&group->_count);
+	return (unsigned)count(group);
 }

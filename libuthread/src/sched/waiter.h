@@ -164,6 +164,17 @@ static inline void object_unlock(uint32_t *lock)
 	region_leave();
 }
 
+/* Who has it now, if anybody does, is waited for. Behind a call after which the object is
+ * nobody's, whose memory may go without a destroy: who made it so still unlocks it. */
+static inline void object_wait_unlocked(const uint32_t *lock)
+{
+	unsigned n = 0;
+
+	/* pairs: object_unlock() */
+	while (unlikely(load_acquire(lock) == (rt.generation | 1)))
+		spin_pause(&n);
+}
+
 /* A first-in-first-out queue, as the public objects hold it: _head, _tail. */
 struct waitq {
 	struct waiter *head, *tail;
