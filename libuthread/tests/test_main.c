@@ -17,9 +17,13 @@ static void *plus_one(void *arg)
 	return arg;
 }
 
-static void begin(int workers)
+static void begin_with(int workers, int spares)
 {
-	struct uthread_config c = { .size = sizeof(c), .workers = workers };
+	struct uthread_config c = { .size = sizeof(c),
+				    .workers = workers,
+				    .main = spares < 0 ? UTHREAD_MAIN_UTHREAD :
+							 UTHREAD_MAIN_DEFAULT,
+				    .spares = spares };
 
 	if (TEST_ASAN)
 		SKIP("main stays a pthread under AddressSanitizer");
@@ -28,6 +32,11 @@ static void begin(int workers)
 	if (*uthread_tls_reason())
 		SKIP("main stays a pthread without own TLS");
 	CHECK(uthread_self());
+}
+
+static void begin(int workers)
+{
+	begin_with(workers, 0);
 }
 
 static void *name_of_main(void *main)
@@ -68,13 +77,14 @@ TEST(main_keeps_its_kernel_thread_stack_and_variables)
 }
 
 /* Created and joined from main: no kernel thread sleeps or wakes for it, so its
- * own counts stay as they are. */
+ * own counts stay as they are. No spare comes, which would where main is kept from
+ * its CPU: it runs who was created, and then main has to wait for it. */
 TEST(create_and_join_do_not_go_through_the_kernel)
 {
 	struct uthread_stats st[2];
 	int count = 0;
 
-	begin(1);
+	begin_with(1, -1);
 	joined(spawn(plus_one, &count));
 	CHECK_EQ(uthread_stats(&st[0], sizeof(st[0])), 0);
 	for (int i = 0; i < 1000; i++)
