@@ -478,8 +478,11 @@ static void *asks_for_other_things(void *arg)
 	CHECK_EQ(uthread_accept4(udp[0], NULL, NULL, 0), -1);
 	CHECK_EQ(test_errno(), EOPNOTSUPP);
 	for (i = 0; i < 3; i++) {
+		struct pollfd urgent = { .fd = tcp[0], .events = POLLPRI };
+
 		CHECK_EQ(send(tcp[1], "!", 1, MSG_OOB), 1);
-		uthread_sleep(MS);
+		while (poll(&urgent, 1, -1) != 1) /* or a tick came */
+			CHECK_EQ(errno, EINTR);
 		c = 0;
 		CHECK_EQ(uthread_recv(tcp[0], &c, 1, MSG_OOB), 1);
 		CHECK_EQ(c, '!');
