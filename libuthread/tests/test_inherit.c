@@ -97,10 +97,17 @@ static void *heirs(void *arg)
 	CHECK_EQ(does(&a[3], LOCK, &m[0]), 0);
 	/* The third holds another one as well, for which the fourth waits. */
 	CHECK_EQ(does(&a[0], LOCK, &m[1]), 0);
-	tell(&a[1], LOCK, &m[0]);
-	tell(&a[2], LOCK, &m[0]);
-	tell(&a[0], LOCK, &m[0]);
-	uthread_sleep(MS);
+	/* The highest of those that come is neither the first nor the last. Each is
+	 * higher than the holder until it is seen to wait. */
+	for (int i = 0; i < 3; i++) {
+		struct actor *comes = &a[(i + 1) % 3];
+
+		CHECK_EQ(uthread_setpriority(comes->ut, 5), 0);
+		tell(comes, LOCK, &m[0]);
+		gets(&a[3], 5);
+		CHECK_EQ(uthread_setpriority(comes->ut, (i + 1) % 3 + 1), 0);
+		CHECK_EQ(priority(&a[3]), 4);
+	}
 	CHECK_EQ(does(&a[3], UNLOCK, &m[0]), 0);
 	CHECK_EQ(result(&a[2]), 0);
 	tell(&a[3], LOCK, &m[1]); /* by way of the first, the highest now */
