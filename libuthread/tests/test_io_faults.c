@@ -222,22 +222,41 @@ TEST(no_signal_ends_a_wait)
 
 #define FEW 32
 
+/* Nobody gets a number below FEW from now on. Before the runtime starts: of its threads
+ * some open a descriptor for a moment, and where that is closed there is room again. */
+static void fill_below(void)
+{
+	int fd;
+
+	do {
+		fd = dup(2);
+		CHECK(fd >= 0);
+	} while (fd < FEW - 1);
+}
+
+/* And there are no others. */
+static struct rlimit leave_none(void)
+{
+	struct rlimit r = { .rlim_cur = FEW }, was;
+
+	CHECK(!getrlimit(RLIMIT_NOFILE, &was));
+	r.rlim_max = was.rlim_max;
+	CHECK(!setrlimit(RLIMIT_NOFILE, &r));
+	CHECK(dup(2) < 0 && test_errno() == EMFILE);
+	return was;
+}
+
 static void *without_any(void *arg)
 {
 	struct sockaddr_in at;
 	int l = tcp_listener(&at), c = socket(AF_INET, SOCK_STREAM, 0), sv[2];
-	struct rlimit r = { .rlim_cur = FEW }, was;
 	struct timespec soon;
 	struct uthread_case ready;
-	int more[FEW], n = 0;
+	struct rlimit was;
 	char x;
 
 	CHECK(!socketpair(AF_UNIX, SOCK_STREAM, 0, sv));
-	CHECK(!getrlimit(RLIMIT_NOFILE, &was));
-	r.rlim_max = was.rlim_max;
-	CHECK(!setrlimit(RLIMIT_NOFILE, &r));
-	while ((more[n] = dup(l)) >= 0)
-		n++;
+	was = leave_none();
 	/* There is no epoll instance yet, and none can be made: in the kernel. */
 	soon = test_in(3 * MS);
 	CHECK_EQ(uthread_read_timed(sv[0], &x, 1, &soon), -1);
@@ -251,8 +270,6 @@ static void *without_any(void *arg)
 	CHECK_EQ(uthread_accept4(l, NULL, NULL, 0), -1);
 	CHECK_EQ(test_errno(), EMFILE);
 	CHECK(!setrlimit(RLIMIT_NOFILE, &was));
-	while (n)
-		close(more[--n]);
 	/* It is there still. */
 	accepts_one(&l);
 	CHECK_EQ(uthread_read(c, &x, 1), 0);
@@ -266,6 +283,7 @@ static void *without_any(void *arg)
 
 TEST(no_descriptors_left)
 {
+	fill_below();
 	start_workers(1);
 	in_uthread(without_any, NULL);
 }
@@ -297,19 +315,15 @@ static void *ends_soon(void *arg)
 /* The table of descriptors is full from before anybody waits until all are done. */
 static void *crowd_without_any(void *arg)
 {
-	struct rlimit r = { .rlim_cur = FEW }, was;
 	uthread_t t[WITHOUT], poller, closed, other;
-	int sv[2], other_sv[2], more[FEW], n = 0, i;
+	int sv[2], other_sv[2], i;
 	struct timespec soon;
+	struct rlimit was;
 	char x;
 
 	local_pair(sv);
 	local_pair(other_sv);
-	CHECK(!getrlimit(RLIMIT_NOFILE, &was));
-	r.rlim_max = was.rlim_max;
-	CHECK(!setrlimit(RLIMIT_NOFILE, &r));
-	while ((more[n] = dup(sv[0])) >= 0)
-		n++;
+	was = leave_none();
 	closed = spawn(reads_before_close, &other_sv[0]);
 	for (i = 0; i < WITHOUT; i++)
 		t[i] = spawn(reads_one, &sv[0]);
@@ -325,8 +339,6 @@ static void *crowd_without_any(void *arg)
 	CHECK_EQ(uthread_close(other_sv[0]), 0);
 	joined(closed);
 	joined(poller);
-	while (n)
-		close(more[--n]);
 	CHECK(!setrlimit(RLIMIT_NOFILE, &was));
 	soon = test_in(MS);
 	CHECK_EQ(uthread_read_timed(sv[0], &x, 1, &soon), -1);
@@ -339,6 +351,7 @@ static void *crowd_without_any(void *arg)
 
 TEST(no_descriptors_left_and_no_worker_held)
 {
+	fill_below();
 	start_workers(1);
 	if (stats().io)
 		SKIP("the ring is there from the start");
