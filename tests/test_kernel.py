@@ -231,12 +231,16 @@ def test_a_trial_that_never_ends_is_ended_and_takes_no_limit_with_it(
     with bench.session() as session:
         before = session.run(["/bin/sh", "-c", LIMITS]).stdout
         session.run(["/bin/sh", "-c", "insmod /swtch/kthread_perf.ko"])
-        ran = session.run([prepare.AGENT, "kthread"], stdin=endless.encode(), timeout_s=3)
-        after = session.run(["/bin/sh", "-c", LIMITS]).stdout
-        state = session.run(["/bin/sh", "-c", "cat /proc/kthread_perf/control"]).stdout
-    assert ran.timed_out
-    assert before
-    assert after == before
+        for limit_s in (3, 15, 75):  # an emulated guest is that slow to begin on a busy machine
+            agent = [prepare.AGENT, "kthread"]
+            ran = session.run(agent, stdin=endless.encode(), timeout_s=limit_s)
+            after = session.run(["/bin/sh", "-c", LIMITS]).stdout
+            state = session.run(["/bin/sh", "-c", "cat /proc/kthread_perf/control"]).stdout
+            assert ran.timed_out
+            assert before
+            assert after == before
+            if b"state idle\n" not in state:
+                break
     assert b"state done\nerror 125\n" in state
 
 
