@@ -10,9 +10,23 @@
 static uthread_chan_t a;
 static int ends[2];
 
+/* Threads of the runtime open a descriptor for a moment, too: that is the lowest that
+ * is free, and would be what has been closed. Nobody comes as far as these. */
+#define HIGH 300
+
+static int moved_up(int fd)
+{
+	const int high = fcntl(fd, F_DUPFD_CLOEXEC, HIGH);
+
+	CHECK(high >= HIGH && !close(fd));
+	return high;
+}
+
 static void new_pipe(void)
 {
 	CHECK(!pipe(ends));
+	ends[0] = moved_up(ends[0]);
+	ends[1] = moved_up(ends[1]);
 }
 
 static void close_pipe(void)
@@ -61,7 +75,7 @@ static void *takes_ready_fds(void *arg)
 	CHECK_EQ(uthread_select(cases, 3, NULL, &i), 0);
 	CHECK_EQ(cases[2].revents, POLLOUT);
 	/* A file is always ready, and what is closed is none. */
-	cases[2].fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	cases[2].fd = moved_up(open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
 	cases[2].events = POLLIN;
 	CHECK_EQ(uthread_select(cases, 3, NULL, &i), 0);
 	CHECK_EQ(i, 2);
