@@ -9,13 +9,13 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 import notebook
 import polars as pl
 import pytest
+from outside import nothing_registered
 
 import swtch
 from swtch import own, store
@@ -27,15 +27,8 @@ from swtch.report.notebook import run_html
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "experiments" / "own.md"
 NOTEBOOK = ROOT / "docs" / "experiments" / "own.ipynb"
+__all__ = ["nothing_registered"]  # the fixture
 OLD = Path(__file__).parent / "data" / "run-schema-1"
-
-
-@pytest.fixture(autouse=True)
-def nothing_registered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    yield
-    own.forget()
-    trust.forget()
 
 
 @pytest.fixture
