@@ -30,7 +30,7 @@ from types import FrameType
 
 import msgspec
 
-from swtch import course, plan
+from swtch import course, ending, plan
 from swtch.engines import Engine, Outcome
 from swtch.progress import Progress
 from swtch.records import Invocation, Sample, Trial
@@ -133,12 +133,8 @@ class Runner:
         numbers = [signal.SIGINT, signal.SIGTERM]
         if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup is respected
             numbers.append(signal.SIGHUP)
-        before = {number: signal.signal(number, interrupt) for number in numbers}
-        try:
+        with ending.handled(numbers, interrupt):
             yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
 
 
 def _given_up(trial: Trial, invocation: Invocation) -> Sample:

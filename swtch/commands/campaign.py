@@ -217,7 +217,8 @@ def _setting(share: choice.Share, terms: Terms) -> Setting:
 
 def resume(path: Path, progress: Progress, finish: Finish | None, command: str) -> int:
     """Does what the run in `path` has no sample of yet."""
-    with Writer.resume(path) as writer:
+    with Told(progress, command, path) as told, Writer.resume(path) as writer:
+        told.writer = writer
         manifest = writer.manifest
         if writer.dropped_bytes:
             progress.warn(
@@ -248,7 +249,40 @@ def resume(path: Path, progress: Progress, finish: Finish | None, command: str) 
         engine = choice.reopen(manifest, say=progress.say)
         there = _there(manifest, engine, programs)
         _check_same_machine(manifest, engine, there, progress)
-        return carry_out(writer, engine, expected, progress, finish, command, there)
+        return carry_out(writer, engine, expected, progress, finish, there)
+    return EXIT_INTERRUPTED
+
+
+class Told:
+    """Around all that is done in a run directory: who interrupts it there is told how to go
+    on, and what comes after the `with` gives the exit code. While it measures, the runner hears
+    of signals, which is then the same. `path`: a run that is there already."""
+
+    def __init__(self, progress: Progress, command: str, path: Path | None = None) -> None:
+        self._progress = progress
+        self._command = command
+        self._path = path
+        self.writer: Writer | None = None
+
+    def __enter__(self) -> Told:
+        return self
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> bool:
+        path = self.writer.path if self.writer else self._path
+        if path is None or not isinstance(error, KeyboardInterrupt):
+            return False
+        self._progress.warn(
+            f"interrupted: {self._kept}. To continue:"
+            f" swtch {self._command} --resume {shlex.quote(str(path))}"
+        )
+        return True
+
+    @property
+    def _kept(self) -> str:
+        if self.writer is None:
+            return "what was measured is kept"
+        of = "" if self.writer.manifest.spending else f" of {len(self.writer.manifest.plan)}"
+        return f"{len(self.writer.samples)}{of} invocations are kept"
 
 
 def carry_out(
@@ -257,36 +291,10 @@ def carry_out(
     expected: timing.Expected,
     progress: Progress,
     finish: Finish | None,
-    command: str,
     there: Mapping[str, dict[str, str]] | None = None,
 ) -> int:
     """Measures what is left, then lets `finish` tell it; gives the exit code. `there` has by
-    trial what is not as the manifest says."""
-    try:
-        return _carry_out(writer, engine, expected, progress, finish, command, there or {})
-    except KeyboardInterrupt:
-        # While it measures, the runner hears of signals: this was before or after it.
-        _say_interrupted(writer, progress, command)
-        return EXIT_INTERRUPTED
-
-
-def _say_interrupted(writer: Writer, progress: Progress, command: str) -> None:
-    of = "" if writer.manifest.spending else f" of {len(writer.manifest.plan)}"
-    progress.warn(
-        f"interrupted: {len(writer.samples)}{of} invocations are kept. To continue:"
-        f" swtch {command} --resume {shlex.quote(str(writer.path))}"
-    )
-
-
-def _carry_out(
-    writer: Writer,
-    engine: Engine,
-    expected: timing.Expected,
-    progress: Progress,
-    finish: Finish | None,
-    command: str,
-    there: Mapping[str, dict[str, str]],
-) -> int:
+    trial what is not as the manifest says. Interrupted, it raises KeyboardInterrupt (Told)."""
     manifest = writer.manifest
     choice.keep_logs(engine, writer.path / LOGS)
     seconds = {
@@ -294,15 +302,14 @@ def _carry_out(
     }
     try:
         ending = Runner(
-            writer, engine, progress, seconds, lambda trial: there.get(trial.id, {})
+            writer, engine, progress, seconds, lambda trial: (there or {}).get(trial.id, {})
         ).run()
     finally:
         choice.close(engine)
         timing.remember(manifest.trials, writer.samples)
     of = "" if manifest.spending else f" of {len(manifest.plan)}"
     if ending.interrupted:
-        _say_interrupted(writer, progress, command)
-        return EXIT_INTERRUPTED
+        raise KeyboardInterrupt
     for line in adaptive.summary(manifest, writer.samples):
         progress.say(line)
     if finish is None:

@@ -20,7 +20,7 @@ from swtch import experiments, plan, spending
 from swtch.commands import campaign, output, results
 from swtch.engines import TRAITS, Engine, choice
 from swtch.engines.several import SeveralEngines
-from swtch.errors import LabError
+from swtch.errors import EXIT_INTERRUPTED, LabError
 from swtch.experiments import Experiment
 from swtch.progress import Progress
 from swtch.records import Depth
@@ -51,14 +51,17 @@ def start(request: Request) -> int:
         shares = shares_of(engine, chosen, request.terms.depth)
         planned = campaign.make(request.terms, engine, shares)
         folder = request.out or campaign.RUNS / planned.manifest.run_id
-        with Writer.create(folder, planned.manifest) as writer:
+        with (
+            campaign.Told(progress, "replicate") as told,
+            Writer.create(folder, planned.manifest) as writer,
+        ):
+            told.writer = writer
             planned.announce(progress, work=f"{len(chosen)} experiments, ")
             if line := choice.left_out(shares, None):
                 progress.say(line)
             finish = _finish(request.form, progress, request.verbose)
-            return campaign.carry_out(
-                writer, engine, planned.expected, progress, finish, "replicate"
-            )
+            return campaign.carry_out(writer, engine, planned.expected, progress, finish)
+        return EXIT_INTERRUPTED
     finally:
         choice.close(engine)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from swtch import own, plan
 from swtch.commands import campaign, results
 from swtch.engines import choice
+from swtch.errors import EXIT_INTERRUPTED
 from swtch.experiments import Experiment
 from swtch.progress import Progress
 from swtch.records import Model
@@ -50,13 +51,17 @@ def carry_out(
     shares = choice.shares(engine, models, plan.MODEL_NAMES, chosen)
     planned = campaign.make(request.terms, engine, shares)
     folder = request.out or campaign.RUNS / planned.manifest.run_id
-    with Writer.create(folder, planned.manifest, own.copies(planned.manifest)) as writer:
+    with (
+        campaign.Told(progress, "run") as told,
+        Writer.create(folder, planned.manifest, own.copies(planned.manifest)) as writer,
+    ):
+        told.writer = writer
         planned.announce(progress)
         if line := choice.left_out(shares, models):
             progress.say(line)
         finish = _finish(request.form, request.report, progress)
-        code = campaign.carry_out(writer, engine, planned.expected, progress, finish, "run")
-        return code, folder
+        return campaign.carry_out(writer, engine, planned.expected, progress, finish), folder
+    return EXIT_INTERRUPTED, folder
 
 
 def resume(path: Path, *, form: str, report: bool, quiet: bool) -> int:
