@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Literal, cast
 
 import click
 
-from swtch import __version__, ending, streams
+from swtch import __version__, ending, streams, threads
 from swtch.commands.parameters import Place, Seconds
 from swtch.errors import (
     EXIT_CANNOT,
@@ -58,6 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return shell_complete(cli, {}, "swtch", COMPLETE, instruction)
     streams.mend()
     _forget()
+    threads.spare_blas()
     try:
         with ending.as_interrupts():
             code = _run_command(sys.argv[1:] if argv is None else list(argv))

@@ -28,7 +28,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from swtch import cells, own, store
+from swtch import cells, own, store, threads
 from swtch.errors import RequestError
 from swtch.own import guard
 from swtch.records import Manifest, Sample
@@ -327,6 +327,7 @@ def _place(trial: str, experiment: str, sample: Sample) -> dict[str, str]:
 
 def _frame(rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
     """A column of numbers and text (a factor of two experiments) becomes text."""
+    threads.check_polars()
     import polars as pl
 
     columns = dict.fromkeys(key for row in rows for key in row)

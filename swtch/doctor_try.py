@@ -21,6 +21,8 @@ import struct
 from collections.abc import Callable
 from typing import Any, Literal
 
+from swtch.errors import CannotError, os_error_text
+
 Answer = Literal["yes", "not permitted", "not supported"]
 
 MADV_GUARD_INSTALL = 102  # Linux 6.13
@@ -107,7 +109,13 @@ def _answer(reason: int) -> Answer:
 
 def _in_child(attempt: Callable[[], object]) -> int:
     """The errno of `attempt` in a forked child, 0 if it succeeded."""
-    child = os.fork()
+    try:
+        child = os.fork()
+    except OSError as error:
+        raise CannotError(
+            f"no process can be started: {os_error_text(error)}; see 'ulimit -u' and the limits"
+            " of the control group."
+        ) from None
     if child == 0:
         code = errno.EIO
         try:

@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 import synthetic
 
-from swtch import cli
-from swtch.report import charts
+from swtch import cli, threads
 
 RUN = "a run"
 # As bytes of Latin-1 are: no UTF-8, and yet a name that the kernel takes.
@@ -174,15 +173,47 @@ def test_figures_without_threads_are_a_line(
         begin(thread)
 
     begin = threading.Thread.start
-    charts._may_start.cache_clear()
+    threads.may_start.cache_clear()
     monkeypatch.setattr(threading.Thread, "start", start)
     try:
         assert cli.main(["report", RUN]) == 3
     finally:
-        charts._may_start.cache_clear()
+        threads.may_start.cache_clear()
     (line,) = capsys.readouterr().err.splitlines()
     assert "threads, and 'ulimit -u' or the control group" in line
     assert len(started) == 3 and not any(thread.is_alive() for thread in started)
+
+
+# The command line, to which no thread is granted; OpenBLAS tells of it by SIGINT, polars panics.
+THREADLESS = """
+import os, sys, threading
+from swtch import cli
+def refuse(_):
+    raise RuntimeError("can't start new thread")
+class Libraries:
+    def find_spec(self, name, *_):
+        if name == "numpy" and os.environ.get("OPENBLAS_NUM_THREADS") != "1":
+            os.kill(os.getpid(), 2)
+        if name == "polars":
+            raise BaseException("a panic")
+threading.Thread.start = refuse
+sys.meta_path.insert(0, Libraries())
+sys.exit(cli.main(sys.argv[1:]))
+"""
+
+
+def test_no_thread_at_all_is_a_line_or_enough(here: Path) -> None:
+    def swtch(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", THREADLESS, *arguments]
+        environment = {k: v for k, v in os.environ.items() if k != threads.BLAS}
+        return subprocess.run(command, env=environment, capture_output=True, text=True)
+
+    shown = swtch("show", RUN)
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert swtch("report", RUN, "--format", "md,json").returncode == 0
+    done = swtch("export", RUN, "-o", str(here / "exported"))
+    (line,) = done.stderr.splitlines()
+    assert done.returncode == 3 and "threads, and 'ulimit -u' or the control group" in line
 
 
 @pytest.mark.parametrize(

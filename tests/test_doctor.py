@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swtch import doctor, doctor_try, environment
+from swtch import cli, doctor, doctor_try, environment
 from swtch.doctor import Condition
 from swtch.errors import CannotError
 
@@ -209,3 +209,15 @@ def test_parse_list_never_fails(text: str) -> None:
 def test_parse_list_ranges() -> None:
     assert environment.parse_list("0-2,5,8-9\n") == [0, 1, 2, 5, 8, 9]
     assert environment.parse_list(None) == environment.parse_list("(null)") == []
+
+
+def test_a_machine_that_starts_no_process_is_a_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse() -> int:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(os, "fork", refuse)
+    assert cli.main(["run", "coroutine-gantt"]) == 3
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "no process can be started" in line and "ulimit -u" in line

@@ -14,13 +14,13 @@ from __future__ import annotations
 import os
 import re
 import resource
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from swtch import threads
 from swtch.analysis.findings import Place
 from swtch.errors import CannotError
 
@@ -126,13 +126,7 @@ def lack() -> str:
         )
     if not _may_open(DESCRIPTORS):
         return f"figures take {DESCRIPTORS} open files, and 'ulimit -n' does not allow as many more"
-    threads = THREADS + 2 * (os.cpu_count() or 1)
-    if not _may_start(threads):
-        return (
-            f"figures take {threads} threads, and 'ulimit -u' or the control group does not allow"
-            " as many more"
-        )
-    return ""
+    return threads.lack("figures", THREADS + 2 * (os.cpu_count() or 1))
 
 
 @cache
@@ -147,24 +141,6 @@ def _may_open(count: int) -> bool:
     finally:
         for descriptor in opened:
             os.close(descriptor)
-    return True
-
-
-@cache
-def _may_start(count: int) -> bool:
-    enough = threading.Event()
-    started: list[threading.Thread] = []
-    try:
-        while len(started) < count:
-            thread = threading.Thread(target=enough.wait)
-            thread.start()
-            started.append(thread)
-    except RuntimeError:
-        return False
-    finally:
-        enough.set()
-        for thread in started:
-            thread.join()
     return True
 
 
