@@ -204,6 +204,22 @@ def test_the_lab_stays_off_the_measured_cpu(
     assert seen[0] == os.sched_getaffinity(0) - {0}
 
 
+def test_cpus_that_went_away_meanwhile_end_no_run(
+    probe_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that are spare, and then those that were allowed at first: a cpuset that shrinks."""
+    refused: list[object] = []
+
+    def refuse(_pid: int, cpus: object) -> None:
+        refused.append(cpus)
+        raise OSError(22, "Invalid argument")
+
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    monkeypatch.setattr(os, "sched_setaffinity", refuse)
+    assert perform("scenarios/B2/pthread").sample.status == "ok"
+    assert refused == [{1}, {0, 1}]
+
+
 def test_find_probe_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SWTCH_PROBE_DIR", str(tmp_path))
     with pytest.raises(CannotError, match=f"SWTCH_PROBE_DIR is {tmp_path}.*no program"):

@@ -194,7 +194,7 @@ class NativeEngine:
                 _end_group(process.pid)
                 self._running = 0
                 returncode = process.wait()
-                os.sched_setaffinity(0, self._allowed)
+                self._move(self._allowed)
             stdout, stderr = _content(files[1]), _content(files[2])
         finally:
             for file in files:
@@ -245,7 +245,13 @@ class NativeEngine:
     def _stay_away(self, measured: Iterable[int]) -> None:
         spare = self._allowed - set(measured)
         if spare:
-            os.sched_setaffinity(0, spare)
+            self._move(spare)
+
+    def _move(self, cpus: Iterable[int]) -> None:
+        # None of them may be there any more: taken offline, or by the cpuset. We are where we
+        # may be then, and the probe says of its own CPUs what it cannot do.
+        with contextlib.suppress(OSError):
+            os.sched_setaffinity(0, cpus)
 
 
 class _EndedProbeError(ProbeError):
