@@ -223,11 +223,14 @@ class Writer:
         writer = cls(path, manifest)
         try:
             writer._acquire()
-            (path / LOGS).mkdir()
+            # Another may have been here between, and be done already.
+            _refuse_used(path)
             for name, text in (files or {}).items():
                 (path / name).parent.mkdir(exist_ok=True)
                 write_atomically(path / name, text)
+            # Nothing of our own before it: who ends here can begin anew in the same folder.
             write_atomically(path / MANIFEST, msgspec.json.format(msgspec.json.encode(manifest)))
+            (path / LOGS).mkdir()
             writer._open()
         except OSError as error:
             writer.close()
@@ -324,11 +327,7 @@ def claim_folder(path: Path) -> None:
     """Makes `path` and its parents; refuses a folder that holds anything."""
     try:
         path.mkdir(parents=True, exist_ok=True)
-        if any(path.iterdir()):
-            raise CannotError(
-                f"{path} exists and is not empty; choose another folder,"
-                f" or continue the run in it: swtch run --resume {shlex.quote(str(path))}"
-            )
+        _refuse_used(path)
     except (FileExistsError, NotADirectoryError):
         raise CannotError(f"{path} cannot be made: a part of it is a file.") from None
     except OSError as error:
@@ -337,6 +336,15 @@ def claim_folder(path: Path) -> None:
         ) from None
     if not os.access(path, os.W_OK | os.X_OK):
         raise CannotError(f"{path} is not writable; choose another folder with --out.")
+
+
+def _refuse_used(path: Path) -> None:
+    if not any(path.iterdir()):
+        return
+    here = shlex.quote(str(path))
+    there = (path / MANIFEST).exists()
+    other = f"continue the run in it: swtch run --resume {here}" if there else "empty it."
+    raise CannotError(f"{path} exists and is not empty; choose another folder, or {other}")
 
 
 def write_atomically(file: Path, data: bytes) -> None:

@@ -476,3 +476,42 @@ def test_log_replaces_and_removes(tmp_path: Path, make_manifest: MakeManifest) -
         writer.log("a/b.good", b"out2", b"")
         logs = tmp_path / "run" / "logs"
         assert {f.name: f.read_bytes() for f in logs.iterdir()} == {"a_b.good.stdout": b"out2"}
+
+
+def test_a_run_that_found_no_room_can_begin_anew_in_its_folder(
+    make_manifest: MakeManifest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: Path, __: bytes) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "write_atomically", full)
+        with pytest.raises(CannotError, match="no space left"):
+            Writer.create(tmp_path / "run", make_manifest())
+    with Writer.create(tmp_path / "run", make_manifest()):
+        assert (tmp_path / "run" / store.LOGS).is_dir()
+
+
+def test_a_folder_without_a_run_is_not_said_to_have_one(
+    make_manifest: MakeManifest, tmp_path: Path
+) -> None:
+    (tmp_path / "notes").touch()
+    with pytest.raises(CannotError, match="not empty; choose another folder, or empty it"):
+        Writer.create(tmp_path, make_manifest())
+
+
+def test_a_run_that_came_and_went_meanwhile_is_not_written_over(
+    make_manifest: MakeManifest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the look whether the folder is empty and the lock."""
+    acquire = Writer._acquire
+
+    def late(writer: Writer) -> None:
+        monkeypatch.setattr(Writer, "_acquire", acquire)
+        Writer.create(tmp_path / "run", make_manifest(seed=1)).close()
+        acquire(writer)
+
+    monkeypatch.setattr(Writer, "_acquire", late)
+    with pytest.raises(CannotError, match=r"not empty; .*continue the run in it"):
+        Writer.create(tmp_path / "run", make_manifest(seed=2))
+    assert store.load(tmp_path / "run").manifest.seed == 1
