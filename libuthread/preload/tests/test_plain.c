@@ -30,12 +30,29 @@ static sigjmp_buf env;
 static volatile sig_atomic_t armed, came;
 static int stop; /* atomic */
 
+static void nothing(int sig)
+{
+	(void)sig;
+}
+
 static void on(void (*fn)(int))
 {
 	struct sigaction a = { .sa_handler = fn, .sa_flags = SA_RESTART };
 
 	sigemptyset(&a.sa_mask);
 	IS(sigaction(SIGUSR1, &a, NULL), 0);
+	a.sa_handler = nothing;
+	IS(sigaction(SIGUSR2, &a, NULL), 0);
+}
+
+/* Neither is still blocked. */
+static void still_lets_in(void)
+{
+	sigset_t now;
+
+	IS(pthread_sigmask(SIG_BLOCK, NULL, &now), 0);
+	IS(sigismember(&now, SIGUSR1), 0);
+	IS(sigismember(&now, SIGUSR2), 0);
 }
 
 static void *sends(void *arg)
@@ -44,6 +61,7 @@ static void *sends(void *arg)
 
 	while (!__atomic_load_n(&stop, __ATOMIC_ACQUIRE)) {
 		kill(getpid(), SIGUSR1);
+		kill(getpid(), SIGUSR2); /* often both come at once */
 		clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL);
 	}
 	return arg;
@@ -56,6 +74,7 @@ static void lets_in(bool yes)
 
 	sigemptyset(&one);
 	sigaddset(&one, SIGUSR1);
+	sigaddset(&one, SIGUSR2);
 	IS(pthread_sigmask(yes ? SIG_UNBLOCK : SIG_BLOCK, &one, NULL), 0);
 }
 
@@ -179,8 +198,10 @@ static void broadcasts_in_it(void)
 	s = start(sends, NULL);
 	lets_in(true);
 	armed = 1;
-	for (came = 0; came < BROADCASTS;)
+	for (came = 0; came < BROADCASTS;) {
 		IS(pthread_cond_broadcast(&cond), 0);
+		still_lets_in();
+	}
 	armed = 0;
 	lets_in(false);
 	end(s);
