@@ -293,4 +293,82 @@ TEST(attributes_can_be_used_again)
 	CHECK(in_uthread(same, &stop) == &stop);
 }
 
+#define GENERATIONS 8
+/* Where in its slot a stack begins differs. */
+#define ABOUT (4ul << 10)
+
+static size_t stack_bytes(void)
+{
+	size_t bytes;
+	void *low;
+
+	CHECK_EQ(uthread_getstack(uthread_self(), &low, &bytes), 0);
+	return bytes;
+}
+
+/* Another like it, and so on: `arg` is which of them, and each is as large as its parent. */
+static void *generation(void *arg)
+{
+	const uintptr_t which = (uintptr_t)arg;
+	static size_t first;
+	size_t bytes = stack_bytes();
+	uthread_attr_t a;
+	uthread_t t;
+
+	if (!which)
+		first = bytes;
+	CHECK(bytes < first + ABOUT && first < bytes + ABOUT);
+	if (which == GENERATIONS)
+		return NULL;
+	CHECK_EQ(uthread_getattr(uthread_self(), &a), 0);
+	CHECK_EQ(uthread_create(&t, &a, generation, (void *)(which + 1)), 0);
+	return joined(t);
+}
+
+static void *asks(void *arg)
+{
+	CHECK(stack_bytes() >= *(const size_t *)arg);
+	return NULL;
+}
+
+/* What is asked for is more than the one that was looked at had. */
+static void *asks_for_more(void *arg)
+{
+	size_t bytes = 2 * stack_bytes();
+	uthread_attr_t a;
+	uthread_t t;
+
+	CHECK_EQ(uthread_getattr(uthread_self(), &a), 0);
+	CHECK_EQ(uthread_attr_setstacksize(&a, bytes), 0);
+	CHECK_EQ(uthread_create(&t, &a, asks, &bytes), 0);
+	joined(t);
+	return arg;
+}
+
+/* Shared TLS left more of the slot than own TLS will. */
+static void *asks_for_other_tls(void *arg)
+{
+	size_t bytes = stack_bytes();
+	uthread_attr_t a;
+	uthread_t t;
+
+	CHECK_EQ(uthread_getattr(uthread_self(), &a), 0);
+	CHECK_EQ(uthread_attr_settls(&a, UTHREAD_TLS_DEFAULT), 0);
+	CHECK_EQ(uthread_create(&t, &a, asks, &bytes), 0);
+	joined(t);
+	return arg;
+}
+
+TEST(attributes_of_the_parent_do_not_grow_the_stack)
+{
+	uthread_attr_t a;
+
+	in_uthread(generation, NULL);
+	in_uthread(asks_for_more, NULL);
+	uthread_attr_init(&a);
+	uthread_attr_settls(&a, UTHREAD_TLS_SHARED);
+	joined(spawn_attr(&a, generation, NULL));
+	joined(spawn_attr(&a, asks_for_other_tls, NULL));
+}
+
 TEST_MAIN()

@@ -33,6 +33,7 @@ int uthread_attr_setstacksize(uthread_attr_t *attr, size_t bytes)
 	if (!a || bytes < UTHREAD_STACK_MIN || bytes > UTHREAD_STACK_LIMIT)
 		return EINVAL;
 	a->stack_size = bytes;
+	a->class = 0;
 	return 0;
 }
 
@@ -98,6 +99,7 @@ int uthread_attr_settls(uthread_attr_t *attr, enum uthread_tls mode)
 	if (!a || (unsigned)mode > UTHREAD_TLS_SHARED)
 		return EINVAL;
 	a->tls = (int)mode;
+	a->class = 0;
 	return 0;
 }
 

@@ -18,6 +18,7 @@ struct attr {
 	char name[UTHREAD_NAME_MAX];
 	int32_t priority;
 	uint32_t weight; /* 0: the default */
+	uint32_t class; /* of the slot that stack_size was found in; 0: none was */
 };
 
 static inline struct attr *attr_of(uthread_attr_t *attr)

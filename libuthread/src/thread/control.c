@@ -26,6 +26,7 @@ int uthread_getattr(uthread_t thread, uthread_attr_t *attr)
 	uthread_attr_init(attr);
 	a = attr_of(attr);
 	a->stack_size = (uint64_t)(thread->stack_top - thread->stack_low);
+	a->class = thread->class;
 	a->detached = join == JOIN_DETACHED ? UTHREAD_CREATE_DETACHED :
 					      UTHREAD_CREATE_JOINABLE;
 	name_read(a->name, thread->name);

@@ -85,6 +85,16 @@ static int resolve_tls(const struct attr *a, bool *own)
 	return *own && *tls_reason() ? ENOTSUP : 0;
 }
 
+/* What a slot leaves of itself is more than whoever got it had asked for: to ask for
+ * that, as after uthread_getattr(), would be to ask for the next larger slot. */
+static unsigned slot_class(const struct attr *a, bool own)
+{
+	if (likely(!a || !a->stack_size))
+		return rt.default_class[own];
+	return a->class ? a->class :
+			  stack_class(a->stack_size, own ? tls_bytes() : 0);
+}
+
 /* `id` NULL: nobody asks for its pthread_t. */
 static int create(uthread_t *thread, pthread_t *id, const uthread_attr_t *attr,
 		  void *(*fn)(void *), void *arg)
@@ -111,9 +121,7 @@ static int create(uthread_t *thread, pthread_t *id, const uthread_attr_t *attr,
 	if (err)
 		return err;
 	me = uthread_current();
-	class = a && a->stack_size ?
-			stack_class(a->stack_size, own ? tls_bytes() : 0) :
-			rt.default_class[own];
+	class = slot_class(a, own);
 	region_enter();
 	w = me ? me->worker : NULL;
 	ut = stack_get(w, class, own);
