@@ -7,6 +7,8 @@
 
 #include <setjmp.h>
 
+#include "sched/waiter.h"
+
 static uthread_once_t once = UTHREAD_ONCE_INIT;
 static int calls, done;
 
@@ -147,6 +149,46 @@ TEST(who_jumped_out_may_be_the_next_one)
 	in_uthread(jumps_out_of_both, &done);
 	CHECK_EQ(calls, 2);
 	CHECK_EQ(done, 1);
+}
+
+/* ---- there is no destroy ---- */
+
+static int asked, unlocked; /* atomic */
+
+static void never(void)
+{
+	CHECK(!"it has run already");
+}
+
+static void *comes_behind(void *arg)
+{
+	store(&asked, 1);
+	CHECK_EQ(uthread_once(&once, never), 0);
+	CHECK(load(&unlocked));
+	return arg;
+}
+
+/* As the one does it whose function is done, who is a while between that and its unlock. */
+static void *ends_slowly(void *arg)
+{
+	uthread_t t;
+
+	OBJECT_LOCK(&once);
+	store(&once._state, 2); /* it is done */
+	t = spawn(comes_behind, NULL);
+	while (!load(&asked))
+		sched_yield();
+	usleep(10000);
+	store(&unlocked, 1);
+	OBJECT_UNLOCK(&once);
+	joined(t);
+	return arg;
+}
+
+TEST(once_is_left_alone_when_it_was_seen_to_be_done)
+{
+	start_workers(2);
+	in_pthread(ends_slowly, NULL);
 }
 
 TEST_MAIN()

@@ -159,8 +159,11 @@ static __attribute__((noinline)) void run(uthread_once_t *once,
 int uthread_once(uthread_once_t *once, void (*fn)(void))
 {
 	/* pairs with the release in end(): what fn did is seen */
-	if (likely(load_acquire(&once->_state) == DONE))
+	if (likely(load_acquire(&once->_state) == DONE)) {
+		/* There is no destroy: its memory may go now. */
+		object_wait_unlocked(&once->_lock);
 		return 0;
+	}
 	find_jumps(__builtin_frame_address(0), once);
 	if (begin(once))
 		run(once, fn);
