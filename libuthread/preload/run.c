@@ -117,6 +117,25 @@ static bool interpreter(const char *head, size_t n, char path[PATH_MAX])
 	return true;
 }
 
+/* Another C library's (musl's ...) would look in vain for what is glibc's. */
+static void check_loader(const char *path, int fd, const ElfW(Phdr) *ph)
+{
+	char loader[PATH_MAX], *slash;
+	ssize_t n;
+
+	n = pread(fd, loader,
+		  ph->p_filesz < PATH_MAX ? ph->p_filesz : PATH_MAX - 1,
+		  (off_t)ph->p_offset);
+	if (n <= 0)
+		return; /* execvp() will say what is wrong */
+	loader[n] = 0;
+	slash = strrchr(loader, '/');
+	if (strncmp(slash ? slash + 1 : loader, "ld-linux", 8))
+		die(CANNOT,
+		    "%s is made for another C library than glibc (its loader is %s)",
+		    path, loader);
+}
+
 static void check_elf(const char *path, int fd, const ElfW(Ehdr) *eh)
 {
 	static const int here =
@@ -135,8 +154,10 @@ static void check_elf(const char *path, int fd, const ElfW(Ehdr) *eh)
 			  (off_t)(eh->e_phoff + i * eh->e_phentsize)) !=
 		    sizeof(ph))
 			break;
-		if (ph.p_type == PT_INTERP)
+		if (ph.p_type == PT_INTERP) {
+			check_loader(path, fd, &ph);
 			return;
+		}
 	}
 	die(CANNOT,
 	    "%s is linked statically, so its threads cannot be replaced: link it with shared libraries",

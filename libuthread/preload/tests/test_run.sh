@@ -58,6 +58,11 @@ if printf 'int main(void) { return 0; }\n' |
 	cc -static -x c -o "$dir/static" - 2>/dev/null; then
 	is 126 'linked statically' "$run" "$dir/static"
 fi
+if printf 'int main(void) { return 0; }\n' |
+	cc -Wl,--dynamic-linker=/lib/ld-musl-x86_64.so.1 -x c -o "$dir/other" - 2>/dev/null; then
+	is 126 'made for another C library than glibc (its loader is /lib/ld-musl-x86_64.so.1)' \
+		"$run" "$dir/other"
+fi
 
 if printf '#include <pthread.h>\nvoid *f(void *a) { return a; }\n%s\n' \
 	'int main(void) { pthread_t t; return pthread_create(&t, 0, f, 0) || pthread_join(t, 0); }' |
