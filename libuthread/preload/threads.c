@@ -4,8 +4,8 @@
  *
  * A pthread_t is the address of struct pthread, in the uthread's own TLS block; what
  * is none of a uthread goes to glibc. So do threads that bring their stack along, ask
- * for a real-time policy, or for more stack than a uthread can have: these are
- * glibc's, and may use all objects with uthreads.
+ * for a real-time policy, or for more stack than a uthread can have, and one that an
+ * allocator begins very early: these are glibc's, and may use all objects with uthreads.
  */
 #include <dlfcn.h>
 #include <link.h>
@@ -27,11 +27,13 @@
 
 /* What nobody has to remember. */
 static size_t usual_stack, usual_guard;
+static bool begun; /* this library's constructor has run */
 
 __attribute__((constructor)) static void look_at_start(void)
 {
 	pthread_attr_t attr;
 
+	begun = true;
 	if (pthread_getattr_default_np(&attr))
 		return;
 	pthread_attr_getstacksize(&attr, &usual_stack);
@@ -235,6 +237,17 @@ static void detach_now(void)
 	detached_early = 0;
 }
 
+/*
+ * An allocator that is not libc's may begin a thread when memory is first asked for, by a
+ * constructor before ours, and have a lock of its own meanwhile (heaptrack). It does not wait
+ * for that thread, but would for those that start the runtime, which need memory.
+ */
+static bool for_an_allocator(void)
+{
+	return !begun && dlsym(RTLD_DEFAULT, "malloc") !=
+				 dlsym(RTLD_DEFAULT, "__libc_malloc");
+}
+
 static int create_as(pthread_t *thread, const pthread_attr_t *attr,
 		     void *(*fn)(void *), void *arg)
 {
@@ -244,7 +257,8 @@ static int create_as(pthread_t *thread, const pthread_attr_t *attr,
 
 	if (unlikely(!load_relaxed(&all)))
 		look_at_program();
-	if (unlikely(load_relaxed(&all) == 2) || !translate(attr, &as, &told))
+	if (unlikely(load_relaxed(&all) == 2) || unlikely(for_an_allocator()) ||
+	    !translate(attr, &as, &told))
 		return core_pthread_create(thread, attr, fn, arg);
 	if (unlikely(detached_early))
 		detach_now();

@@ -2,10 +2,12 @@
 /*
  * test_own_malloc.c - a program with a malloc() of its own that reads a file, has a lock and
  * looks at the CPUs when memory is first asked for, before any constructor has run: nothing of
- * that asks for memory itself, where it would find an allocator that is half made.
+ * that asks for memory itself, where it would find an allocator that is half made. Then it begins
+ * a thread of its own, as heaptrack does, and whoever else asks for memory waits until it has.
  */
 #include <fcntl.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <sys/mman.h>
 
 #include "check.h"
@@ -16,7 +18,24 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static char space[64 << 20] __attribute__((aligned(16)));
 static size_t used;
-static int making, made;
+static __thread int making; /* the caller is at it */
+static int made;
+static pthread_t own_thread;
+static sem_t end;
+
+enum {
+	NEEDS_NONE = 1,
+	BEGINS_A_THREAD, /* for which libc asks for memory */
+};
+
+/* It waits for memory, of which none is given until pthread_create() has returned. */
+static void *own(void *arg)
+{
+	char *block = malloc(100);
+
+	sem_wait(&end);
+	return block ? arg : NULL;
+}
 
 static void make(void)
 {
@@ -29,13 +48,18 @@ static void make(void)
 		_exit(2);
 	if (sched_getaffinity(0, sizeof(cpus), &cpus) || sched_yield())
 		_exit(3);
+	making = BEGINS_A_THREAD;
+	if (sem_init(&end, 0, 0) ||
+	    pthread_create(&own_thread, NULL, own, &end))
+		_exit(4);
 }
 
 void *malloc(size_t bytes)
 {
 	size_t at;
 
-	if (!__atomic_load_n(&made, __ATOMIC_ACQUIRE)) {
+	if (!__atomic_load_n(&made, __ATOMIC_ACQUIRE) &&
+	    making != BEGINS_A_THREAD) {
 		if (making) {
 			static const char said[] =
 				"malloc() is called while it is made\n";
@@ -43,8 +67,9 @@ void *malloc(size_t bytes)
 			(void)!write(2, said, sizeof(said) - 1);
 			_exit(1);
 		}
-		making = 1;
+		making = NEEDS_NONE;
 		pthread_once(&once, make);
+		making = 0;
 		__atomic_store_n(&made, 1, __ATOMIC_RELEASE);
 	}
 	pthread_mutex_lock(&lock);
@@ -107,11 +132,15 @@ static void *asks(void *arg)
 int main(void)
 {
 	pthread_t t[8];
+	void *value;
 	int i;
 
 	for (i = 0; i < 8; i++)
 		t[i] = start(asks, NULL);
 	for (i = 0; i < 8; i++)
 		IS(pthread_join(t[i], NULL), 0);
+	IS(sem_post(&end), 0);
+	IS(pthread_join(own_thread, &value), 0);
+	CHECK(value == &end);
 	return 0;
 }
