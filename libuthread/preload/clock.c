@@ -11,7 +11,9 @@
  * called in a handler: who reads while one is given reads of nobody (ESRCH), for thread
  * and id do not match. Chunks are never freed.
  *
- * CLOCK_THREAD_CPUTIME_ID is the same clock; main's is its kernel thread's.
+ * CLOCK_THREAD_CPUTIME_ID is the same clock; main's is its kernel thread's. getrusage()
+ * tells its time, too: that of the kernel thread is all its uthreads', and less than before
+ * when another worker runs who asks.
  */
 #include <limits.h>
 #include <stdlib.h>
@@ -159,6 +161,21 @@ EXPORT int clock_gettime(clockid_t id, struct timespec *t)
 	    !read_clock(id, t))
 		return 0;
 	return LIBC(clock_gettime)(id, t);
+}
+
+/* All of it as the user's: nobody knows which part was the kernel's. */
+EXPORT int getrusage(__rusage_who_t who, struct rusage *usage)
+{
+	int err = LIBC(getrusage)(who, usage);
+	struct timespec t;
+
+	if (err || who != RUSAGE_THREAD ||
+	    read_clock(CLOCK_THREAD_CPUTIME_ID, &t))
+		return err;
+	usage->ru_stime = (struct timeval){ 0 };
+	usage->ru_utime = (struct timeval){ .tv_sec = t.tv_sec,
+					    .tv_usec = t.tv_nsec / 1000 };
+	return 0;
 }
 
 const struct timespec *shifted(clockid_t clock, const struct timespec *deadline,

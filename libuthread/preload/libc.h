@@ -82,6 +82,7 @@ void __pthread_unregister_cancel(__pthread_unwind_buf_t *buf);
 	F(pthread_getattr_np)          \
 	F(pthread_getcpuclockid)       \
 	F(clock_gettime)               \
+	F(getrusage)                   \
 	F(clock_getres)                \
 	F(clock_settime)               \
 	F(prctl)                       \

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -296,6 +297,48 @@ static void uses_some(clockid_t clock)
 		;
 }
 
+static long used_us(void)
+{
+	struct rusage u;
+
+	IS(getrusage(RUSAGE_THREAD, &u), 0);
+	return (u.ru_utime.tv_sec + u.ru_stime.tv_sec) * 1000000 +
+	       u.ru_utime.tv_usec + u.ru_stime.tv_usec;
+}
+
+/* What getrusage() counts is the thread's clock, in whole microseconds. */
+static void *is_counted(void *arg)
+{
+	const long long begin = cpu_ns(CLOCK_THREAD_CPUTIME_ID);
+	long long then, now;
+	long used;
+
+	do {
+		then = cpu_ns(CLOCK_THREAD_CPUTIME_ID);
+		used = used_us();
+		now = cpu_ns(CLOCK_THREAD_CPUTIME_ID);
+		CHECK(used >= then / 1000 - 2 && used <= now / 1000);
+		sched_yield();
+	} while (now - begin < SOME_NS);
+	return arg;
+}
+
+/* Some after others, so that workers have run others before, and some at once. */
+static void test_usage(void)
+{
+	pthread_t t[3];
+	int i;
+
+	uses_some(CLOCK_THREAD_CPUTIME_ID);
+	is_counted(NULL);
+	for (i = 0; i < 3; i++)
+		IS(pthread_join(start(is_counted, NULL), NULL), 0);
+	for (i = 0; i < 3; i++)
+		t[i] = start(is_counted, NULL);
+	for (i = 0; i < 3; i++)
+		IS(pthread_join(t[i], NULL), 0);
+}
+
 static void *has_clock(void *arg)
 {
 	struct timespec t;
@@ -428,6 +471,7 @@ int main(void)
 	test_inherits(PTHREAD_MUTEX_STALLED, PTHREAD_PROCESS_SHARED);
 	test_sched();
 	test_clock();
+	test_usage();
 	called(NULL);
 	IS(pthread_join(start(called, NULL), NULL), 0);
 	test_kill();
