@@ -15,6 +15,8 @@ import pytest
 import synthetic
 
 from swtch import cli, threads
+from swtch.errors import CannotError
+from swtch.report import charts, comparing
 
 RUN = "a run"
 # As bytes of Latin-1 are: no UTF-8, and yet a name that the kernel takes.
@@ -118,6 +120,34 @@ def few_addresses(*words: str, **environment: str) -> subprocess.CompletedProces
         env={**os.environ, **environment},
         preexec_fn=limit,
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "without"),
+    [
+        (("report", RUN), "--format md,json"),
+        (("report", RUN, "--figures", "svg"), "--format md,json"),
+        (("compare", RUN, RUN, "--html", "page.html"), "leave --html out"),
+    ],
+)
+def test_figures_without_docstrings_are_a_line(
+    words: tuple[str, ...], without: str, here: Path
+) -> None:
+    done = swtch(*words, PYTHONOPTIMIZE="2")
+    (line,) = done.stderr.decode().splitlines()
+    assert done.returncode == 3
+    assert "'python -OO' or PYTHONOPTIMIZE=2" in line and without in line
+
+
+def test_a_report_without_docstrings_has_no_figures(here: Path) -> None:
+    done = swtch("report", RUN, "--format", "md,json", PYTHONOPTIMIZE="2")
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_history_without_figures_is_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(charts, "lack", lambda: "figures take more")
+    with pytest.raises(CannotError, match=r"figures take more; .* leave --html out"):
+        comparing.history([], [])
 
 
 def test_figures_without_addresses_are_a_line(here: Path) -> None:

@@ -60,11 +60,11 @@ def write(
 
 def write_figures(run_dir: Path, form: str, folder: Path) -> list[Path]:
     """Every figure of the run as a file of its own: svg, png or pdf."""
-    from swtch.report import switchcost
+    from swtch.report import charts, switchcost
     from swtch.report.chapters import figures
-    from swtch.report.charts import as_file
     from swtch.report.story import tell
 
+    charts.need(charts.REPORT_WITHOUT)
     story = tell(run_dir)
     folder.mkdir(parents=True, exist_ok=True)
     every = switchcost.figures(story)[:1]
@@ -73,7 +73,7 @@ def write_figures(run_dir: Path, form: str, folder: Path) -> list[Path]:
     files = []
     for figure in every:
         file = folder / f"{figure.id}.{form}"
-        write_atomically(file, as_file(figure, form))
+        write_atomically(file, charts.as_file(figure, form))
         files.append(file)
     return files
 
@@ -173,9 +173,11 @@ def _html(story: Story, run_dir: Path) -> str:
     import msgspec
 
     from swtch.claims.contradictions import judged
-    from swtch.report import standing, switchcost
+    from swtch.report import charts, standing, switchcost
     from swtch.report.chapters import chapter, figures, sentences
     from swtch.report.story import spread, where
+
+    charts.need(charts.REPORT_WITHOUT)
 
     templates = resources.files("swtch.report") / "templates"
     environment = jinja2.Environment(

@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import re
 import resource
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -57,6 +58,8 @@ ADDRESSES = 68 << 30
 # It opens and starts so many, and two for each CPU; where it may not, it ends the process, too.
 DESCRIPTORS = 16
 THREADS = 2
+# How to do without figures.
+REPORT_WITHOUT = "swtch report --format md,json"
 # So far apart are labels of an axis from one another, and from the axis' title.
 APART = 12
 # Numbers of an axis as those of the text: thousands apart by a narrow blank, no comma.
@@ -118,6 +121,8 @@ def as_file(picture: Figure, form: str) -> bytes:
 
 def lack() -> str:
     """Why no figure can be drawn here; empty where one can."""
+    if sys.flags.optimize > 1:
+        return "figures take docstrings, and 'python -OO' or PYTHONOPTIMIZE=2 leaves those out"
     allowed, _ = resource.getrlimit(resource.RLIMIT_AS)
     if allowed != resource.RLIM_INFINITY and allowed < ADDRESSES:
         return (
@@ -144,10 +149,16 @@ def _may_open(count: int) -> bool:
     return True
 
 
+def need(without: str) -> None:
+    """CannotError where no figure can be drawn, which says how to do `without`. To be asked
+    before the first chart is made: what charts are made with may not even be imported."""
+    if wrong := lack():
+        raise CannotError(f"{wrong}; mend that, or do without: {without}")
+
+
 def _converter() -> Any:
     """vl_convert, where it does not end us."""
-    if wrong := lack():
-        raise CannotError(f"{wrong}; raise it, or do without: swtch report --format md,json")
+    need(REPORT_WITHOUT)
     import vl_convert
 
     return vl_convert

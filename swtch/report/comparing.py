@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from swtch.analysis.comparison import LEVEL, Compared, Comparison
 from swtch.report import shapes, unbroken
-from swtch.report.charts import Figure, figure
+from swtch.report.charts import Figure, figure, need
 from swtch.report.story import machine_line, number, spread, when
 
 if TYPE_CHECKING:
@@ -34,10 +34,13 @@ MOST_LINES = 40
 MOST_SERIES = 24
 # Dates of so many runs fit below an axis.
 MOST_LEVEL = 5
+# How to do without figures.
+WITHOUT = "leave --html out"
 
 
 def page(sides: Sides) -> str:
     """The page of `swtch compare`."""
+    need(WITHOUT)
     return render(
         "compare.html.j2",
         sides=sides,
@@ -114,6 +117,7 @@ def history(
     runs: Sequence[Run], traced: Sequence[Series], conditions: Mapping[str, str] | None = None
 ) -> str:
     """The page of `swtch history`; `conditions` are by run what was not as in the one before."""
+    need(WITHOUT)
     marked = [
         series
         for series in traced
