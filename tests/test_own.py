@@ -274,6 +274,13 @@ def test_two_files_of_one_name(mine: Path, anew: Swtch, one_line: OneLine) -> No
 # ---- what goes wrong in the middle ----
 
 
+RULED = 'return evidence.above(here, 1.0, "by pipe over by futex")'
+
+
+def by_hand(part: str) -> str:
+    return f'from dataclasses import replace; return replace(missing("x"), {part})'
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [
@@ -293,6 +300,21 @@ def test_two_files_of_one_name(mine: Path, anew: Swtch, one_line: OneLine) -> No
             "check of claim mine.1: ValueError: ?",
         ),
         (('["Said by the file."]', '["\\ud800"]'), "sentences() of the chapter"),
+        (
+            (RULED, by_hand('verdict="perhaps"')),
+            "claim mine.1: NotAsExpectedError: gave the verdict",
+        ),
+        ((RULED, by_hand("here=5")), "claim mine.1: NotAsExpectedError: gave 5 as what is here"),
+        ((RULED, by_hand('threshold="five"')), "NotAsExpectedError: gave the threshold 'five'"),
+        ((RULED, by_hand("questions=(1,)")), "NotAsExpectedError: gave (1,) as its questions"),
+        (
+            (
+                "def dearer(evidence):",
+                "class Odd(Exception): __str__ = None\n\n\ndef dearer(evidence):\n    raise Odd",
+            ),
+            "check of claim mine.1: Odd",
+        ),
+        (('2 * v["each_p50_ns"]', "1e300"), "gave 1e+300, which is beyond what is measured"),
     ],
 )
 def test_what_raises_later_costs_nothing_measured(
@@ -314,6 +336,26 @@ def test_what_raises_later_costs_nothing_measured(
     if "claim" in says or "Ruling" in says:
         assert verdict["verdict"] == "not measurable here"
         assert "mine.py, line" in verdict["why"] or "gave" in verdict["why"]
+
+
+def test_what_it_prints_is_no_data_and_where_it_goes_is_not_where_we_are(
+    mine: Path, inside: Inside
+) -> None:
+    aside = "import os; os.chdir('/'); print('said')\n"
+    text = aside + WHOLE
+    for begins in ("def trials(setting):", "def dearer(evidence):", "def sentences(self, story):"):
+        deep = "        " if "self" in begins else "    "
+        assert begins in text
+        text = text.replace(begins, f"{begins}\n{deep}{aside}", 1)
+    mine.write_text(text)
+    few = ("--repeats", "2", "--quiet")
+    code, stdout, stderr = inside(
+        "run", "./mine.py", "--quick", "--out", "run", *few, "--format", "json"
+    )
+    assert code == 0
+    assert json.loads(stdout)["complete"]
+    assert set(stderr.split()) == {"said"}
+    assert (mine.parent / "run" / "report.html").exists()
 
 
 @pytest.mark.parametrize(

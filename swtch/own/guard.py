@@ -14,18 +14,23 @@ of the same kind that changes no status; damaged samples are one, too (swtch.sto
 
 from __future__ import annotations
 
+import contextlib
 import math
 import numbers
-from collections.abc import Callable, Mapping, Sequence
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 import msgspec
 
 from swtch.engines import PROBES
+from swtch.engines.protocol import beyond
 from swtch.errors import RequestError
-from swtch.records import Sample, Trial
+from swtch.records import Interval, Sample, Trial, VerdictName
 
 if TYPE_CHECKING:
     from swtch.claims import Claim, Evidence, Ruling
@@ -77,8 +82,7 @@ class Where:
         """One line for what was raised."""
         number = error.lineno if isinstance(error, SyntaxError) else _last(error, self.file)
         at = f"{self.label}, line {number}" if number else self.label
-        text = " ".join(str(error.msg if isinstance(error, SyntaxError) else error).split())
-        text = text.encode(errors="replace").decode()
+        text = " ".join(_said(error).split()).encode(errors="replace").decode()
         return f"{at}: {what}: {type(error).__name__}" + (f": {text}" if text else "")
 
     def fault(self, what: str, error: BaseException) -> str:
@@ -86,6 +90,14 @@ class Where:
         line = _legible(self.line(what, error))
         _faults[line] = None
         return line
+
+
+def _said(error: BaseException) -> str:
+    """What `error` says; nothing where saying it raises once more."""
+    try:
+        return str(error.msg if isinstance(error, SyntaxError) else error)
+    except FOREIGN:
+        return ""
 
 
 def _last(error: BaseException, file: str) -> int:
@@ -97,6 +109,26 @@ def _last(error: BaseException, file: str) -> int:
             number = trace.tb_lineno
         trace = trace.tb_next
     return number
+
+
+@contextlib.contextmanager
+def apart() -> Iterator[None]:
+    """Around foreign code: what it prints is no data of ours, and goes to standard error; and
+    it leaves us the folder that our paths begin in."""
+    folder = _folder()
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        if folder and _folder() != folder:
+            os.chdir(folder)
+
+
+def _folder() -> str:
+    try:
+        return str(Path.cwd())
+    except OSError:
+        return ""  # it is no more
 
 
 class NotAsExpectedError(Exception):
@@ -137,7 +169,8 @@ def experiment(definition: Experiment, where: Where) -> Experiment:
 def _shortened(definition: Experiment, where: Where) -> Callable[[Setting], str]:
     def shortened(setting: Setting) -> str:
         try:
-            return str(definition.shortened(setting))
+            with apart():
+                return str(definition.shortened(setting))
         except FOREIGN as error:
             where.fault(f"shortened() of {definition.name}", error)
             return ""
@@ -148,7 +181,8 @@ def _shortened(definition: Experiment, where: Where) -> Callable[[Setting], str]
 def _main(definition: Experiment, where: Where) -> Callable[[Trial], Mains]:
     def main(trial: Trial) -> Mains:
         try:
-            mains = dict(cast(Any, definition.main)(trial))
+            with apart():
+                mains = dict(cast(Any, definition.main)(trial))
             for answer in mains.values():
                 _expect(isinstance(answer, Main), f"gave {answer!r:.60}, which is no Main")
         except FOREIGN as error:
@@ -164,7 +198,8 @@ def _main(definition: Experiment, where: Where) -> Callable[[Trial], Mains]:
 def _trials(definition: Experiment, where: Where) -> Callable[[Setting], tuple[Trial, ...]]:
     def trials(setting: Setting) -> tuple[Trial, ...]:
         try:
-            planned = tuple(definition.trials(setting))
+            with apart():
+                planned = tuple(definition.trials(setting))
             _check_trials(definition, setting, planned)
         except FOREIGN as error:
             raise RequestError(where.line(f"trials() of {definition.name}", error)) from None
@@ -214,13 +249,17 @@ def _metric(of: str, name: str, metric: Metric, where: Where) -> Metric:
     def guarded(function: Callable[[Any], Any]) -> Callable[[Any], float | None]:
         def value(argument: Any) -> float | None:
             try:
-                result = function(argument)
+                with apart():
+                    result = function(argument)
                 if result is None:
                     return None
                 # numpy's numbers, and fractions, are some, too.
-                right = isinstance(result, numbers.Real) and not isinstance(result, bool)
-                _expect(right and math.isfinite(result), f"gave {result!r:.60}, which is no number")
-                return int(result) if isinstance(result, numbers.Integral) else float(result)
+                _expect(_is_number(result), f"gave {result!r:.60}, which is no number")
+                number = int(result) if isinstance(result, numbers.Integral) else float(result)
+                _expect(
+                    not beyond(number), f"gave {number!r:.60}, which is beyond what is measured"
+                )
+                return number
             except FOREIGN as error:
                 where.fault(f"metric {name} of {of}", error)
                 return None
@@ -243,14 +282,49 @@ def claim(definition: Claim, where: Where) -> Claim:
 
     def check(evidence: Evidence) -> Ruling:
         try:
-            ruling = definition.check(evidence)
+            with apart():
+                ruling = definition.check(evidence)
             _expect(isinstance(ruling, Ruling), f"gave {ruling!r:.60}, which is no Ruling")
-            _expect(is_text(ruling.why), f"gave {ruling.why!r:.60} as its reason, which is no text")
+            _check_ruling(ruling)
         except FOREIGN as error:
             return missing(where.fault(f"check of claim {definition.id}", error))
         return ruling
 
     return replace(definition, check=check)
+
+
+def _check_ruling(ruling: Ruling) -> None:
+    """Of a Ruling that was filled by hand: each of its parts is looked up or drawn later."""
+    from swtch.claims import Question
+
+    # Types are not checked by Python.
+    questions: object = ruling.questions
+    here: object = ruling.here
+    bound: object = ruling.threshold
+    _expect(is_text(ruling.why), f"gave {ruling.why!r:.60} as its reason, which is no text")
+    _expect(
+        ruling.verdict in get_args(VerdictName),
+        f"gave the verdict {ruling.verdict!r:.60}; there are {', '.join(get_args(VerdictName))}",
+    )
+    _expect(bound is None or _is_number(bound), f"gave the threshold {bound!r:.60}, no number")
+    _expect(
+        here is None
+        or (
+            isinstance(here, Interval)
+            and all(map(_is_number, (here.estimate, here.low, here.high, here.level)))
+            and is_text(here.unit)
+        ),
+        f"gave {here!r:.60} as what is here, which is no Interval of numbers",
+    )
+    _expect(
+        isinstance(questions, tuple)
+        and all(isinstance(question, Question) for question in questions),
+        f"gave {questions!r:.60} as its questions, which is no tuple of Question",
+    )
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, numbers.Real) and math.isfinite(value) and not isinstance(value, bool)
 
 
 # ---- a chapter ----
@@ -303,7 +377,8 @@ class Chapter:
         if function is None:
             return instead(*default)
         try:
-            parts = list(function(story))
+            with apart():
+                parts = list(function(story))
             for item in parts:
                 _expect(isinstance(item, kind) and right(item), f"gave {item!r:.60}")
         except FOREIGN as error:

@@ -124,7 +124,8 @@ def entry_point(entry: metadata.EntryPoint) -> Extension:
     package = f"{entry.dist.name} {entry.dist.version}" if entry.dist else entry.name
     label = f"{package} ({entry.module})"
     try:
-        module = importlib.import_module(entry.module)
+        with guard.apart():
+            module = importlib.import_module(entry.module)
     except (Exception, SystemExit) as error:
         spec = _spec_file(entry.module)
         raise RequestError(Where(label, spec).line("import", error)) from None
@@ -154,7 +155,9 @@ def _run(text: bytes, where: Where) -> ModuleType:
     before = sys.modules.get(name)
     sys.modules[name] = module  # dataclasses look there
     try:
-        exec(compile(text, where.file, "exec", dont_inherit=True), module.__dict__)
+        code = compile(text, where.file, "exec", dont_inherit=True)
+        with guard.apart():
+            exec(code, module.__dict__)
     except (Exception, SystemExit) as error:
         if before is None:
             del sys.modules[name]
