@@ -32,6 +32,8 @@ from swtch.engines.protocol import MOST, beyond
 from swtch.records import Engine, Invocation, Manifest, Sample, Trial
 
 DEEPEST = 64
+# Of an invocation, as of --time-limit; a kernel waits for weeks at most.
+LONGEST_S = 86_400
 
 _LARGE = re.compile(rb"\d{19}|\d[eE]\+?\d\d")
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
@@ -117,6 +119,11 @@ def text(written: bytes) -> str:
     return next(filter(None, _of_text(written)), "")
 
 
+def planned(trial: Trial) -> str:
+    """What is wrong with a trial that is to be in a manifest, where it would be too late."""
+    return next(filter(None, _of_trial(trial, "$")), "")
+
+
 def _of_manifest(one: Manifest, text: bytes) -> Iterator[str]:
     yield from _of_text(text)
     yield _unlike(one.environment, _Environment, "$.environment")
@@ -143,6 +150,8 @@ def _of_trial(trial: Trial, where: str) -> Iterator[str]:
         yield _unlike(trial.probe, _Scenario, f"{where}.probe")
     if trial.timeout_s <= 0:
         yield f"expected more than 0, got {trial.timeout_s:g} - at `{where}.timeout_s`"
+    if not trial.timeout_s <= LONGEST_S:
+        yield f"expected at most {LONGEST_S}, got {trial.timeout_s:g} - at `{where}.timeout_s`"
     known = _known(trial.experiment)
     if known is not None and known.factors is not None:
         yield _unlike(trial.factors, known.factors, f"{where}.factors")

@@ -177,6 +177,15 @@ def test_an_outline_takes_no_name_of_swtch(run: Path) -> None:
 # ---- what is wrong with a file ----
 
 
+def timed_out(seconds: str) -> str:
+    return f"""import msgspec
+    return tuple(msgspec.structs.replace(one, timeout_s={seconds}) for one in plain(setting))
+
+
+def plain(setting):
+    return tuple("""
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [
@@ -200,6 +209,9 @@ def test_an_outline_takes_no_name_of_swtch(run: Path) -> None:
         (('f"{by}/pthread"', '"same/pthread"'), "is there twice"),
         (('for by in ("pipe"', 'for by in (1 / 0, "pipe"'), "ZeroDivisionError: division by zero"),
         (("members=2", "members=print"), "unsupported"),
+        (("members=2", 'members=2, evict_bytes="much"'), "expected `int | null`, got `str`"),
+        (("return tuple(", timed_out("0")), "expected more than 0, got 0 - at `$.timeout_s`"),
+        (("return tuple(", timed_out("float('inf')")), "expected at most 86400, got inf"),
         (('id="mine.1"', 'id="000.1"'), "claim '000.1' is one of swtch's own"),
         (("experiment=NAME", 'experiment="ping"'), "which the file does not define"),
         (("CLAIMS = (", "CLAIMS = (3, "), "3 is no swtch.claims.Claim"),

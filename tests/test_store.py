@@ -288,6 +288,11 @@ def changed(manifest: dict[str, Any], path: str, value: object) -> None:
         ("trials.1.factors.cpus_used", -1, "at `$.trials[1].factors.cpus_used`"),
         ("trials.1.factors.x", 10**40, "a number beyond 1e+30"),
         ("trials.1.timeout_s", -1, "expected more than 0, got -1 - at `$.trials[1].timeout_s`"),
+        (
+            "trials.1.timeout_s",
+            1e14,
+            "expected at most 86400, got 1e+14 - at `$.trials[1].timeout_s`",
+        ),
         ("trials", [], "there is no trial "),
         ("plan.2.seq", 7, "expected `seq` 2, got 7 - at `$.plan[2]`"),
         ("plan.2.trial_id", "x", "there is no trial x - at `$.plan[2]`"),

@@ -216,7 +216,7 @@ def _check_trials(definition: Experiment, setting: Setting, planned: Sequence[Tr
         _expect(isinstance(trial, Trial), f"gave {trial!r:.60}, which is no Trial")
         try:
             msgspec.convert(msgspec.to_builtins(trial), Trial)
-            wrong = intact.text(msgspec.json.encode(trial))
+            wrong = intact.planned(trial) or intact.text(msgspec.json.encode(trial))
         except (msgspec.ValidationError, msgspec.EncodeError, TypeError, ValueError) as error:
             raise NotAsExpectedError(f"trial {trial.id!r}: {error}") from None
         name = f"trial {trial.id!r}"
