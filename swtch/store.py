@@ -26,7 +26,9 @@ from __future__ import annotations
 
 import datetime
 import fcntl
+import hashlib
 import os
+import re
 import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -44,6 +46,9 @@ SAMPLES = "samples.jsonl"
 LOGS = "logs"
 # Of damaged lines.
 NAMED_MOST = 6
+# Of a log, in bytes without its ending; a file system takes 255, some of them 143.
+LONGEST_NAME = 128
+_NO_NAME = re.compile(r"[/\x00-\x1f\x7f]")
 
 T = TypeVar("T")
 
@@ -276,7 +281,7 @@ class Writer:
     def log(self, name: str, stdout: bytes, stderr: bytes) -> None:
         """Keeps raw output as logs/`name`.stdout and .stderr; an old one is replaced."""
         for suffix, data in (("stdout", stdout), ("stderr", stderr)):
-            file = self.path / LOGS / f"{name.replace('/', '_')}.{suffix}"
+            file = self.path / LOGS / f"{_file_name(name)}.{suffix}"
             try:
                 if data:
                     file.write_bytes(data)
@@ -373,6 +378,17 @@ def write_atomically(file: Path, data: bytes) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+def _file_name(name: str) -> str:
+    """`name`, a trial's id with what became of it, as a file may be called: of one's own
+    experiments it may be long, and have letters that no file's name has."""
+    plain = _NO_NAME.sub("_", name)
+    if len(plain.encode()) <= LONGEST_NAME:
+        return plain
+    stem, _, end = plain.rpartition(".")
+    head = stem.encode()[: LONGEST_NAME - 32].decode(errors="ignore")
+    return f"{head}~{hashlib.sha256(name.encode()).hexdigest()[:8]}.{end}"
 
 
 def failed(samples: Iterable[Sample]) -> int:

@@ -483,6 +483,20 @@ def test_log_replaces_and_removes(tmp_path: Path, make_manifest: MakeManifest) -
         assert {f.name: f.read_bytes() for f in logs.iterdir()} == {"a_b.good.stdout": b"out2"}
 
 
+def test_a_log_of_any_id_is_a_file(tmp_path: Path, make_manifest: MakeManifest) -> None:
+    # As an experiment of one's own may have; the parts of an id are its factors.
+    ids = ("mine/" + "ä" * 300 + "/a", "mine/" + "ä" * 300 + "/b", "mine/a\0b\nc", "mine/d")
+    with Writer.create(tmp_path / "run", make_manifest()) as writer:
+        for one in ids:
+            writer.log(f"{one}.failed-00001", one.encode(), b"")
+            writer.log(f"{one}.good", one.encode(), b"")
+        logs = {f.name: f.read_bytes() for f in (tmp_path / "run" / "logs").iterdir()}
+    assert len(logs) == 2 * len(ids) and set(logs.values()) == {one.encode() for one in ids}
+    assert logs["mine_d.good.stdout"] == b"mine/d"
+    ends = sorted(name.rpartition(".")[0].rpartition(".")[2] for name in logs)
+    assert ends == ["failed-00001"] * 4 + ["good"] * 4
+
+
 def test_a_run_that_found_no_room_can_begin_anew_in_its_folder(
     make_manifest: MakeManifest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
