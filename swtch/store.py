@@ -29,6 +29,7 @@ import fcntl
 import hashlib
 import os
 import re
+import secrets
 import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -356,6 +357,7 @@ def write_atomically(file: Path, data: bytes) -> None:
     """`file` holds either what it held before or all of `data`, also after a power cut.
 
     A link stays one. A device or a pipe, as /dev/stdout may be, is written to and not replaced.
+    Of two who write at once each has a draft of its own, and the last to be done stays.
     """
     if file.exists() and not file.is_file():
         with file.open("wb", buffering=0) as stream:
@@ -363,7 +365,7 @@ def write_atomically(file: Path, data: bytes) -> None:
                 data = data[stream.write(data) :]
         return
     file = Path(os.path.realpath(file))
-    draft = file.with_name(file.name + ".tmp")
+    draft = file.with_name(f"{file.name}.{secrets.token_hex(4)}.tmp")
     try:
         with draft.open("wb") as stream:
             stream.write(data)

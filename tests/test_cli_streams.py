@@ -57,7 +57,7 @@ def test_a_command_that_is_named_can_be_given(here: Path) -> None:
     """A folder's name may have blanks: RUN has one."""
     samples = here / RUN / "samples.jsonl"
     samples.write_bytes(b"{}\n" + samples.read_bytes())
-    (here / RUN / "report.html.tmp").mkdir()
+    (here / RUN / "report.html").mkdir()
     said = [
         (swtch("show", RUN), "swtch run --resume 'a run'"),
         (swtch("run", "--out", RUN), "swtch run --resume 'a run'"),

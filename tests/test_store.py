@@ -497,6 +497,24 @@ def test_a_log_of_any_id_is_a_file(tmp_path: Path, make_manifest: MakeManifest) 
     assert ends == ["failed-00001"] * 4 + ["good"] * 4
 
 
+def test_two_who_write_one_file_at_once_both_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "report.html"
+    sync = os.fsync
+
+    def meanwhile(descriptor: int) -> None:
+        monkeypatch.setattr(os, "fsync", sync)
+        store.write_atomically(file, b"the other's, longer")
+        assert file.read_bytes() == b"the other's, longer"
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", meanwhile)
+    store.write_atomically(file, b"ours")
+    assert file.read_bytes() == b"ours"
+    assert [f.name for f in tmp_path.iterdir()] == ["report.html"]
+
+
 def test_a_run_that_found_no_room_can_begin_anew_in_its_folder(
     make_manifest: MakeManifest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
