@@ -280,6 +280,8 @@ def test_a_resumed_run_notes_what_changed(probe_dir: Path, swtch: Swtch, tmp_pat
     done = swtch("run", "--resume", "here", "--no-report")
     assert done.returncode == 0
     assert "the kernel is not the one this run began with (5.0-old, now " in done.stderr
+    # As the report says it later.
+    assert f"numbers and verdicts will be of {elsewhere.WHICH}" in done.stderr
     samples = sorted(store.load(folder).samples, key=lambda sample: sample.seq)
     noted = [sample.elsewhere for sample in samples]
     assert noted[: half + 1] == [{}] * (half + 1)

@@ -387,6 +387,6 @@ def _check_same_machine(
             said.setdefault(f"{what} is not the one this run began with{was}")
     for line in said:
         progress.warn(
-            f"{line}; old and new samples are kept apart: numbers and verdicts will be of those"
-            " of which there are more"
+            f"{line}; old and new samples are kept apart: numbers and verdicts will be of"
+            f" {elsewhere.WHICH}"
         )
