@@ -360,6 +360,7 @@ static long in_the_kernel(long nr, const long *a)
 
 EXPORT long syscall(long nr, ...)
 {
+	uthread_t ut;
 	long got;
 
 	ARGUMENTS(nr);
@@ -379,8 +380,12 @@ EXPORT long syscall(long nr, ...)
 		return gettid();
 	if (unlikely(nr == SYS_tgkill))
 		return tgkill((pid_t)a[0], (pid_t)a[1], (int)a[2]);
-	if (unlikely(nr == SYS_tkill))
-		return tgkill(getpid(), (pid_t)a[0], (int)a[1]);
+	if (unlikely(nr == SYS_tkill)) {
+		ut = by_number(getpid(), (pid_t)a[0]);
+		if (ut)
+			return kill_one(ut, (int)a[1]);
+		/* It may be a thread of any process, as a debugger's are. */
+	}
 #ifdef SYS_futex_waitv
 	if (unlikely(nr == SYS_futex_waitv)) {
 		futex_enters_kernel();

@@ -280,6 +280,21 @@ static void *handles_two(void *arg)
 	return arg;
 }
 
+/* By its number alone one of any process can be meant. */
+static void test_number_elsewhere(void)
+{
+	const pid_t pid = fork();
+	int status;
+
+	if (!pid)
+		for (;;)
+			pause();
+	SAY_ERRNO(syscall(SYS_tkill, pid, SIGKILL));
+	kill(pid, SIGTERM); /* which is too late, or all there is */
+	SAY(waitpid(pid, &status, 0) == pid);
+	SAY(WTERMSIG(status));
+}
+
 static void test_in_handler(void)
 {
 	struct sigaction sa = { .sa_handler = counts }, was[2];
@@ -526,6 +541,7 @@ int main(void)
 	begin();
 	test_to_process();
 	test_numbers();
+	test_number_elsewhere();
 	test_in_handler();
 	test_once();
 	test_sleep();
