@@ -120,7 +120,7 @@ static bool interpreter(const char *head, size_t n, char path[PATH_MAX])
 /* Another C library's (musl's ...) would look in vain for what is glibc's. */
 static void check_loader(const char *path, int fd, const ElfW(Phdr) *ph)
 {
-	char loader[PATH_MAX], *slash;
+	char loader[PATH_MAX], *slash, *name;
 	ssize_t n;
 
 	n = pread(fd, loader,
@@ -130,7 +130,9 @@ static void check_loader(const char *path, int fd, const ElfW(Phdr) *ph)
 		return; /* execvp() will say what is wrong */
 	loader[n] = 0;
 	slash = strrchr(loader, '/');
-	if (strncmp(slash ? slash + 1 : loader, "ld-linux", 8))
+	name = slash ? slash + 1 : loader;
+	/* The second is its name by the Linux Standard Base. */
+	if (strncmp(name, "ld-linux", 8) && strncmp(name, "ld-lsb", 6))
 		die(CANNOT,
 		    "%s is made for another C library than glibc (its loader is %s)",
 		    path, loader);
