@@ -117,11 +117,15 @@ static bool interpreter(const char *head, size_t n, char path[PATH_MAX])
 	return true;
 }
 
-/* Another C library's (musl's ...) would look in vain for what is glibc's. */
+/* Another C library's would look in vain for what is glibc's. What glibc's is called nobody
+ * knows: a program may be linked with one that lies elsewhere, by any name. */
 static void check_loader(const char *path, int fd, const ElfW(Phdr) *ph)
 {
+	static const char *const others[] = { "ld-musl", "ld-uClibc",
+					      "ld64-uClibc", "linker64" };
 	char loader[PATH_MAX], *slash, *name;
 	ssize_t n;
+	size_t i;
 
 	n = pread(fd, loader,
 		  ph->p_filesz < PATH_MAX ? ph->p_filesz : PATH_MAX - 1,
@@ -131,11 +135,11 @@ static void check_loader(const char *path, int fd, const ElfW(Phdr) *ph)
 	loader[n] = 0;
 	slash = strrchr(loader, '/');
 	name = slash ? slash + 1 : loader;
-	/* The second is its name by the Linux Standard Base. */
-	if (strncmp(name, "ld-linux", 8) && strncmp(name, "ld-lsb", 6))
-		die(CANNOT,
-		    "%s is made for another C library than glibc (its loader is %s)",
-		    path, loader);
+	for (i = 0; i < sizeof(others) / sizeof(*others); i++)
+		if (!strncmp(name, others[i], strlen(others[i])))
+			die(CANNOT,
+			    "%s is made for another C library than glibc (its loader is %s)",
+			    path, loader);
 }
 
 static void check_elf(const char *path, int fd, const ElfW(Ehdr) *eh)

@@ -63,6 +63,16 @@ if printf 'int main(void) { return 0; }\n' |
 	is 126 'made for another C library than glibc (its loader is /lib/ld-musl-x86_64.so.1)' \
 		"$run" "$dir/other"
 fi
+# glibc's by another name is none of those.
+for loader in /lib64/ld-linux-x86-64.so.2 /lib/ld-linux-aarch64.so.1; do
+	[ -e "$loader" ] || continue
+	ln -s "$loader" "$dir/ld-2.so"
+	if printf 'int main(void) { return 3; }\n' |
+		cc "-Wl,--dynamic-linker=$dir/ld-2.so" -x c -o "$dir/elsewhere" - 2>/dev/null; then
+		is 3 '' "$run" "$dir/elsewhere"
+	fi
+	break
+done
 
 if printf '#include <pthread.h>\nvoid *f(void *a) { return a; }\n%s\n' \
 	'int main(void) { pthread_t t; return pthread_create(&t, 0, f, 0) || pthread_join(t, 0); }' |
