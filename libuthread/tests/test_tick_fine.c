@@ -224,6 +224,59 @@ TEST(who_computes_is_not_stopped_for_events_that_do_not_come)
 	in_uthread(computes_beside_who_waits, fds);
 }
 
+static bool (*pending)(void);
+static int looked;
+
+/* As by a tracer, for whom the call is two stops. */
+static bool pending_slowly(void)
+{
+	const uint64_t began = test_now();
+
+	while (test_now() - began < MS)
+		;
+	add(&looked, 1);
+	return true;
+}
+
+/* Each of these handlers takes as long as five of its ticks. */
+static void *computes_with_slow_ticks(void *arg)
+{
+	uthread_t t = spawn(answers, arg);
+	volatile int i;
+
+	while (!load(&rt.io_sources) || load(&t->state) != UT_WAITING)
+		uthread_yield();
+	no_ticks_begin();
+	pending = sched_io.pending;
+	sched_io.pending = pending_slowly;
+	no_ticks_end();
+	while (load(&looked) < 100)
+		for (i = 0; i < 100000; i++)
+			;
+	for (i = 0; i < 20000000; i++)
+		;
+	no_ticks_begin();
+	sched_io.pending = pending;
+	no_ticks_end();
+	CHECK_EQ(uthread_close(*((const int *)arg + 2)), 0);
+	joined(t);
+	return NULL;
+}
+
+TEST(who_computes_goes_on_where_handlers_are_slower_than_ticks)
+{
+	int there[2], fds[3];
+
+	start_long(MS);
+	if (rt.tick_source != UTHREAD_TICK_WORKER)
+		SKIP("ticks are not from timers");
+	CHECK(!pipe(there));
+	fds[0] = there[0];
+	fds[1] = open("/dev/null", O_WRONLY);
+	fds[2] = there[1];
+	in_uthread(computes_with_slow_ticks, fds);
+}
+
 static void *writes(void *arg)
 {
 	char c = 'x';

@@ -313,6 +313,9 @@ struct worker {
 			  * + 1; 0: none is known. A hint */
 	uint32_t turns_at_tick; /* or after it; the same */
 	uint32_t not_ticks; /* of the tick's signal, that were none; the same */
+	/* How long a tick's handler takes (tick.c); the same: */
+	uint64_t timed_from; /* in ticks */
+	uint64_t began, took; /* 0: this one is not timed; none is slow */
 	uint32_t *seen_turns; /* what we saw of the others', by index */
 	uint32_t rng;
 	uint32_t unseen; /* pokes that nobody looked for (sched/watch.c) */

@@ -426,7 +426,10 @@ HANDLER void preempt_on_tick(int sig, siginfo_t *si, void *ucp)
 		tick_parked(w);
 		goto out;
 	}
-	if (unlikely(is_asked(w, h))) {
+	if (likely(!is_asked(w, h))) {
+		if (unlikely(tick_is_timed(w)))
+			tick_begins(w);
+	} else {
 		/* Signals are taken; the others stay. */
 		seen = load_relaxed(&h->self->flags) & ~(uint32_t)UT_ASK_SIGNAL;
 		look(&f, w, h, si, uc);
@@ -490,6 +493,8 @@ HANDLER void preempt_on_tick(int sig, siginfo_t *si, void *ucp)
 	else if (!defer(w, h, why) || asked == ASKED_AGAIN)
 		look_again(w, h, asked);
 out:
+	if (unlikely(w->began))
+		tick_ends(w);
 	errno = saved;
 }
 

@@ -46,6 +46,14 @@ void tick_again(struct worker *w, unsigned before);
 void tick_later(struct worker *w, unsigned looks);
 /* How long that is. */
 uint64_t tick_later_ns(unsigned looks);
+/* The handler of one tick in so many is timed, and of each while they are slow: where the
+ * next tick would be there already, that one is put off. */
+static inline bool tick_is_timed(const struct worker *w)
+{
+	return w->stats.ticks >= w->timed_from;
+}
+void tick_begins(struct worker *w);
+void tick_ends(struct worker *w);
 /* From the handler, chain delivery: the next worker's turn. */
 void tick_pass_on(struct worker *w, const siginfo_t *si);
 /* A tick for this worker, now. */

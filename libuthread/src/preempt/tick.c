@@ -40,6 +40,16 @@
  * Rejected: a thread that sleeps in epoll_wait() and sends the ticks (it needs the
  * CPU to send one, and waits for it behind who computes, as any pthread does).
  *
+ * Slow handlers: by a tracer (strace -f) each system call of a handler is two stops, and
+ * the handler takes longer than the time to the next fine tick, or than one that is tried
+ * again: that one would be there before the program has gone on, for ever. So one in
+ * LOOK_TICKS is timed, and while they are slow each leaves SLOW_REST times as long as it
+ * took to the program, from its end on. The shorter of the last two counts: one that the
+ * kernel took the CPU from says nothing. Where the signal itself is slow (qemu-user, a
+ * debugger that is told of it) that cannot be seen from here, and it is less.
+ * Rejected: timers that are set anew by each handler (a system call more, for all); the
+ * kernel's count of overruns (a busy machine's are the same).
+ *
  * Arming and disarming race: disarm says so first and looks again after a
  * fence; who adds work does so first and looks at `ticking` after a fence.
  */
@@ -59,6 +69,10 @@
 #define FINE_PARTS 5
 #define FINE_MIN_NS 100000 /* as the shortest whole tick */
 #define FINE_KEEP 4 /* whole ticks */
+#define LOOK_TICKS 16
+#define SLOW_NS 50000
+#define SLOW_REST 8
+#define SLOW_REST_MAX_NS 200000000
 #define LOOK_TURNS 61 /* as where a worker switches (sched.c) */
 #define MAGIC 0x5554u /* in the signal's value, above the worker's index */
 
@@ -419,6 +433,32 @@ void tick_later(struct worker *w, unsigned looks)
 	full_fence(); /* pairs: tick_arm() */
 	if (own && load_relaxed(&w->ticking))
 		start(w); /* armed just before */
+}
+
+/* ---- slow handlers ---- */
+
+void tick_begins(struct worker *w)
+{
+	w->began = now_ns();
+}
+
+void tick_ends(struct worker *w)
+{
+	uint64_t took = now_ns() - w->began, before = w->took, rest;
+
+	w->began = 0;
+	/* One that is not slow does not end it: not all of them make calls. */
+	w->took = took < SLOW_NS ? before / 2 : took;
+	w->timed_from = w->stats.ticks + (w->took ? 1 : LOOK_TICKS);
+	if (likely(took < SLOW_NS || !before) || !load_relaxed(&w->ticking) ||
+	    rt.tick_source != UTHREAD_TICK_WORKER)
+		return;
+	rest = (took < before ? took : before) * SLOW_REST;
+	if (rest > SLOW_REST_MAX_NS)
+		rest = SLOW_REST_MAX_NS;
+	/* Instead of one that is to be tried again, too. */
+	set_timer(w->timer, 0, rest < interval(w) ? interval(w) : rest,
+		  interval(w));
 }
 
 /* ---- chain delivery ---- */
