@@ -85,4 +85,55 @@ TEST(a_mask_comes_back_in_a_handler_behind_what_is_anothers)
 	CHECK_EQ(load(&handled_there), 1);
 }
 
+#define SENT 10000
+#define CROWD 2000
+
+static void *sends_both(void *arg)
+{
+	while (load(&handled_there) < SENT) {
+		kill(getpid(), SIGUSR2);
+		kill(getpid(), SIGUSR1); /* while that one is given, often */
+	}
+	return arg;
+}
+
+static void *waits_for_many(void *arg)
+{
+	CHECK(!pthread_sigmask(SIG_UNBLOCK, arg, NULL));
+	while (load(&handled_there) < SENT)
+		CHECK_EQ(uthread_sem_wait(&go), 0);
+	return arg;
+}
+
+/* One comes to a worker with nothing to run, which gives it to who waits, and another at any
+ * instruction of that. The crowd, of which none lets them in, is there to make that long. */
+TEST(what_comes_as_one_is_given_is_handled_in_its_uthread)
+{
+	static uthread_t crowd[CROWD];
+	pthread_t sender;
+	sigset_t both;
+
+	if (TEST_ASAN || TEST_TSAN)
+		SKIP("sanitizers have functions of these names themselves");
+	if (TEST_EMULATED)
+		SKIP("qemu-user: signals to the process come late, or to nobody");
+	start(2);
+	signal(SIGUSR1, on_its_own);
+	signal(SIGUSR2, on_its_own);
+	sigemptyset(&both);
+	sigaddset(&both, SIGUSR1);
+	sigaddset(&both, SIGUSR2);
+	CHECK(!pthread_sigmask(SIG_BLOCK, &both, NULL));
+	for (int i = 0; i < CROWD; i++)
+		crowd[i] = spawn(waits_to_go, NULL);
+	whose = spawn(waits_for_many, &both);
+	CHECK(!pthread_create(&sender, NULL, sends_both, NULL));
+	CHECK(!pthread_join(sender, NULL));
+	for (int i = 0; i < CROWD + 1; i++)
+		CHECK_EQ(uthread_sem_post(&go), 0);
+	for (int i = 0; i < CROWD; i++)
+		joined(crowd[i]);
+	joined(whose);
+}
+
 TEST_MAIN()

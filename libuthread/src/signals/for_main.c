@@ -196,11 +196,19 @@ static struct uthread *who_lets_in(int sig)
 	return s.parked ? s.parked : s.other;
 }
 
+#define GIVE_TRIES 100
+
 static void give_to_another(int sig, siginfo_t *si, void *uc)
 {
-	struct uthread *ut = who_lets_in(sig);
+	struct uthread *ut;
 	struct action a;
+	int n = GIVE_TRIES;
 
+	/* In a handler, say, who let it in a moment ago does so no more. The kernel may
+	 * have no place for what is sent back. */
+	while (!(ut = who_lets_in(sig)) && n--)
+		if (for_nobody(sig, si))
+			return;
 	if (ut && sent_pass_on(ut, si, true))
 		return;
 	a = action_take(sig);
@@ -347,7 +355,7 @@ bool for_another(int sig, const siginfo_t *si, struct action *a)
 		return false;
 	handler = action_get(sig).handler;
 	if (handler == (void *)SIG_DFL || handler == (void *)SIG_IGN ||
-	    actions_of_guest() || !who_lets_in(sig))
+	    actions_of_guest())
 		return false;
 	*a = (struct action){ .handler = *(void *const *)&fn,
 			      .flags = SA_RESTART | (int)SA_SIGINFO };

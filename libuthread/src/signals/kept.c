@@ -211,6 +211,7 @@ void kept_in_base(struct worker *w)
 	struct action a;
 	ucontext_t uc;
 	siginfo_t si;
+	bool handles;
 	int sig;
 
 	store_relaxed(&h->pending, 0);
@@ -222,7 +223,7 @@ void kept_in_base(struct worker *w)
 		if ((KSIG_BIT(sig) & rt.mask && handler_send_back(&si)) ||
 		    for_nobody(sig, &si))
 			continue;
-		handler_take(sig, &si, &a);
+		handles = handler_take(sig, &si, &a);
 		if (a.handler == (void *)SIG_IGN)
 			continue;
 		mask_install(w, mask_usable(rt.mask | w->deferred) &
@@ -232,7 +233,10 @@ void kept_in_base(struct worker *w)
 		getcontext(&uc);
 		mask_install(w, mask_usable(handler_mask(
 					&a, sig, rt.mask | w->deferred)));
-		store_relaxed(&h->off, 0);
+		/* What comes as one is given to its uthread waits for its turn here. Outside
+		 * of the region it would be handled where there is no thread. */
+		if (handles)
+			store_relaxed(&h->off, 0);
 		handler_function (&a)(sig, &si, &uc);
 		store_relaxed(&h->off, 1);
 	}
