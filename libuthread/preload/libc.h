@@ -439,8 +439,9 @@ HIDDEN void cpus_tell_kernel(void);
 HIDDEN bool cpus_widen(const struct told *told, cpu_set_t *old);
 HIDDEN void cpus_narrow(const cpu_set_t *old);
 
-/* identity.c: of syscall() of one that is the kernel thread's alone, it does not return. */
-HIDDEN void identity_call(long nr);
+/* identity.c: syscall() of what is the kernel thread's alone: true if the kernel has refused
+ * it, or nothing changes; if something does, it does not return. */
+HIDDEN bool identity_call(long nr, const long *a, long *got);
 
 /* self.c: syscall() of SYS_sched_getattr or SYS_sched_setattr. False: by somebody whom
  * the kernel knows, or of somebody else. */

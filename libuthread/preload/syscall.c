@@ -354,7 +354,8 @@ static long in_the_kernel(long nr, const long *a)
 
 	if (uthread_may_park() && (by_name(nr, a, &got) || plain(nr, a, &got)))
 		return got;
-	identity_call(nr);
+	if (identity_call(nr, a, &got))
+		return got;
 	return LIBC(syscall)(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 

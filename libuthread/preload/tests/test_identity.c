@@ -2,8 +2,10 @@
 /*
  * test_identity.c - what is a kernel thread's alone: a program with one thread may
  * change it, the child of a fork too; one with several as well with glibc's threads, and
- * with ours it ends with a line, so that nobody acts with another's rights.
+ * with ours it ends with a line, so that nobody acts with another's rights, unless the
+ * kernel refuses the change.
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
@@ -53,6 +55,37 @@ static void harmless(void)
 	IS(setegid(getegid()), 0);
 }
 
+static void fails(long got, int error)
+{
+	IS(got, -1);
+	IS(errno, error);
+}
+
+/* The kernel refuses all these to who has other threads, with any rights. */
+static void refused(void)
+{
+	fails(unshare(CLONE_NEWUSER), EINVAL);
+	fails(syscall(SYS_unshare, CLONE_NEWUSER), EINVAL);
+	fails(setns(-1, 0), EBADF);
+	fails(syscall(SYS_setns, -1, 0), EBADF);
+	IS(syscall(SYS_setgroups, -1, NULL), -1);
+}
+
+/* For root no change, the others are refused it. */
+static void own_namespace(void)
+{
+	const int fd = open("/proc/self/ns/uts", O_RDONLY | O_CLOEXEC);
+
+	CHECK(fd >= 0);
+	if (setns(fd, 0))
+		IS(errno, EPERM);
+	if (syscall(SYS_setns, fd, CLONE_NEWUTS))
+		IS(errno, EPERM);
+	close(fd);
+}
+
+static void (*const no_changes[])(void) = { harmless, refused, own_namespace };
+
 static void *does(void *arg)
 {
 	(*(void (*const *)(void))arg)();
@@ -61,7 +94,9 @@ static void *does(void *arg)
 
 static void *waits(void *arg)
 {
-	pause();
+	/* Not ended by the signal with which glibc tells all threads their IDs. */
+	while (pause())
+		;
 	return arg;
 }
 
@@ -84,6 +119,9 @@ static void child_ends(void (*const *change)(void), int others)
 		if (others)
 			start(waits, NULL);
 		harmless();
+		own_namespace();
+		if (others)
+			refused();
 		if (others == 2)
 			IS(pthread_join(start(does, (void *)change), NULL), 0);
 		else
@@ -112,9 +150,9 @@ int main(void)
 	start(waits, NULL);
 	for (i = 0; i < CHANGES; i++)
 		child_ends(&changes[i], 0);
-	harmless();
-	IS(pthread_join(start(does, (void *)&(void (*)(void)){ harmless }),
-			NULL),
-	   0);
+	for (i = 0; i < sizeof(no_changes) / sizeof(no_changes[0]); i++) {
+		(*no_changes[i])();
+		IS(pthread_join(start(does, (void *)&no_changes[i]), NULL), 0);
+	}
 	return 0;
 }
