@@ -215,6 +215,30 @@ TEST(no_guard_left_is_EAGAIN_and_leaves_mappings_to_the_program)
 	joined(spawn_attr(&a, bounds_of_self, &(struct bounds){ 0 }));
 }
 
+/* As multipathd does, when it has threads already. */
+TEST(what_is_locked_has_stacks_and_guards)
+{
+	enum { ROOM = 64 << 20 };
+	uthread_attr_t a;
+	void *room;
+
+	start_workers(1);
+	joined(spawn(page_below_faults, NULL));
+	if (mlockall(MCL_FUTURE | MCL_ONFAULT))
+		SKIP("no memory may be locked");
+	room = mmap(NULL, ROOM, PROT_READ | PROT_WRITE,
+		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (room == MAP_FAILED)
+		SKIP("not enough memory may be locked");
+	CHECK(!munmap(room, ROOM));
+	CHECK_EQ(uthread_attr_init(&a), 0);
+	for (size_t bytes = 64 << 10; bytes <= 8 << 20; bytes *= 4) {
+		CHECK_EQ(uthread_attr_setstacksize(&a, bytes), 0);
+		for (int i = 0; i < 3; i++)
+			joined(spawn_attr(&a, page_below_faults, NULL));
+	}
+}
+
 /* ---- giving memory back ---- */
 
 #define DEEP (512u << 10)

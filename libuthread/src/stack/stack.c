@@ -212,11 +212,17 @@ static void slab_free(struct slab *s)
 	free(s);
 }
 
+/* Under slab_lock. */
 static bool guard_slot(char *slot)
 {
-	if (guard_kind == GUARD_MADVISE)
-		return !madvise(slot, page, MADV_GUARD_INSTALL);
-	return !mprotect(slot, page, PROT_NONE);
+	if (guard_kind == GUARD_MPROTECT)
+		return !mprotect(slot, page, PROT_NONE);
+	if (!madvise(slot, page, MADV_GUARD_INSTALL))
+		return true;
+	/* Memory that is locked (mlockall() of what is to come) takes none. A page that
+	 * nobody may touch need not be locked, and is two mappings then, too. */
+	return errno == EINVAL && nslots < mprotect_slots_max &&
+	       !munlock(slot, page) && !madvise(slot, page, MADV_GUARD_INSTALL);
 }
 
 /*
