@@ -52,16 +52,18 @@ static uthread_t by_number(pid_t process, pid_t thread)
 		       NULL;
 }
 
-static int kill_one(uthread_t ut, int sig)
+static int told(int err)
 {
-	const int err = ut == uthread_self() ?
-				pthread_kill(pthread_self(), sig) :
-				uthread_kill(ut, sig);
-
 	if (!err)
 		return 0;
 	errno = err;
 	return -1;
+}
+
+static int kill_one(uthread_t ut, int sig)
+{
+	return told(ut == uthread_self() ? pthread_kill(pthread_self(), sig) :
+					   uthread_kill(ut, sig));
 }
 
 EXPORT int tgkill(pid_t process, pid_t thread, int sig)
@@ -381,6 +383,12 @@ EXPORT long syscall(long nr, ...)
 		return gettid();
 	if (unlikely(nr == SYS_tgkill))
 		return tgkill((pid_t)a[0], (pid_t)a[1], (int)a[2]);
+	if (unlikely(nr == SYS_rt_tgsigqueueinfo)) {
+		ut = by_number((pid_t)a[0], (pid_t)a[1]);
+		if (ut && a[3] && !is_nowhere((void *)a[3]))
+			return told(uthread_sigqueueinfo(ut, (int)a[2],
+							 (siginfo_t *)a[3]));
+	}
 	if (unlikely(nr == SYS_tkill)) {
 		ut = by_number(getpid(), (pid_t)a[0]);
 		if (ut)

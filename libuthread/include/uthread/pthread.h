@@ -29,6 +29,10 @@ int uthread_create_pthread(pthread_t *id, const uthread_attr_t *attr,
 uthread_t uthread_of_pthread(pthread_t id);
 /* The one that has not ended and has that uthread_id(), or NULL: looks at all of them. */
 uthread_t uthread_by_id(uint32_t id);
+/* As the system call rt_tgsigqueueinfo: what it says of the signal is told to the thread.
+ * EPERM: to another than itself it says what only the kernel does (`si_code` from 0 on, or
+ * SI_TKILL); else as uthread_sigqueue(). */
+int uthread_sigqueueinfo(uthread_t thread, int sig, const siginfo_t *info);
 
 /* From now on handlers of signals end the caller's waits for descriptors
  * and children (<uthread/io.h>) with EINTR: 0 none, as at first; 1 those without

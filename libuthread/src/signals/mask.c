@@ -257,10 +257,27 @@ uint64_t mask_current(const struct uthread *me)
 		       me->mask;
 }
 
+static int send_let_in(const siginfo_t *si)
+{
+	int err = 0;
+
+	region_enter();
+	if (send_self(si))
+		err = errno;
+	region_leave();
+	return err;
+}
+
+int mask_info_to_oneself(struct uthread *me, const siginfo_t *si)
+{
+	return KSIG_BIT(si->si_signo) & mask_current(me) ?
+		       raised_add_info(me, si) :
+		       send_let_in(si);
+}
+
 int mask_to_oneself(struct uthread *me, int sig, int code, union sigval value)
 {
 	siginfo_t si;
-	int err = 0;
 
 	if (sig < 0 || sig >= _NSIG)
 		return EINVAL;
@@ -276,11 +293,7 @@ int mask_to_oneself(struct uthread *me, int sig, int code, union sigval value)
 	si.si_pid = getpid();
 	si.si_uid = getuid();
 	si.si_value = value;
-	region_enter();
-	if (send_self(&si))
-		err = errno;
-	region_leave();
-	return err;
+	return send_let_in(&si);
 }
 
 static int (*next_kill)(pthread_t, int);

@@ -33,6 +33,7 @@
 #include "sched/ask.h"
 #include "sched/sched.h"
 #include "signals/signals.h"
+#include "uthread/pthread.h"
 
 /* 0: go on, for one that lives and is another. */
 static int check(const struct uthread *ut, int sig, bool *ended)
@@ -169,6 +170,26 @@ int uthread_sigqueue(uthread_t thread, int sig, union sigval value)
 	return send(thread, sig, SI_QUEUE, value);
 }
 
+int uthread_sigqueueinfo(uthread_t thread, int sig, const siginfo_t *info)
+{
+	siginfo_t si = *info;
+	bool ended;
+	int err = check(thread, sig, &ended);
+
+	si.si_signo = sig;
+	/* What kill() and the kernel say nobody says to another. */
+	if (thread != uthread_current() &&
+	    (si.si_code >= 0 || si.si_code == SI_TKILL))
+		return EPERM;
+	if (err || ended || !sig)
+		return err;
+	if (thread == uthread_current())
+		return mask_info_to_oneself(thread, &si);
+	if (unlikely(sent_to_process(thread, sig, si.si_code, si.si_value)))
+		return 0;
+	return sent_pass_on(thread, &si, false) ? 0 : EAGAIN;
+}
+
 /* Into what it has raised. In a region, or a handler that came in none. */
 void sent_take(struct uthread *me)
 {
@@ -273,6 +294,14 @@ int uthread_sigqueue(uthread_t thread, int sig, union sigval value)
 	(void)value;
 	(void)thread;
 	(void)sig;
+	return ENOTSUP;
+}
+
+int uthread_sigqueueinfo(uthread_t thread, int sig, const siginfo_t *info)
+{
+	(void)thread;
+	(void)sig;
+	(void)info;
 	return ENOTSUP;
 }
 

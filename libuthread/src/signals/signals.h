@@ -195,6 +195,7 @@ void mask_in_region(const sigset_t *set);
 uint64_t mask_current(const struct uthread *me);
 /* A signal of the caller's to itself; an error number. */
 int mask_to_oneself(struct uthread *me, int sig, int code, union sigval value);
+int mask_info_to_oneself(struct uthread *me, const siginfo_t *si);
 /* A new uthread of the caller's has that. */
 void mask_inherit_unsure(struct uthread *ut, const struct uthread *me);
 
