@@ -161,8 +161,19 @@ bool for_main(int sig, const siginfo_t *si, struct action *a)
 
 /* ---- in the base context ---- */
 
+/* The handler may sleep for long, and wait for what it blocks. Of libc's own nobody hears
+ * the end. */
+static uint64_t mask_in_handler(const struct uthread *ut)
+{
+	const uint32_t how = load_acquire(&ut->flags) &
+			     (UT_MASK_UNSURE | UT_MASK_LIBC);
+
+	return how == UT_MASK_UNSURE ? load_relaxed(&ut->mask) : mask_of(ut);
+}
+
 struct search {
 	uint64_t bit;
+	uint64_t (*mask)(const struct uthread *ut);
 	struct uthread *parked, *other;
 };
 
@@ -170,7 +181,7 @@ static void look_at(struct uthread *ut, void *arg)
 {
 	struct search *s = arg;
 
-	if (s->parked || mask_of(ut) & s->bit)
+	if (s->parked || s->mask(ut) & s->bit)
 		return;
 	switch (load_acquire(&ut->state)) {
 	case UT_WAITING:
@@ -186,14 +197,28 @@ static void look_at(struct uthread *ut, void *arg)
 	}
 }
 
-static struct uthread *who_lets_in(int sig)
+static struct uthread *who_lets_in_by(int sig,
+				      uint64_t (*mask)(const struct uthread *))
 {
-	struct search s = { .bit = KSIG_BIT(sig) };
+	struct search s = { .bit = KSIG_BIT(sig), .mask = mask };
 
 	if (load_relaxed(&main_uthread.flags) & UT_MAIN)
 		look_at(&main_uthread, &s);
 	stack_each(look_at, &s);
 	return s.parked ? s.parked : s.other;
+}
+
+static struct uthread *who_lets_in(int sig)
+{
+	return who_lets_in_by(sig, mask_of);
+}
+
+/* Of one that ends the process it is asked whether it may now. */
+static struct uthread *who_has_it(int sig)
+{
+	return who_lets_in_by(sig, action_get(sig).handler == (void *)SIG_DFL ?
+					   mask_in_handler :
+					   mask_of);
 }
 
 #define GIVE_TRIES 100
@@ -336,11 +361,11 @@ void for_another_ended(struct uthread *me)
 
 bool for_nobody(int sig, const siginfo_t *si)
 {
-	if (!is_to_process(sig, si) || who_lets_in(sig))
+	if (!is_to_process(sig, si) || who_has_it(sig))
 		return false;
 	__atomic_fetch_or(&rt.mask, KSIG_BIT(sig), __ATOMIC_RELAXED);
 	bias_heavy_fence(); /* who lets it in just now sees that, or we see it */
-	if (!who_lets_in(sig))
+	if (!who_has_it(sig))
 		return handler_send_back(si);
 	__atomic_fetch_and(&rt.mask, ~KSIG_BIT(sig), __ATOMIC_RELAXED);
 	return false;

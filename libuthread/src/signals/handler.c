@@ -218,12 +218,12 @@ static __attribute__((noreturn)) void run(int sig, siginfo_t *si,
 		handler_begins(me, &a, handles, &was);
 		jump = jump_take(me);
 		alt = alt_disarm(me);
-		if (set_mask || a.flags & SA_NODEFER) {
-			mask = handler_mask(&a, sig,
-					    ksig_word(&uc->uc_sigmask));
-			mask = mask_usable(mask);
+		mask = mask_usable(
+			handler_mask(&a, sig, ksig_word(&uc->uc_sigmask)));
+		/* After that, for who looks whether it lets one in (for_main.c). */
+		store_release(&me->mask, mask);
+		if (set_mask || a.flags & SA_NODEFER)
 			ksig_mask(SIG_SETMASK, &mask, NULL);
-		}
 		if (unlikely(sig == SIGSYS))
 			call_trapped(me, &a, si, uc);
 		else
@@ -235,10 +235,9 @@ static __attribute__((noreturn)) void run(int sig, siginfo_t *si,
 	mask = mask_usable(ksig_word(&uc->uc_sigmask));
 	ksig_set(&uc->uc_sigmask, mask);
 	mechanism_rewind(uc);
-	if (was.sure) {
-		store_relaxed(&me->mask, mask); /* before it (for_main.c) */
+	store_relaxed(&me->mask, mask); /* before it (for_main.c) */
+	if (was.sure)
 		ut_flags_clear(me, UT_MASK_UNSURE);
-	}
 	for_another_lets_in(mask); /* others may have seen the handler's */
 	signal_return(uc, ~mask, let_in);
 }
