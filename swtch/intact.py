@@ -28,14 +28,15 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from swtch import experiments
-from swtch.engines.protocol import MOST, beyond
+from swtch.engines.protocol import beyond
 from swtch.records import Engine, Invocation, Manifest, Sample, Trial
 
 DEEPEST = 64
 # Of an invocation, as of --time-limit; a kernel waits for weeks at most.
 LONGEST_S = 86_400
 
-_LARGE = re.compile(rb"\d{19}|\d[eE]\+?\d\d")
+# Of a number that `beyond` may refuse: many digits, also zeros behind the point, or a power.
+_EXTREME = re.compile(rb"\d{19}|\d[eE][+-]?\d\d")
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 _Positive = Annotated[int, msgspec.Meta(ge=1)]
@@ -203,9 +204,9 @@ def _walls(one: Sample) -> Iterator[tuple[str, float]]:
 
 
 def _of_text(text: bytes) -> Iterator[str]:
-    """Cheap of what is sound: only what looks large or deep is looked at."""
-    if _LARGE.search(text) and beyond(msgspec.json.decode(text)):
-        yield f"a number beyond {MOST:.0e}, or a whole one beyond 64 bits, measures nothing"
+    """Cheap of what is sound: only what looks extreme or deep is looked at."""
+    if _EXTREME.search(text) and (wrong := beyond(msgspec.json.decode(text))):
+        yield f"{wrong}, measures nothing"
     brackets = text.translate(None, _NO_BRACKETS)
     for _ in range(DEEPEST):
         if not brackets:

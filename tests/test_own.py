@@ -327,6 +327,7 @@ def by_hand(part: str) -> str:
             "check of claim mine.1: Odd",
         ),
         (('2 * v["each_p50_ns"]', "1e300"), "gave 1e+300, which is beyond what is measured"),
+        (('2 * v["each_p50_ns"]', "1e-300"), "gave 1e-300, which is beyond what is measured"),
     ],
 )
 def test_what_raises_later_costs_nothing_measured(

@@ -180,6 +180,10 @@ def test_a_bad_line_is_named_and_the_others_are_kept(run_dir: Path, line: bytes,
         ("elapsed_ns", -1, "expected a time, got -1 - at `$.elapsed_ns`"),
         ("values", {"wall_ns": -1}, "expected a time, got -1 - at `$.values.wall_ns`"),
         ("values", {"wall_ns": 1e300}, "a number beyond 1e+30"),
+        ("values", {"wall_ns": 1e-300}, "a number nearer to zero than 1e-30, and not zero"),
+        ("values", {"wall_ns": 1, "x_ns": -1e-31}, "a number nearer to zero than 1e-30"),
+        ("detail", {"x": [{"y": 5e-324}]}, "a number nearer to zero than 1e-30"),
+        ("values", {"wall_ns": 1e-9, "x_ns": -1e-9, "y_ns": 2e-30, "z": -0.0}, ""),
         ("steal_ns", 10**40, "or a whole one beyond 64 bits"),
         ("started", "yesterday", "expected a time - at `$.started`"),
         ("detail", {"x": [[[]]] * 2}, ""),
@@ -194,6 +198,19 @@ def test_a_line_that_cannot_be_used_is_named(
     run = store.load(run_dir)
     assert len(run.samples) == len(run.manifest.plan) - bool(says)
     assert says in "".join(guard.notices())
+
+
+def test_a_tiny_number_in_any_writing_is_seen(run_dir: Path) -> None:
+    """Also in one that other programs write, without a power."""
+    whole = (run_dir / store.SAMPLES).read_bytes()
+    for text, wrong in (("1E-300", True), (f"0.{'0' * 40}1", True), (f"0.{'0' * 40}", False)):
+        line = {**of(run_dir, 2), "values": {"wall_ns": 1, "x": "here"}}
+        written = msgspec.json.encode(line).replace(b'"here"', text.encode())
+        edit(run_dir / store.SAMPLES, 2, written)
+        guard.clear()
+        store.load(run_dir)
+        assert ("nearer to zero" in "".join(guard.notices())) == wrong, text
+        (run_dir / store.SAMPLES).write_bytes(whole)
 
 
 def test_what_is_nested_too_deeply_is_named(run_dir: Path) -> None:

@@ -28,8 +28,12 @@ PROTOCOL = 1
 _KINDS = ("hello", "sample", "end", "error")
 # Of nanoseconds, a thousand times the age of the universe.
 MOST = 1e30
+# And what is nearer to zero, but not zero, is no measured difference from it.
+LEAST = 1e-30
 # What JSON of others, frames and charts can hold.
 MOST_WHOLE = 1 << 64
+_TOO_LARGE = f"a number beyond {MOST:.0e}, or a whole one beyond 64 bits"
+_TOO_SMALL = f"a number nearer to zero than {LEAST:.0e}, and not zero"
 
 
 class ProbeError(Exception):
@@ -83,12 +87,20 @@ def read_result(stdout: bytes, returncode: int, trial: Trial) -> Result:
     return _result(samples[0], trial)
 
 
-def beyond(value: Any) -> bool:
-    """Whether a number in there is so large that to compute with it would overflow."""
-    if isinstance(value, (int, float)):
-        return abs(value) >= (MOST if isinstance(value, float) else MOST_WHOLE)
+def beyond(value: Any) -> str:
+    """Why a number in there measures nothing; empty where none does. It is so large, or so
+    near to zero and not zero, that to compute with it would overflow."""
+    if isinstance(value, int):
+        return _TOO_LARGE if abs(value) >= MOST_WHOLE else ""
+    if isinstance(value, float):
+        # Not the other way round: what is no number is not within, either.
+        if not abs(value) < MOST:
+            return _TOO_LARGE
+        return _TOO_SMALL if 0 < abs(value) <= LEAST else ""
+    if not isinstance(value, (dict, list)):
+        return ""
     within = value.values() if isinstance(value, dict) else value
-    return isinstance(value, (dict, list)) and any(map(beyond, within))
+    return next(filter(None, map(beyond, within)), "")
 
 
 def _lines(stdout: bytes) -> list[dict[str, Any]]:
@@ -151,8 +163,8 @@ def _result(sample: dict[str, Any], trial: Trial) -> Result:
             values[key] = value
         else:
             detail[key] = value
-    if beyond(sample):
-        raise ProbeError(f"probe sample has a number beyond {MOST:.0e}, which measures nothing")
+    if wrong := beyond(sample):
+        raise ProbeError(f"probe sample has {wrong}, which measures nothing")
     if not isinstance(values.get("wall_ns"), int) or values["wall_ns"] <= 0:
         raise ProbeError(f"probe sample has no valid wall_ns: {sample.get('wall_ns')!r}")
     try:
