@@ -377,6 +377,7 @@ def test_what_it_prints_is_no_data_and_where_it_goes_is_not_where_we_are(
         (("main=EACH", "main=lambda trial: 1 / 0"), "main() of pipe-or-futex: ZeroDivision"),
         (("main=EACH", "main=lambda trial: {'time': 1}"), "gave 1, which is no Main"),
         (("main=EACH", "shortened=lambda s: 1 / 0"), "shortened() of pipe-or-futex: Zero"),
+        (("main=EACH", "shortened=lambda s: '\\ud800'"), "shortened() of pipe-or-futex: NotAs"),
     ],
 )
 def test_what_is_only_asked_now_and_then(change: tuple[str, str], says: str, mine: Path) -> None:

@@ -9,7 +9,8 @@ of the same kind that changes no status; damaged samples are one, too (swtch.sto
 - ``trials`` raises RequestError: nothing is measured yet.
 - a metric is missing from that sample, a trial without its main metric is not compared.
 - a claim's check gives "not measurable here", with the line as its reason.
-- a chapter's tables become the plain ones, its figures and sentences none.
+- a chapter's tables become the plain ones, its figures and sentences none; also where
+  they raise only as they are drawn.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import contextlib
 import math
 import numbers
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -33,6 +35,8 @@ from swtch.errors import RequestError
 from swtch.records import Interval, Sample, Trial, VerdictName
 
 if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderResult
+
     from swtch.claims import Claim, Evidence, Ruling
     from swtch.experiments import Experiment, Mains, Metric, Setting
 
@@ -40,6 +44,7 @@ _faults: dict[str, None] = {}
 _notices: dict[str, None] = {}
 # What foreign code may raise and goes on after; sys.exit() in it is not ours.
 FOREIGN = (Exception, SystemExit)
+_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,199}", re.ASCII)
 # More of them say the same of other samples.
 MOST = 20
 
@@ -170,10 +175,12 @@ def _shortened(definition: Experiment, where: Where) -> Callable[[Setting], str]
     def shortened(setting: Setting) -> str:
         try:
             with apart():
-                return str(definition.shortened(setting))
+                said = str(definition.shortened(setting))
+            _expect(is_text(said), f"gave {said!r:.60}")
         except FOREIGN as error:
             where.fault(f"shortened() of {definition.name}", error)
             return ""
+        return said
 
     return shortened
 
@@ -341,20 +348,42 @@ class Chapter:
     def figures(self, story: Any) -> list[Any]:
         from swtch.report.charts import Figure
 
-        return self._ask("figures", story, list, Figure)
+        def right(figure: Any) -> bool:
+            # What a picture is called is the name of a file, too.
+            words = (figure.title, figure.description, figure.caption, figure.svg)
+            return all(map(is_text, words)) and bool(_ID.fullmatch(figure.id))
+
+        return self._ask("figures", story, list, Figure, right)
+
+    def file(self, figure: Any, form: str) -> bytes | None:
+        """One of its figures as a file; None where that cannot be drawn."""
+        from swtch.report import charts
+
+        charts.need(charts.REPORT_WITHOUT)
+        try:
+            return charts.as_file(figure, form)
+        except FOREIGN as error:
+            self._fault("figures", error)
+            return None
 
     def tables(self, story: Any) -> list[Any]:
         from swtch.report.tables import Row, Table
 
         def right(table: Any) -> bool:
-            rows = [row for row in table.rows if isinstance(row, Row)]
-            cells = [cell for row in rows for cell in row.cells]
-            return len(rows) == len(table.rows) and all(map(is_text, cells))
+            wide = len(table.columns)
+            return (
+                all(isinstance(row, Row) and len(row.cells) == wide for row in table.rows)
+                and all(map(is_text, (table.caption, *table.columns)))
+                and all(is_text(cell) for row in table.rows for cell in row.cells)
+                and table.labels in range(wide + 1)
+            )
 
         return self._ask("tables", story, self._plain().tables, Table, right)
 
     def terminal(self, story: Any) -> list[Any]:
-        return self._ask("terminal", story, self._plain().terminal, object)
+        plain = self._plain().terminal
+        parts = self._ask("terminal", story, plain, object)
+        return [_Drawn(parts, lambda: plain(story), lambda error: self._fault("terminal", error))]
 
     def sentences(self, story: Any) -> list[Any]:
         return self._ask("sentences", story, list, str, is_text)
@@ -382,6 +411,34 @@ class Chapter:
             for item in parts:
                 _expect(isinstance(item, kind) and right(item), f"gave {item!r:.60}")
         except FOREIGN as error:
-            self._where.fault(f"{part}() of the chapter of {self._name}", error)
+            self._fault(part, error)
             return instead(*default)
         return parts
+
+    def _fault(self, part: str, error: BaseException) -> None:
+        self._where.fault(f"{part}() of the chapter of {self._name}", error)
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """What a chapter has for the terminal, and ``plain`` instead where it raises only as it is
+    drawn: rich asks it then."""
+
+    parts: Sequence[Any]
+    plain: Callable[[], list[Any]]
+    fault: Callable[[BaseException], None]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        from rich.protocol import is_renderable
+
+        try:
+            with apart():
+                shown = [part if is_renderable(part) else str(part) for part in self.parts]
+                segments = [one for part in shown for one in console.render(part, options)]
+            for segment in segments:
+                _expect(is_text(segment.text), f"gave {segment.text!r:.60}")
+        except FOREIGN as error:
+            self.fault(error)
+            yield from self.plain()
+        else:
+            yield from segments

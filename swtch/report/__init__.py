@@ -60,6 +60,7 @@ def write(
 
 def write_figures(run_dir: Path, form: str, folder: Path) -> list[Path]:
     """Every figure of the run as a file of its own: svg, png or pdf."""
+    from swtch import own
     from swtch.report import charts, switchcost
     from swtch.report.chapters import figures
     from swtch.report.story import tell
@@ -67,13 +68,16 @@ def write_figures(run_dir: Path, form: str, folder: Path) -> list[Path]:
     charts.need(charts.REPORT_WITHOUT)
     story = tell(run_dir)
     folder.mkdir(parents=True, exist_ok=True)
-    every = switchcost.figures(story)[:1]
+    made = [(figure.id, charts.as_file(figure, form)) for figure in switchcost.figures(story)[:1]]
     for experiment in story.experiments:
-        every += figures(story, experiment.name)
+        outside = own.chapter(experiment.name)
+        as_file = outside.file if outside is not None else charts.as_file
+        every = figures(story, experiment.name)
+        made += [(f.id, data) for f in every if (data := as_file(f, form)) is not None]
     files = []
-    for figure in every:
-        file = folder / f"{figure.id}.{form}"
-        write_atomically(file, charts.as_file(figure, form))
+    for name, data in made:
+        file = folder / f"{name}.{form}"
+        write_atomically(file, data)
         files.append(file)
     return files
 
