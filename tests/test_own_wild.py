@@ -6,6 +6,11 @@ told all the same, with a line that says what failed.
 from __future__ import annotations
 
 import hashlib
+import json
+import locale
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +19,7 @@ from outside import WHOLE, Swtch, anew, measured, mine, nothing_registered, run
 
 from swtch import store
 from swtch.own import trust
+from swtch.own.apart import apart
 
 __all__ = ["anew", "measured", "mine", "nothing_registered", "run"]  # the fixtures
 
@@ -134,3 +140,109 @@ def test_a_figure_that_cannot_be_drawn_is_left_out(
         assert all("figures() of the chapter of pipe-or-futex: " in line for line in lines)
     assert (run / "report.html").exists()
     assert not list(run.glob("**/*mine*.png"))
+
+
+# ---- what is not its own ----
+
+
+def wild(line: str) -> str:
+    """The file, which does this in each of its functions, and as it is imported."""
+    text = WHOLE.replace('"""Is a', f'import locale, os, sys\n{line}\n"""Is a', 1)
+    for begins in ("def trials(setting):", "def dearer(evidence):", "def sentences(self, story):"):
+        deep = "        " if "self" in begins else "    "
+        assert begins in text
+        text = text.replace(begins, f"{begins}\n{deep}import locale, os, sys\n{deep}{line}", 1)
+    return text.replace('2 * v["each_p50_ns"]', f'exec({line!r}) or 2 * v["each_p50_ns"]')
+
+
+TAKES = {
+    "no output": "sys.stdout = sys.stderr = sys.__stdout__ = None",
+    "closed": "sys.stdout.close(); sys.stderr.close(); sys.__stdout__.close()",
+    "another": "sys.stdout = sys.stderr = open(os.devnull, 'w')",
+    "locale": "locale.setlocale(locale.LC_ALL, 'C')",
+    "a child that ends": "os.fork() or os._exit(0); os.wait()",
+}
+
+
+@pytest.mark.parametrize("line", TAKES.values(), ids=TAKES)
+def test_what_is_the_process_own_is_given_back(
+    line: str, mine: Path, swtch: Swtch, probe_dir: Path
+) -> None:
+    mine.write_text(wild(line))
+    few = ("--quick", "--repeats", "2", "--quiet", "--format", "json")
+    done = swtch(
+        "run", str(mine), *few, "--out", str(mine.parent / "run"), LC_ALL="C.UTF-8", PYTHONUTF8="0"
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    report = json.loads(done.stdout)
+    assert report["complete"] and report["said"] == {"pipe-or-futex": ["Said by the file."]}
+
+
+def test_locale_and_streams_are_as_before(mine: Path) -> None:
+    """Also where what it did raised, or was within other code from outside."""
+    locale.setlocale(locale.LC_ALL, "C.UTF-8")
+    streams = (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__, os._exit)
+    with pytest.raises(ZeroDivisionError), apart():
+        sys.stdout.close()
+        with pytest.raises(SystemExit), apart():
+            locale.setlocale(locale.LC_ALL, "C")
+            sys.stderr.close()
+            os._exit(5)
+        assert locale.setlocale(locale.LC_ALL) == "C.UTF-8"
+        print("said", file=sys.stderr)
+        sys.stdout = None
+        raise ZeroDivisionError
+    assert (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__, os._exit) == streams
+    assert locale.setlocale(locale.LC_ALL) == "C.UTF-8"
+
+
+ENDS = {
+    "bare": 'raise type("Bare", (BaseException,), {})("own")',
+    "cancelled": 'import asyncio; raise asyncio.CancelledError("own")',
+    "exit": "os._exit(7)",
+    "generator": 'raise GeneratorExit("own")',
+}
+
+
+@pytest.mark.parametrize("line", ENDS.values(), ids=ENDS)
+@pytest.mark.parametrize("where", ["dearer(evidence)", "sentences(self, story)"])
+def test_what_ends_a_process_costs_what_was_asked(
+    line: str, where: str, change: Change, anew: Swtch
+) -> None:
+    deep = "        " if "self" in where else "    "
+    change(WHOLE.replace(f"def {where}:", f"def {where}:\n{deep}import os; {line}", 1))
+    done = anew("show", "run", "--format", "json")
+    (said,) = done.stderr.splitlines()
+    assert "mine.py, line " in said and said.endswith((": own", ": SystemExit: 7"))
+    assert done.returncode == 4
+    assert json.loads(done.stdout)["complete"]
+
+
+@pytest.mark.parametrize("line", ENDS.values(), ids=ENDS)
+def test_what_ends_a_process_as_it_is_imported_is_a_line(
+    line: str, mine: Path, anew: Swtch, probe_dir: Path
+) -> None:
+    mine.write_text(f"import os\n{line}\n")
+    done = anew("run", "./mine.py", "--quick", "--quiet")
+    (said,) = done.stderr.splitlines()
+    assert said.startswith("swtch: mine.py, line 2: does not import: ")
+    assert said.endswith((": own.", ": SystemExit: 7."))
+    assert done.returncode == 2
+
+
+def test_a_thread_that_does_not_end_is_not_waited_for(
+    change: Change, run: Path, tmp_path: Path
+) -> None:
+    left = "threading.Thread(target=threading.Event().wait, name='l\\n').start()"
+    change(f"import threading\n{left}\n{WHOLE}")
+    begin = "import sys; from swtch import __main__ as m; m.GRACE_S = 0.1; sys.exit(m.main())"
+    done = subprocess.run(
+        [sys.executable, "-c", begin, "show", str(run)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0 and "mine.1" in done.stdout
+    (line,) = done.stderr.splitlines()
+    assert "left a thread that does not end ('l\\n'); it is not waited for" in line

@@ -15,15 +15,11 @@ of the same kind that changes no status; damaged samples are one, too (swtch.sto
 
 from __future__ import annotations
 
-import contextlib
 import math
 import numbers
-import os
 import re
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast, get_args
 
@@ -32,6 +28,7 @@ import msgspec
 from swtch.engines import PROBES
 from swtch.engines.protocol import beyond
 from swtch.errors import RequestError
+from swtch.own.apart import FOREIGN, BareError, apart
 from swtch.records import Interval, Sample, Trial, VerdictName
 
 if TYPE_CHECKING:
@@ -42,8 +39,6 @@ if TYPE_CHECKING:
 
 _faults: dict[str, None] = {}
 _notices: dict[str, None] = {}
-# What foreign code may raise and goes on after; sys.exit() in it is not ours.
-FOREIGN = (Exception, SystemExit)
 _ID = re.compile(r"[A-Za-z0-9][\w.-]{0,199}", re.ASCII)
 # More of them say the same of other samples.
 MOST = 20
@@ -85,6 +80,7 @@ class Where:
 
     def line(self, what: str, error: BaseException) -> str:
         """One line for what was raised."""
+        error = error.error if isinstance(error, BareError) else error
         number = error.lineno if isinstance(error, SyntaxError) else _last(error, self.file)
         at = f"{self.label}, line {number}" if number else self.label
         text = " ".join(_said(error).split()).encode(errors="replace").decode()
@@ -100,7 +96,8 @@ class Where:
 def _said(error: BaseException) -> str:
     """What `error` says; nothing where saying it raises once more."""
     try:
-        return str(error.msg if isinstance(error, SyntaxError) else error)
+        with apart():
+            return str(error.msg if isinstance(error, SyntaxError) else error)
     except FOREIGN:
         return ""
 
@@ -114,26 +111,6 @@ def _last(error: BaseException, file: str) -> int:
             number = trace.tb_lineno
         trace = trace.tb_next
     return number
-
-
-@contextlib.contextmanager
-def apart() -> Iterator[None]:
-    """Around foreign code: what it prints is no data of ours, and goes to standard error; and
-    it leaves us the folder that our paths begin in."""
-    folder = _folder()
-    try:
-        with contextlib.redirect_stdout(sys.stderr):
-            yield
-    finally:
-        if folder and _folder() != folder:
-            os.chdir(folder)
-
-
-def _folder() -> str:
-    try:
-        return str(Path.cwd())
-    except OSError:
-        return ""  # it is no more
 
 
 class NotAsExpectedError(Exception):
@@ -176,7 +153,7 @@ def _shortened(definition: Experiment, where: Where) -> Callable[[Setting], str]
         try:
             with apart():
                 said = str(definition.shortened(setting))
-            _expect(is_text(said), f"gave {said!r:.60}")
+                _expect(is_text(said), f"gave {said!r:.60}")
         except FOREIGN as error:
             where.fault(f"shortened() of {definition.name}", error)
             return ""
@@ -190,8 +167,8 @@ def _main(definition: Experiment, where: Where) -> Callable[[Trial], Mains]:
         try:
             with apart():
                 mains = dict(cast(Any, definition.main)(trial))
-            for answer in mains.values():
-                _expect(isinstance(answer, Main), f"gave {answer!r:.60}, which is no Main")
+                for answer in mains.values():
+                    _expect(isinstance(answer, Main), f"gave {answer!r:.60}, which is no Main")
         except FOREIGN as error:
             where.fault(f"main() of {definition.name}", error)
             return {}
@@ -207,7 +184,7 @@ def _trials(definition: Experiment, where: Where) -> Callable[[Setting], tuple[T
         try:
             with apart():
                 planned = tuple(definition.trials(setting))
-            _check_trials(definition, setting, planned)
+                _check_trials(definition, setting, planned)
         except FOREIGN as error:
             raise RequestError(where.line(f"trials() of {definition.name}", error)) from None
         return planned
@@ -258,15 +235,15 @@ def _metric(of: str, name: str, metric: Metric, where: Where) -> Metric:
             try:
                 with apart():
                     result = function(argument)
-                if result is None:
-                    return None
-                # numpy's numbers, and fractions, are some, too.
-                _expect(_is_number(result), f"gave {result!r:.60}, which is no number")
-                number = int(result) if isinstance(result, numbers.Integral) else float(result)
-                _expect(
-                    not beyond(number), f"gave {number!r:.60}, which is beyond what is measured"
-                )
-                return number
+                    if result is None:
+                        return None
+                    # numpy's numbers, and fractions, are some, too.
+                    _expect(_is_number(result), f"gave {result!r:.60}, which is no number")
+                    number = int(result) if isinstance(result, numbers.Integral) else float(result)
+                    _expect(
+                        not beyond(number), f"gave {number!r:.60}, which is beyond what is measured"
+                    )
+                    return number
             except FOREIGN as error:
                 where.fault(f"metric {name} of {of}", error)
                 return None
@@ -291,8 +268,8 @@ def claim(definition: Claim, where: Where) -> Claim:
         try:
             with apart():
                 ruling = definition.check(evidence)
-            _expect(isinstance(ruling, Ruling), f"gave {ruling!r:.60}, which is no Ruling")
-            _check_ruling(ruling)
+                _expect(isinstance(ruling, Ruling), f"gave {ruling!r:.60}, which is no Ruling")
+                _check_ruling(ruling)
         except FOREIGN as error:
             return missing(where.fault(f"check of claim {definition.id}", error))
         return ruling
@@ -361,7 +338,8 @@ class Chapter:
 
         charts.need(charts.REPORT_WITHOUT)
         try:
-            return charts.as_file(figure, form)
+            with apart():
+                return charts.as_file(figure, form)
         except FOREIGN as error:
             self._fault("figures", error)
             return None
@@ -401,15 +379,15 @@ class Chapter:
         kind: type,
         right: Callable[[Any], bool] = lambda _: True,
     ) -> list[Any]:
-        function = getattr(self._own, part, None)
         default = (story,) if instead is not list else ()
-        if function is None:
-            return instead(*default)
         try:
             with apart():
+                function = getattr(self._own, part, None)
+                if function is None:
+                    return instead(*default)
                 parts = list(function(story))
-            for item in parts:
-                _expect(isinstance(item, kind) and right(item), f"gave {item!r:.60}")
+                for item in parts:
+                    _expect(isinstance(item, kind) and right(item), f"gave {item!r:.60}")
         except FOREIGN as error:
             self._fault(part, error)
             return instead(*default)
@@ -435,8 +413,8 @@ class _Drawn:
             with apart():
                 shown = [part if is_renderable(part) else str(part) for part in self.parts]
                 segments = [one for part in shown for one in console.render(part, options)]
-            for segment in segments:
-                _expect(is_text(segment.text), f"gave {segment.text!r:.60}")
+                for segment in segments:
+                    _expect(is_text(segment.text), f"gave {segment.text!r:.60}")
         except FOREIGN as error:
             self.fault(error)
             yield from self.plain()

@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 
 from swtch.errors import CannotError, CorruptError, RequestError, os_error_text
 from swtch.own import guard
+from swtch.own.apart import FOREIGN, apart
 from swtch.own.guard import Where
 from swtch.records import Kind, MetricOutline, Outline, Source
 
@@ -124,9 +125,9 @@ def entry_point(entry: metadata.EntryPoint) -> Extension:
     package = f"{entry.dist.name} {entry.dist.version}" if entry.dist else entry.name
     label = f"{package} ({entry.module})"
     try:
-        with guard.apart():
+        with apart():
             module = importlib.import_module(entry.module)
-    except (Exception, SystemExit) as error:
+    except FOREIGN as error:
         spec = _spec_file(entry.module)
         raise RequestError(Where(label, spec).line("import", error)) from None
     path = str(getattr(module, "__file__", None) or "")
@@ -156,9 +157,9 @@ def _run(text: bytes, where: Where) -> ModuleType:
     sys.modules[name] = module  # dataclasses look there
     try:
         code = compile(text, where.file, "exec", dont_inherit=True)
-        with guard.apart():
+        with apart():
             exec(code, module.__dict__)
-    except (Exception, SystemExit) as error:
+    except FOREIGN as error:
         if before is None:
             del sys.modules[name]
         else:
