@@ -24,6 +24,7 @@ file (survives a crash and then lies).
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import fcntl
 import hashlib
@@ -357,7 +358,8 @@ def write_atomically(file: Path, data: bytes) -> None:
     """`file` holds either what it held before or all of `data`, also after a power cut.
 
     A link stays one. A device or a pipe, as /dev/stdout may be, is written to and not replaced.
-    Of two who write at once each has a draft of its own, and the last to be done stays.
+    Of two who write at once each has a draft of its own, and the last to be done stays. A draft
+    is locked for as long as somebody writes it: one that is not is of who was killed, and goes.
     """
     if file.exists() and not file.is_file():
         with file.open("wb", buffering=0) as stream:
@@ -365,21 +367,51 @@ def write_atomically(file: Path, data: bytes) -> None:
                 data = data[stream.write(data) :]
         return
     file = Path(os.path.realpath(file))
-    draft = file.with_name(f"{file.name}.{secrets.token_hex(4)}.tmp")
+    _remove_drafts(file)
+    draft = file
     try:
-        with draft.open("wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        draft.replace(file)
+        while True:
+            draft = file.with_name(f"{file.name}.{secrets.token_hex(4)}.tmp")
+            with draft.open("xb") as stream:
+                _lock(stream.fileno())
+                if not os.fstat(stream.fileno()).st_nlink:
+                    continue  # another took it for one that was left, before it was locked
+                stream.write(data)
+                stream.flush()
+                os.fsync(stream.fileno())
+                draft.replace(file)
+                break
     except BaseException:
-        draft.unlink(missing_ok=True)
+        if draft != file:
+            draft.unlink(missing_ok=True)
         raise
     folder = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+def _remove_drafts(file: Path) -> None:
+    """Those of `file` that nobody writes any more; what cannot be removed stays."""
+    name = re.compile(re.escape(file.name) + r"\.[0-9a-f]{8}\.tmp")
+    left: list[str] = []
+    with contextlib.suppress(OSError), os.scandir(file.parent) as entries:
+        left = [e.path for e in entries if name.fullmatch(e.name) and e.is_file()]
+    for path in left:
+        with contextlib.suppress(OSError):
+            draft = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            try:
+                fcntl.flock(draft, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                Path(path).unlink()
+            finally:
+                os.close(draft)
+
+
+def _lock(draft: int) -> None:
+    # A file system that has no locks has none for who looks for drafts, either.
+    with contextlib.suppress(OSError):
+        fcntl.flock(draft, fcntl.LOCK_EX)
 
 
 def _file_name(name: str) -> str:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -490,6 +491,68 @@ def test_write_atomically_leaves_no_draft(tmp_path: Path) -> None:
     store.write_atomically(file, b"two")
     assert file.read_bytes() == b"two"
     assert [f.name for f in tmp_path.iterdir()] == ["a.json"]
+
+
+WRITES = """
+import os, sys
+from pathlib import Path
+from swtch import store
+sync = os.fsync
+def meanwhile(descriptor):
+    os.fsync = sync
+    if sys.argv[2] == "killed":
+        os.kill(os.getpid(), 9)
+    print("writing", flush=True)
+    sys.stdin.read()
+    sync(descriptor)
+os.fsync = meanwhile
+store.write_atomically(Path(sys.argv[1]), b"theirs")
+"""
+
+
+def test_a_draft_of_who_was_killed_is_removed_by_the_next_and_no_other(tmp_path: Path) -> None:
+    file = tmp_path / "report.html"
+    # What is called almost so is not one.
+    others = {"report.html.tmp", "report.html.0123abcd.tmp2", "report.md.0123abcd.tmp"}
+    for name in others:
+        (tmp_path / name).write_text("another's")
+    with subprocess.Popen(
+        [sys.executable, "-c", WRITES, str(file), "alive"],
+        cwd=tmp_path,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as alive:
+        assert alive.stdin is not None and alive.stdout is not None
+        assert alive.stdout.readline() == b"writing\n"
+        (theirs,) = {f.name for f in tmp_path.iterdir()} - others
+        killed = subprocess.run(
+            [sys.executable, "-c", WRITES, str(file), "killed"], cwd=tmp_path, check=False
+        )
+        assert killed.returncode == -9
+        assert len(list(tmp_path.iterdir())) == len(others) + 2
+        store.write_atomically(file, b"ours")
+        assert file.read_bytes() == b"ours"
+        assert {f.name for f in tmp_path.iterdir()} == {*others, theirs, "report.html"}
+        alive.stdin.close()
+    assert alive.returncode == 0
+    assert file.read_bytes() == b"theirs"
+    assert {f.name for f in tmp_path.iterdir()} == {*others, "report.html"}
+
+
+def test_a_draft_that_was_taken_for_one_left_is_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between its making and its lock another may come by."""
+    locking = fcntl.flock
+
+    def late(descriptor: int, operation: int) -> None:
+        monkeypatch.setattr(fcntl, "flock", locking)
+        store.write_atomically(tmp_path / "report.html", b"another's")
+        locking(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    store.write_atomically(tmp_path / "report.html", b"ours")
+    assert [(f.name, f.read_bytes()) for f in tmp_path.iterdir()] == [("report.html", b"ours")]
 
 
 def test_log_replaces_and_removes(tmp_path: Path, make_manifest: MakeManifest) -> None:
