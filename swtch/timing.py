@@ -22,7 +22,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import math
-import os
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,7 +29,7 @@ from pathlib import Path
 
 import msgspec
 
-from swtch import experiments
+from swtch import experiments, folders
 from swtch.engines import TRAITS, Engine
 from swtch.records import Depth, Invocation, Sample, Trial
 
@@ -145,29 +144,32 @@ def remember(trials: Iterable[Trial], samples: Iterable[Sample]) -> None:
     for sample in samples:
         if sample.status == "ok" and sample.trial_id in keys:
             took.setdefault(keys[sample.trial_id], []).append(sample.elapsed_ns / 1e9)
-    if not took:
+    file = _file()
+    if not took or file is None:
         return
     from swtch.store import write_atomically
 
-    with contextlib.suppress(OSError, RuntimeError):
-        _file().parent.mkdir(parents=True, exist_ok=True)
+    with contextlib.suppress(OSError):
+        file.parent.mkdir(parents=True, exist_ok=True)
         new = {key: round(statistics.median(values), 4) for key, values in took.items()}
         # The newest last, so that the oldest are what is forgotten.
         kept = {key: value for key, value in _remembered().items() if key not in new} | new
         last = dict(list(kept.items())[-REMEMBERED_MAX:])
-        write_atomically(_file(), msgspec.json.encode(last))
+        write_atomically(file, msgspec.json.encode(last))
 
 
-def _file() -> Path:
-    state = os.environ.get(ENV, "")
-    base = Path(state) if state.startswith("/") else Path.home() / ".local" / "state"
-    return base / "swtch" / FILE
+def _file() -> Path | None:
+    state = folders.of_user(ENV, ".local/state")
+    return state / "swtch" / FILE if state else None
 
 
 def _remembered() -> dict[str, float]:
+    file = _file()
+    if file is None:
+        return {}
     try:
-        remembered = msgspec.json.decode(_file().read_bytes(), type=dict[str, float])
-    except (OSError, RuntimeError, msgspec.DecodeError, UnicodeDecodeError):
+        remembered = msgspec.json.decode(file.read_bytes(), type=dict[str, float])
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
         return {}
     return {key: value for key, value in remembered.items() if math.isfinite(value) and value >= 0}
 

@@ -8,8 +8,9 @@ The path counts because a program of the user's own is found relative to it.
 from __future__ import annotations
 
 import contextlib
-import os
 from pathlib import Path
+
+from swtch import folders
 
 ENV = "XDG_STATE_HOME"
 FILE = "trusted"
@@ -24,8 +25,10 @@ def add(sha256: str, path: str) -> None:
     if has(sha256, path):
         return
     _now.add(line)
+    file = _file()
+    if file is None:
+        return
     with contextlib.suppress(OSError):
-        file = _file()
         file.parent.mkdir(parents=True, exist_ok=True)
         with file.open("a", encoding="utf-8") as stream:
             stream.write(line + "\n")
@@ -36,8 +39,11 @@ def has(sha256: str, path: str) -> bool:
     line = _line(sha256, path)
     if line in _now:
         return True
+    file = _file()
+    if file is None:
+        return False
     try:
-        return line in _file().read_text(encoding="utf-8").splitlines()
+        return line in file.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
         return False
 
@@ -52,6 +58,6 @@ def _line(sha256: str, path: str) -> str:
     return f"{sha256} {path!a}"
 
 
-def _file() -> Path:
-    state = os.environ.get(ENV) or str(Path.home() / ".local" / "state")
-    return Path(state) / "swtch" / FILE
+def _file() -> Path | None:
+    state = folders.of_user(ENV, ".local/state")
+    return state / "swtch" / FILE if state else None

@@ -11,6 +11,7 @@ in print, two of each for light and dark).
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import resource
@@ -19,6 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from html import escape
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from swtch import threads
@@ -131,7 +133,24 @@ def lack() -> str:
         )
     if not _may_open(DESCRIPTORS):
         return f"figures take {DESCRIPTORS} open files, and 'ulimit -n' does not allow as many more"
-    return threads.lack("figures", THREADS + 2 * (os.cpu_count() or 1))
+    wrong = threads.lack("figures", THREADS + 2 * (os.cpu_count() or 1))
+    if not wrong:
+        _load_without_home()
+    return wrong
+
+
+@cache
+def _load_without_home() -> None:
+    """Altair asks where the home is as it is loaded, for data that nobody here looks at, and
+    does not load for who has none."""
+    try:
+        Path.home()
+    except RuntimeError:
+        os.environ["HOME"] = "/"
+        try:
+            importlib.import_module("altair")
+        finally:
+            del os.environ["HOME"]
 
 
 @cache

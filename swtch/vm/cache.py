@@ -28,6 +28,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+from swtch import folders
 from swtch.errors import CannotError, os_error_text
 
 ENV = "XDG_CACHE_HOME"
@@ -36,8 +37,9 @@ _BLOCK = 1 << 20
 
 def root() -> Path:
     """The cache's folder; made if absent."""
-    configured = os.environ.get(ENV, "")
-    base = Path(configured) if configured.startswith("/") else Path.home() / ".cache"
+    base = folders.of_user(ENV, ".cache")
+    if base is None:
+        raise CannotError(f"this user has no home for a cache; set {ENV} to a folder.")
     folder = base / "swtch"
     try:
         folder.mkdir(parents=True, exist_ok=True)
