@@ -278,6 +278,7 @@ class Writer:
             os.fsync(self._file)
         except OSError as error:
             raise self._cannot_add(SAMPLES, error) from None
+        self._check_place()
         self.samples.append(sample)
 
     def log(self, name: str, stdout: bytes, stderr: bytes) -> None:
@@ -308,6 +309,19 @@ class Writer:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _check_place(self) -> None:
+        """Refuses to go on adding to a file that nobody will read: as long as it is open, it
+        takes what is written to it, also when it was removed."""
+        file = self.path / SAMPLES
+        with contextlib.suppress(OSError):
+            if os.path.samestat(file.stat(), os.fstat(self._file)):
+                return
+        raise CannotError(
+            f"{file} was removed, or another was put in its place, while the run added to it. Put"
+            " it back, or have what is missing measured again: swtch run --resume"
+            f" {shlex.quote(str(self.path))}"
+        )
 
     def _cannot_add(self, what: str, error: OSError) -> CannotError:
         return CannotError(

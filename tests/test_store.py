@@ -457,6 +457,29 @@ def test_a_full_disk_is_one_line_and_what_is_there_stays(
     assert run.cut_bytes == 10
 
 
+@pytest.mark.parametrize("how", ["removed", "replaced", "moved"])
+def test_samples_that_would_go_nowhere_end_the_run(
+    how: str, tmp_path: Path, make_manifest: MakeManifest
+) -> None:
+    """An editor that saves puts another file in the place of the one that we have open."""
+    run = tmp_path / "run"
+    with Writer.create(run, make_manifest()) as writer:
+        writer.add(sample_for(writer.manifest, 0))
+        file = run / store.SAMPLES
+        if how == "removed":
+            file.unlink()
+        elif how == "replaced":
+            (tmp_path / "saved").write_bytes(file.read_bytes())
+            (tmp_path / "saved").replace(file)
+        else:
+            run.rename(tmp_path / "elsewhere")
+        with pytest.raises(CannotError, match=r"was removed, or another .* swtch run --resume"):
+            writer.add(sample_for(writer.manifest, 1))
+    if how != "moved":
+        with Writer.resume(run) as writer:
+            assert writer.done() == ({0} if how == "replaced" else set())
+
+
 def test_a_log_that_cannot_be_written_is_one_line(
     tmp_path: Path, make_manifest: MakeManifest
 ) -> None:
