@@ -218,6 +218,23 @@ def test_so_many_blocks_call_one_trial_alone_and_fewer_do_not(
     assert called(blocks - 1) == set()
 
 
+@pytest.mark.parametrize(("few", "many"), [(1, 60), (2, 50), (3, 40)])
+@pytest.mark.parametrize("turned", [False, True])
+def test_one_to_three_invocations_beside_many_call_nothing(
+    few: int, many: int, turned: bool, make_manifest: MakeManifest
+) -> None:
+    """Their ranks are rare enough, but the interval says that it is none."""
+    trial = next(t for t in make_manifest().trials if t.factors.get("control") is None)
+    sides = [
+        group_samples((trial,), [sample(trial, 0, b, times * 1e6 + 100 * b) for b in range(count)])
+        for times, count in ((1, few), (2, many))
+    ]
+    made = comparison.compare_groups(*(sides[::-1] if turned else sides))
+    (row,) = made.trials
+    assert (row.ratio.method, row.word, row.p) == ("too few", "too few", 1.0)
+    assert not made.slower(0.05)
+
+
 # ---- environments ----
 
 

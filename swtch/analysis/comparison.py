@@ -159,6 +159,8 @@ def _trial(pair: Pair) -> Compared:
     main = pair.main
     a, b = (group.values(main.name) for group in (pair.a, pair.b))
     effect = effect_of(pair.a, pair.b, main)
+    # Of two values and fifty the ranks have a small p, too, and no interval that says as much.
+    p = effect.p() if effect.decides() else 1.0
     return Compared(
         name=pair.name,
         experiment=pair.a.trial.experiment,
@@ -171,8 +173,8 @@ def _trial(pair: Pair) -> Compared:
         a=statistics.median(a),
         b=statistics.median(b),
         ratio=effect.interval(),
-        p=effect.p(),
-        own=effect.p(),
+        p=p,
+        own=p,
     )
 
 
