@@ -116,8 +116,9 @@ class Bench:
             ran = session.run(
                 ["/bin/sh", "-c", f"{words} exec sh /swtch/tests/{script}.sh"], timeout_s=timeout_s
             )
-        assert not ran.timed_out, f"{script} ran longer than {timeout_s:g} s"
         output = (ran.stdout + ran.stderr).decode(errors="replace")
+        # What it had said by then tells whether it was slow or hung.
+        assert not ran.timed_out, f"{script} ran longer than {timeout_s:g} s:\n{output}"
         return ran.returncode, output, session.complaints[known:]
 
     def close(self) -> bool:
