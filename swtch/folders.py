@@ -7,16 +7,14 @@ that folder, and who may run code is told by a file in one of these (swtch.own.t
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 
-def of_user(variable: str, below_home: str) -> Path | None:
-    """What `variable` names, else that folder below the home; None of who has no home, as a
-    number that is no user's in a container."""
-    configured = Path(os.environ.get(variable, ""))
-    if configured.is_absolute():
-        return configured
+def of_user(configured: str, below_home: str) -> Path | None:
+    """`configured`, what the user's environment names, else that folder below the home; None
+    of who has no home, as a number that is no user's in a container."""
+    if Path(configured).is_absolute():
+        return Path(configured)
     try:
         folder = Path.home() / below_home
     except RuntimeError:

@@ -22,6 +22,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import math
+import os
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -159,7 +160,7 @@ def remember(trials: Iterable[Trial], samples: Iterable[Sample]) -> None:
 
 
 def _file() -> Path | None:
-    state = folders.of_user(ENV, ".local/state")
+    state = folders.of_user(os.environ.get(ENV, ""), ".local/state")
     return state / "swtch" / FILE if state else None
 
 

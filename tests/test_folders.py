@@ -39,7 +39,7 @@ def test_the_folders_of_who_has_some(monkeypatch: pytest.MonkeyPatch) -> None:
         ("here", "/home/me/.local/state"),
     ):
         monkeypatch.setenv(trust.ENV, named)
-        assert folders.of_user(trust.ENV, ".local/state") == Path(folder)
+        assert folders.of_user(os.environ[trust.ENV], ".local/state") == Path(folder)
 
 
 HOMELESS = """

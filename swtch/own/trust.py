@@ -8,6 +8,7 @@ The path counts because a program of the user's own is found relative to it.
 from __future__ import annotations
 
 import contextlib
+import os
 from pathlib import Path
 
 from swtch import folders
@@ -59,5 +60,5 @@ def _line(sha256: str, path: str) -> str:
 
 
 def _file() -> Path | None:
-    state = folders.of_user(ENV, ".local/state")
+    state = folders.of_user(os.environ.get(ENV, ""), ".local/state")
     return state / "swtch" / FILE if state else None

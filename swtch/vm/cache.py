@@ -37,7 +37,7 @@ _BLOCK = 1 << 20
 
 def root() -> Path:
     """The cache's folder; made if absent."""
-    base = folders.of_user(ENV, ".cache")
+    base = folders.of_user(os.environ.get(ENV, ""), ".cache")
     if base is None:
         raise CannotError(f"this user has no home for a cache; set {ENV} to a folder.")
     folder = base / "swtch"
