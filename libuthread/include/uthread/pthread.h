@@ -29,10 +29,6 @@ int uthread_create_pthread(pthread_t *id, const uthread_attr_t *attr,
 uthread_t uthread_of_pthread(pthread_t id);
 /* The one that has not ended and has that uthread_id(), or NULL: looks at all of them. */
 uthread_t uthread_by_id(uint32_t id);
-/* As the system call rt_tgsigqueueinfo: what it says of the signal is told to the thread.
- * EPERM: to another than itself it says what only the kernel does (`si_code` from 0 on, or
- * SI_TKILL); else as uthread_sigqueue(). */
-int uthread_sigqueueinfo(uthread_t thread, int sig, const siginfo_t *info);
 
 /* From now on handlers of signals end the caller's waits for descriptors
  * and children (<uthread/io.h>) with EINTR: 0 none, as at first; 1 those without
@@ -123,6 +119,10 @@ pid_t uthread_wait4_timed(pid_t pid, int *status, int options,
 int uthread_waitid(idtype_t type, id_t id, siginfo_t *info, int options);
 int uthread_waitid_timed(idtype_t type, id_t id, siginfo_t *info, int options,
 			 const struct timespec *deadline);
+/* As the system call rt_tgsigqueueinfo: what it says of the signal is told to the thread.
+ * EPERM: to another than itself it says what only the kernel does (`si_code` from 0 on, or
+ * SI_TKILL); else as uthread_sigqueue(). */
+int uthread_sigqueueinfo(uthread_t thread, int sig, const siginfo_t *info);
 /* A timer as by timer_create() with SIGEV_THREAD_ID: `sig`, with `value`, is for that uthread.
  * Say so when timer_delete() has deleted it. 0; ESRCH, EINVAL as there; ENOTSUP: of a thread's
  * CPU time, or with sanitizers; EAGAIN: no memory, or no thread to wait for it. */
