@@ -157,8 +157,13 @@ void mask_base(struct worker *w, bool parks)
 			preempt_got_up(w);
 		return;
 	}
+	leave_behind(w, rt.mask);
 	for (;;) {
-		mask_install(w, mask_usable(~KSIG_FAULTS) | tick);
+		/* What the last to run here has sent to itself (sent.c) and gone before it
+		 * came is pending in this kernel thread, where nobody would find it. */
+		mask_install(w, rt.mask);
+		if (!w->poison)
+			mask_install(w, mask_usable(~KSIG_FAULTS) | tick);
 		if (!w->poison)
 			return;
 		sched_hooks.base_signals(w);
