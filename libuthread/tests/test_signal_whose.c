@@ -3,6 +3,7 @@
  * test_signal_whose.c - a signal that comes to a kernel thread in a region, and is for
  * another than who runs there.
  */
+#include <sys/mman.h>
 #include <sys/syscall.h>
 
 #include "preempt/preempt.h"
@@ -83,6 +84,98 @@ TEST(a_mask_comes_back_in_a_handler_behind_what_is_anothers)
 	CHECK_EQ(uthread_sem_post(&go), 0);
 	joined(whose);
 	CHECK_EQ(load(&handled_there), 1);
+}
+
+#define IN_A_ROW 10
+#define ROUNDS SCALE(20)
+
+static int runs, others_run, stopped_on;
+
+/* The first is stopped where the others wait for its end. */
+static void comes_in_order(int sig, siginfo_t *si, void *uc)
+{
+	(void)sig;
+	(void)uc;
+	CHECK(uthread_self() == whose);
+	CHECK_EQ(si->si_value.sival_int, load(&came));
+	if (!load(&came)) {
+		store(&stopped_on, uthread_worker());
+		while (!load(&others_run))
+			;
+	}
+	add(&came, 1);
+}
+
+#define LONG_CALL (4 << 20) /* bytes, in one that no signal ends */
+
+/* Mostly in the kernel, where a tick comes for several at once. */
+static void *computes_till_all_came(void *arg)
+{
+	void *some;
+
+	store(&runs, 1);
+	while (load(&came) < IN_A_ROW) {
+		some = mmap(NULL, LONG_CALL, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+		CHECK(some != MAP_FAILED && !munmap(some, LONG_CALL));
+	}
+	return arg;
+}
+
+static void *computes_beside_it(void *arg)
+{
+	store(&others_run, 1);
+	return computes_till_all_came(arg);
+}
+
+/* Who blocks all and leaves that worker to nobody else before they came. */
+static uthread_t spawn_deaf_on(int worker)
+{
+	sigset_t all, old;
+	uthread_t ut;
+
+	sigfillset(&all);
+	CHECK(!pthread_sigmask(SIG_SETMASK, &all, &old));
+	ut = spawn_on(worker, computes_beside_it, NULL);
+	CHECK(!pthread_sigmask(SIG_SETMASK, &old, NULL));
+	return ut;
+}
+
+/* A tick has sent them all to the kernel thread below: who goes on elsewhere while the first
+ * is handled takes the others along. */
+TEST(those_that_wait_for_a_handler_go_where_it_goes)
+{
+	struct sigaction sa = { .sa_sigaction = comes_in_order,
+				.sa_flags = SA_SIGINFO };
+	struct uthread_config c = { .size = sizeof(c),
+				    .workers = 2,
+				    .spares = -1 };
+	uthread_t other;
+
+	if (TEST_ASAN || TEST_TSAN)
+		SKIP("no preemption, and sanitizers have functions of these names");
+	if (TEST_EMULATED)
+		SKIP("qemu-user does not tell whose it is");
+	CHECK(!sigaction(SIGRTMIN, &sa, NULL));
+	CHECK_EQ(uthread_init(&c), 0);
+	for (int i = 0; i < ROUNDS; i++) {
+		store(&came, 0);
+		store(&runs, 0);
+		store(&others_run, 0);
+		store(&stopped_on, -1);
+		whose = spawn(computes_till_all_came, NULL);
+		while (!load(&runs))
+			usleep(100);
+		for (int n = 0; n < IN_A_ROW; n++)
+			CHECK_EQ(uthread_sigqueue(whose, SIGRTMIN,
+						  (union sigval){ n }),
+				 0);
+		while (load(&stopped_on) < 0)
+			usleep(100);
+		other = spawn_deaf_on(load(&stopped_on));
+		joined(whose);
+		joined(other);
+	}
 }
 
 #define SENT 10000

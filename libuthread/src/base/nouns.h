@@ -386,6 +386,8 @@ struct worker {
 	uint64_t mask_kept; /* the mask without these blocked */
 	uint64_t mask_next; /* what the kernel is just told */
 	void *posts; /* semaphores posted there (sync/sem.c) */
+	/* Signals that a tick has sent on, of which the first alone may have come. */
+	uint64_t ahead;
 	siginfo_t deferred_info[64];
 	struct uthread *deferred_whose[64]; /* NULL: the process's */
 	struct raised

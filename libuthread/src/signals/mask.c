@@ -118,6 +118,12 @@ void mask_out(struct worker *w, struct uthread *me)
 		now = w->mask_kept;
 	me->mask = mask_usable(now);
 	know(w, now);
+	if (unlikely(w->ahead)) {
+		raised_take_back(me, w->ahead);
+		w->ahead = 0;
+		if (me->raised & ~me->mask)
+			ut_flags_set(me, UT_ASK_SIGNAL);
+	}
 	if (has_left_handler(me) || has_left_libc(me))
 		ut_flags_clear(me, UT_MASK_UNSURE | UT_MASK_LIBC);
 }

@@ -331,6 +331,83 @@ void raised_adopt(struct uthread *me)
 	errno = saved;
 }
 
+static void send_again(siginfo_t *si, struct uthread *whose)
+{
+	whose_say(si, whose);
+	syscall(SYS_rt_tgsigqueueinfo, getpid(), syscall(SYS_gettid),
+		si->si_signo, si);
+}
+
+/* One of `*ahead` that waits at the calling kernel thread: not at the process, whose come
+ * when there is no other. */
+static struct raised *take_back(uint64_t *ahead)
+{
+	const struct timespec now = { 0 };
+	struct raised *r = NULL;
+	struct uthread *ut;
+	uint64_t some, sig;
+	siginfo_t si;
+	bool gone;
+
+	while (!r && (some = at_kernel_thread() & *ahead)) {
+		sig = some & -some;
+		if (syscall(SYS_rt_sigtimedwait, &sig, &si, &now,
+			    sizeof(sig)) <= 0)
+			break;
+		ut = whose_is(&si, &gone);
+		if (gone)
+			continue;
+		r = raised_place_of(&si, false);
+		if (r) {
+			r->next = NULL;
+			r->whose = ut;
+		} else {
+			send_again(&si, ut);
+			*ahead &= ~sig;
+		}
+	}
+	return r;
+}
+
+static bool waits_already(const struct uthread *me, const struct raised *r)
+{
+	return r->si.si_signo < SIGRTMIN &&
+	       me->raised & KSIG_BIT(r->si.si_signo);
+}
+
+void raised_take_back(struct uthread *me, uint64_t ahead)
+{
+	struct raised *mine = NULL, **last = &mine, *r;
+	struct raised *rest = NULL, **last_rest = &rest;
+	const int saved = errno;
+	uint64_t some = 0;
+
+	if (syscall(SYS_rt_sigpending, &some, sizeof(some)) || !(some & ahead))
+		return;
+	while ((r = take_back(&ahead))) {
+		if (r->whose != me) {
+			*last_rest = r;
+			last_rest = &r->next;
+		} else if (waits_already(me, r)) {
+			place_put(r);
+		} else {
+			*last = r;
+			last = &r->next;
+		}
+	}
+	/* They were sent before what waits here. */
+	*last = me->raised_first;
+	me->raised_first = mine;
+	for (r = mine; r; r = r->next)
+		me->raised |= KSIG_BIT(r->si.si_signo);
+	for (; rest; rest = r) {
+		r = rest->next;
+		send_again(&rest->si, rest->whose);
+		place_put(rest);
+	}
+	errno = saved;
+}
+
 /* Taken from the kernel thread: one that was sent goes on to whom it is for. */
 static void pass_on_or_forget(siginfo_t *si)
 {
@@ -341,8 +418,7 @@ static void pass_on_or_forget(siginfo_t *si)
 	if (ut && !gone)
 		whose_pass_on(ut, si);
 	else if (!ut && (si->si_code != SI_USER || si->si_pid != getpid()))
-		syscall(SYS_rt_tgsigqueueinfo, getpid(), syscall(SYS_gettid),
-			si->si_signo, si);
+		send_again(si, NULL);
 }
 
 void raised_left_behind(uint64_t lets_in)

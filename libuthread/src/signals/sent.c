@@ -217,7 +217,8 @@ static void answer(struct uthread *me)
 	mask_send_raised(me, mask_current(me));
 }
 
-/* From the tick's handler: they come on the way back from it, in this order. */
+/* From the tick's handler: they come on the way back from it, in this order; each as the
+ * handler of the one before has ended, in which it may go elsewhere (mask_out()). */
 static int sent_on_tick(struct uthread *me, uint64_t mask, siginfo_t *si)
 {
 	const uint64_t tick =
@@ -237,6 +238,7 @@ static int sent_on_tick(struct uthread *me, uint64_t mask, siginfo_t *si)
 	/* Blocked here, and a tick may be pending: the kernel would drop it. */
 	if (raised_take(me, tick & ~mask, si))
 		how |= SENT_IS_IT;
+	h->worker->ahead |= me->raised & ~(mask | tick);
 	mask_send_raised(me, mask | tick);
 	store_relaxed(&h->off, h->off - 1);
 	return how;

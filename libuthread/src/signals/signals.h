@@ -100,6 +100,9 @@ void raised_push(struct raised **first, struct raised *r);
 void raised_take_over(struct uthread *me, struct raised **first);
 /* What waits at the calling kernel thread is that of `me`, who was a pthread until now. */
 void raised_adopt(struct uthread *me);
+/* What `me` has sent ahead to the calling kernel thread, by number, and which has not come
+ * to it yet. In a region, all of that being blocked. */
+void raised_take_back(struct uthread *me, uint64_t ahead);
 /* Somebody else comes, or nobody, who lets these in: what the kernel has sent for a call of
  * who has just left is not theirs. In a region, all of that being blocked yet. */
 void raised_left_behind(uint64_t lets_in);
