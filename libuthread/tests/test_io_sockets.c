@@ -564,9 +564,11 @@ TEST(writing_nothing_is_as_write_does_it)
 /* In what no compiler looks at. */
 static struct msghdr *volatile no_message;
 static const char *volatile no_path;
+static struct iovec *volatile no_parts;
 
 static void *names_nothing(void *arg)
 {
+	struct msghdr of_no_parts = { .msg_iov = no_parts, .msg_iovlen = 1 };
 	int sv[2];
 
 	local_pair(sv);
@@ -580,6 +582,20 @@ static void *names_nothing(void *arg)
 #endif
 	CHECK_EQ(uthread_openat(AT_FDCWD, no_path, O_RDONLY), -1);
 	CHECK_EQ(test_errno(), EFAULT);
+	CHECK_EQ(uthread_recvmsg(sv[0], &of_no_parts, 0), -1);
+	CHECK_EQ(test_errno(), EFAULT);
+	CHECK_EQ(uthread_sendmsg(sv[0], &of_no_parts, 0), -1);
+	CHECK_EQ(test_errno(), EFAULT);
+	CHECK_EQ(uthread_readv(sv[0], no_parts, 1), -1);
+	CHECK_EQ(test_errno(), EFAULT);
+	CHECK_EQ(uthread_writev(sv[0], no_parts, 1), -1);
+	CHECK_EQ(test_errno(), EFAULT);
+#if !TEST_EMULATED
+	CHECK_EQ(uthread_readv(-1, no_parts, 1), -1);
+	CHECK_EQ(test_errno(), EBADF);
+#endif
+	of_no_parts.msg_iovlen = 0;
+	CHECK_EQ(uthread_sendmsg(sv[0], &of_no_parts, 0), 0);
 	uthread_close(sv[0]);
 	uthread_close(sv[1]);
 	return arg;

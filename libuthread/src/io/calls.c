@@ -122,6 +122,18 @@ static bool takes(size_t n)
 	return n <= IOV_MAX;
 }
 
+/* The parts of a message, or of an array: they cannot be looked at. */
+static bool parts_are_nowhere(const struct iovec *iov, size_t n)
+{
+	return n && is_nowhere(iov);
+}
+
+static bool message_is_nowhere(const struct msghdr *msg)
+{
+	return is_nowhere(msg) ||
+	       parts_are_nowhere(msg->msg_iov, msg->msg_iovlen);
+}
+
 /* What the kernel says of a message that is nowhere, or of the descriptor. */
 static ssize_t no_message(long nr, int fd, const struct msghdr *msg, int flags)
 {
@@ -139,7 +151,7 @@ ssize_t uthread_recvmsg_timed(int fd, struct msghdr *msg, int flags,
 				.attempt = io_try_recvmsg,
 				.msg = msg };
 
-	if (unlikely(is_nowhere(msg)))
+	if (unlikely(message_is_nowhere(msg)))
 		return no_message(SYS_recvmsg, fd, msg, flags);
 	if (takes(msg->msg_iovlen)) {
 		r.iov = msg->msg_iov;
@@ -159,7 +171,7 @@ ssize_t uthread_sendmsg_timed(int fd, const struct msghdr *msg, int flags,
 				.attempt = io_try_sendmsg,
 				.msg = (struct msghdr *)(uintptr_t)msg };
 
-	if (unlikely(is_nowhere(msg)))
+	if (unlikely(message_is_nowhere(msg)))
 		return no_message(SYS_sendmsg, fd, msg, flags);
 	if (takes(msg->msg_iovlen)) {
 		r.iov = msg->msg_iov;
@@ -215,7 +227,7 @@ static ssize_t any(int fd, int way, io_try *attempt, struct iovec part,
 				.iov = iov,
 				.n = n };
 
-	if (n < 0 || !takes((size_t)n))
+	if (n < 0 || !takes((size_t)n) || parts_are_nowhere(iov, (size_t)n))
 		return no_array(way, fd, iov, n);
 	r.bytes = part.iov_len + io_iov_bytes(iov, n);
 	r.untold = !r.bytes; /* no file waits for something to read nothing */
