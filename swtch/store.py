@@ -32,7 +32,8 @@ import os
 import re
 import secrets
 import shlex
-from collections.abc import Iterable, Mapping
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -51,6 +52,8 @@ NAMED_MOST = 6
 # Of a log, in bytes without its ending; a file system takes 255, some of them 143.
 LONGEST_NAME = 128
 _NO_NAME = re.compile(r"[/\x00-\x1f\x7f]")
+_DRAFT = re.compile(re.escape(MANIFEST) + r"\.[0-9a-f]{8}\.tmp")
+_SOURCE = re.compile(r"[\w.+-]+\.py(\.[0-9a-f]{8}\.tmp)?")
 
 T = TypeVar("T")
 
@@ -232,11 +235,12 @@ class Writer:
             writer._acquire()
             # Another may have been here between, and be done already.
             _refuse_used(path)
-            for name, text in (files or {}).items():
-                (path / name).parent.mkdir(exist_ok=True)
-                write_atomically(path / name, text)
-            # Nothing of our own before it: who ends here can begin anew in the same folder.
-            write_atomically(path / MANIFEST, msgspec.json.format(msgspec.json.encode(manifest)))
+            with _beginning(path):
+                for name, text in (files or {}).items():
+                    (path / name).parent.mkdir(exist_ok=True)
+                    write_atomically(path / name, text)
+                text = msgspec.json.format(msgspec.json.encode(manifest))
+                write_atomically(path / MANIFEST, text)
             (path / LOGS).mkdir()
             writer._open()
         except OSError as error:
@@ -256,6 +260,7 @@ class Writer:
             # Only under the lock: until then another process may still be adding.
             samples, writer.dropped_bytes = load_samples(path, writer.manifest)
             writer.samples = list(samples)
+            _remove_drafts(path / MANIFEST)
             (path / LOGS).mkdir(exist_ok=True)
             writer._open()
             if writer.dropped_bytes:
@@ -360,12 +365,58 @@ def claim_folder(path: Path) -> None:
 
 
 def _refuse_used(path: Path) -> None:
-    if not any(path.iterdir()):
+    if not any(path.iterdir()) or _left(path):
         return
     here = shlex.quote(str(path))
     there = (path / MANIFEST).exists()
     other = f"continue the run in it: swtch run --resume {here}" if there else "empty it."
     raise CannotError(f"{path} exists and is not empty; choose another folder, or {other}")
+
+
+@contextlib.contextmanager
+def _beginning(path: Path) -> Iterator[None]:
+    """Until there is a manifest a draft of one marks what lies in `path` as ours: who ends here,
+    however, can begin anew in the same folder. Under the lock of `path`."""
+    _clear(path)
+    mark = path / f"{MANIFEST}.{secrets.token_hex(4)}.tmp"
+    with mark.open("xb") as stream:
+        _lock(stream.fileno())  # who writes the manifest removes drafts that nobody holds
+        try:
+            yield
+        except BaseException:
+            if not (path / MANIFEST).exists():
+                with contextlib.suppress(OSError):
+                    _clear(path)
+            raise
+        finally:
+            mark.unlink(missing_ok=True)
+
+
+def _left(path: Path) -> tuple[Path, ...]:
+    """What in `path` was left by who was killed before there was a manifest; nothing where
+    anything in it may be another's."""
+    found = tuple(path.iterdir())
+    marks = [one for one in found if _DRAFT.fullmatch(one.name)]
+    rest = [one for one in found if one not in marks]
+    ours = all(one.name == own.FOLDER and _is_ours(one) for one in rest)
+    # The mark goes last.
+    return (*rest, *marks) if marks and ours else ()
+
+
+def _is_ours(sources: Path) -> bool:
+    with contextlib.suppress(OSError):
+        return not sources.is_symlink() and all(
+            _SOURCE.fullmatch(one.name) and one.is_file() for one in sources.iterdir()
+        )
+    return False
+
+
+def _clear(path: Path) -> None:
+    for one in _left(path):
+        if one.name == own.FOLDER:
+            shutil.rmtree(one)
+        else:
+            one.unlink(missing_ok=True)
 
 
 def write_atomically(file: Path, data: bytes) -> None:

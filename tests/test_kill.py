@@ -11,11 +11,14 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from swtch import claims, plan, spending, store
+from swtch.records import Manifest
 
 KILLS = 20
 # With pauses of this length in all, kills fall into starting, probing and writing alike.
@@ -165,3 +168,60 @@ def test_a_budget_survives_kills(
     needed = [whole.needed(one, run.samples) for one in plan.passes(run.manifest)]
     assert {s.seq for s in run.samples} == frozenset().union(*needed)
     assert b"claims are decided at a level of 0.983" in said
+
+
+# Begins a run and is killed at the first, second, ... thing that it does to a file, until one
+# lives to the end; says what each left.
+KILLED = """
+import itertools, os, pathlib, signal, sys
+import msgspec
+from swtch.records import Manifest
+from swtch.store import MANIFEST, Writer
+
+folder = pathlib.Path(sys.argv[1])
+manifest = msgspec.json.decode(sys.stdin.buffer.read(), type=Manifest)
+DOES = {"open", "os.mkdir", "os.rename", "os.remove", "os.listdir", "os.scandir", "fcntl.flock"}
+
+
+def begin(number):
+    count = iter(range(number))
+
+    def hook(event, arguments):
+        if event in DOES and next(count, None) is None:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.addaudithook(hook)
+    Writer.create(folder, manifest, {"source/mine-0123abcd.py": b"a", "source/b.py": b"b"})
+    os._exit(0)
+
+
+for number in itertools.count():
+    child = os.fork() or begin(number)
+    if os.WIFEXITED(os.waitpid(child, 0)[1]):
+        break
+    print(*sorted(str(one.relative_to(folder)) for one in folder.rglob("*")), sep="\t")
+    if (folder / MANIFEST).exists():
+        break
+"""
+
+
+def test_who_is_killed_before_there_is_a_run_can_begin_anew(
+    make_manifest: Callable[[], Manifest], tmp_path: Path
+) -> None:
+    """Each begins in what the one before it left."""
+    run = tmp_path / "run"
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, str(run)],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        input=msgspec.json.encode(make_manifest()),
+        capture_output=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    left = done.stdout.decode().splitlines()
+    assert any("source/b.py" in each and "manifest.json." in each for each in left), left
+    with store.Writer.resume(run) as writer:
+        assert writer.manifest == make_manifest()
+    names = {str(one.relative_to(run)) for one in run.rglob("*") if one.is_file()}
+    assert names == {"manifest.json", "samples.jsonl", "source/mine-0123abcd.py", "source/b.py"}

@@ -621,15 +621,34 @@ def test_two_who_write_one_file_at_once_both_do(
 def test_a_run_that_found_no_room_can_begin_anew_in_its_folder(
     make_manifest: MakeManifest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(_: Path, __: bytes) -> None:
-        raise OSError(28, "No space left on device")
+    write = store.write_atomically
+
+    def full(file: Path, data: bytes) -> None:
+        if file.name == store.MANIFEST:
+            raise OSError(28, "No space left on device")
+        write(file, data)
 
     with monkeypatch.context() as patched:
         patched.setattr(store, "write_atomically", full)
         with pytest.raises(CannotError, match="no space left"):
-            Writer.create(tmp_path / "run", make_manifest())
+            Writer.create(tmp_path / "run", make_manifest(), {"source/mine.py": b"own"})
     with Writer.create(tmp_path / "run", make_manifest()):
         assert (tmp_path / "run" / store.LOGS).is_dir()
+
+
+@pytest.mark.parametrize(
+    "name", ["mine.txt", "source/mine.txt", "source/mine.py/mine.py", "manifest.json.old"]
+)
+def test_what_may_be_anothers_is_not_removed(
+    name: str, make_manifest: MakeManifest, tmp_path: Path
+) -> None:
+    """Beside what a writer left that was killed."""
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / name).touch()
+    (tmp_path / "manifest.json.0123abcd.tmp").touch()
+    with pytest.raises(CannotError, match="not empty; choose another folder, or empty it"):
+        Writer.create(tmp_path, make_manifest())
+    assert (tmp_path / name).exists()
 
 
 def test_a_folder_without_a_run_is_not_said_to_have_one(

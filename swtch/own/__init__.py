@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from swtch.records import Manifest, Source
 
 GROUP = "swtch.experiments"
+# In a run's folder, where it keeps them.
+FOLDER = "source"
 
 _registered: dict[str, Extension] = {}
 

@@ -32,7 +32,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast, get_args
 
 from swtch.errors import CannotError, CorruptError, RequestError, os_error_text
-from swtch.own import guard
+from swtch.own import FOLDER, guard
 from swtch.own.apart import FOREIGN, apart
 from swtch.own.guard import Where
 from swtch.records import Kind, MetricOutline, Outline, Source
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from swtch.claims import Claim
     from swtch.experiments import Experiment
 
-FOLDER = "source"
 SIZE_MAX = 1 << 20
 # As of --repeats.
 REPEATS_MAX = 10_000
