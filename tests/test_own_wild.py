@@ -161,6 +161,7 @@ TAKES = {
     "another": "sys.stdout = sys.stderr = open(os.devnull, 'w')",
     "locale": "locale.setlocale(locale.LC_ALL, 'C')",
     "a child that ends": "os.fork() or os._exit(0); os.wait()",
+    "a child that aborts": "os.fork() or os.abort(); os.wait()",
 }
 
 
@@ -181,7 +182,7 @@ def test_what_is_the_process_own_is_given_back(
 def test_locale_and_streams_are_as_before(mine: Path) -> None:
     """Also where what it did raised, or was within other code from outside."""
     locale.setlocale(locale.LC_ALL, "C.UTF-8")
-    streams = (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__, os._exit)
+    streams = (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__, os._exit, os.abort)
     with pytest.raises(ZeroDivisionError), apart():
         sys.stdout.close()
         with pytest.raises(SystemExit), apart():
@@ -192,11 +193,13 @@ def test_locale_and_streams_are_as_before(mine: Path) -> None:
         print("said", file=sys.stderr)
         sys.stdout = None
         raise ZeroDivisionError
-    assert (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__, os._exit) == streams
+    now = (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__, os._exit, os.abort)
+    assert now == streams
     assert locale.setlocale(locale.LC_ALL) == "C.UTF-8"
 
 
 ENDS = {
+    "abort": "os.abort()",
     "bare": 'raise type("Bare", (BaseException,), {})("own")',
     "cancelled": 'import asyncio; raise asyncio.CancelledError("own")',
     "exit": "os._exit(7)",
@@ -213,7 +216,8 @@ def test_what_ends_a_process_costs_what_was_asked(
     change(WHOLE.replace(f"def {where}:", f"def {where}:\n{deep}import os; {line}", 1))
     done = anew("show", "run", "--format", "json")
     (said,) = done.stderr.splitlines()
-    assert "mine.py, line " in said and said.endswith((": own", ": SystemExit: 7"))
+    assert "mine.py, line " in said
+    assert said.endswith((": own", ": SystemExit: 7", ": SystemExit: os.abort()"))
     assert done.returncode == 4
     assert json.loads(done.stdout)["complete"]
 
@@ -226,7 +230,7 @@ def test_what_ends_a_process_as_it_is_imported_is_a_line(
     done = anew("run", "./mine.py", "--quick", "--quiet")
     (said,) = done.stderr.splitlines()
     assert said.startswith("swtch: mine.py, line 2: does not import: ")
-    assert said.endswith((": own.", ": SystemExit: 7."))
+    assert said.endswith((": own.", ": SystemExit: 7.", ": SystemExit: os.abort()."))
     assert done.returncode == 2
 
 

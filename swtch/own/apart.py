@@ -4,10 +4,11 @@
 - What it prints is no data of ours, and goes to standard error. It may close these streams,
   or put others in their place.
 - The folder that our paths begin in, and the locale by which files are read.
-- It ends itself, not us: ``os._exit`` is ``sys.exit`` in it, and what is no Exception and
-  nobody's signal is raised as one (`BareError`). A child that it forks ends as it likes.
+- It ends itself, not us: ``os._exit`` and ``os.abort`` are ``sys.exit`` in it, and what is no
+  Exception and nobody's signal is raised as one (`BareError`). A child that it forks ends as it
+  likes.
 
-Nothing helps where it has the kernel end us (``os.abort``, a segmentation fault): what was
+Nothing helps where C has the kernel end us (``abort()``, a segmentation fault): what was
 measured is on the disk by then, and a report can be made of it.
 
 Rejected: a process of its own for it (a metric is asked for once a sample, and is given
@@ -28,6 +29,7 @@ from typing import Any, NoReturn
 # What foreign code may raise and goes on after; sys.exit() in it is not ours.
 FOREIGN = (Exception, SystemExit)
 _STREAMS = ("stdout", "stderr", "__stdout__", "__stderr__")
+_LEAVES = ("_exit", "abort")
 
 
 class BareError(Exception):
@@ -42,19 +44,22 @@ class BareError(Exception):
 def apart() -> Iterator[None]:
     """Within it foreign code runs; what that raises is one of FOREIGN, or Ctrl-C."""
     streams = {name: getattr(sys, name) for name in _STREAMS}
-    folder, letters, leave = _folder(), locale.setlocale(locale.LC_ALL), os._exit
+    folder, letters = _folder(), locale.setlocale(locale.LC_ALL)
+    leaves = {name: getattr(os, name) for name in _LEAVES}
     said = _Lent.of(streams["stderr"])
     try:
         for name in streams:
             setattr(sys, name, said)
-        os._exit = _Leave.of(leave)
+        for name, leave in leaves.items():
+            setattr(os, name, _Leave.of(leave, f"os.{name}()"))
         yield
     except (*FOREIGN, KeyboardInterrupt):
         raise
     except BaseException as error:
         raise BareError(error) from None
     finally:
-        os._exit = leave
+        for name, leave in leaves.items():
+            setattr(os, name, leave)
         for name, stream in streams.items():
             setattr(sys, name, stream)
         if locale.setlocale(locale.LC_ALL) != letters:
@@ -85,20 +90,21 @@ class _Lent:
 
 
 class _Leave:
-    """What ``os._exit`` is meanwhile."""
+    """What ``os._exit`` and ``os.abort`` are meanwhile."""
 
-    def __init__(self, leave: Any) -> None:
+    def __init__(self, leave: Any, name: str) -> None:
         self._leave = leave
+        self._name = name
         self._pid = os.getpid()
 
     @classmethod
-    def of(cls, leave: Any) -> Any:
-        return leave if isinstance(leave, cls) else cls(leave)
+    def of(cls, leave: Any, name: str) -> Any:
+        return leave if isinstance(leave, cls) else cls(leave, name)
 
-    def __call__(self, status: int) -> NoReturn:
+    def __call__(self, *status: int) -> NoReturn:
         if os.getpid() != self._pid:
-            self._leave(status)
-        raise SystemExit(status)
+            self._leave(*status)
+        raise SystemExit(*status or (self._name,))
 
 
 def _folder() -> str:
