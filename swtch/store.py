@@ -446,9 +446,11 @@ def write_atomically(file: Path, data: bytes) -> None:
                 os.fsync(stream.fileno())
                 draft.replace(file)
                 break
-    except BaseException:
+    except BaseException as error:
         if draft != file:
             draft.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename == str(draft):
+            error.filename = str(file)  # the draft's name says nothing to anybody
         raise
     folder = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:

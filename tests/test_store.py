@@ -508,6 +508,12 @@ def test_write_atomically_into_a_folder_says_so() -> None:
         store.write_atomically(Path("/"), b"one")
 
 
+def test_write_atomically_names_the_file_that_it_cannot_make(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError) as raised:
+        store.write_atomically(tmp_path / "absent" / "report.html", b"text")
+    assert raised.value.filename == str(tmp_path / "absent" / "report.html")
+
+
 def test_write_atomically_leaves_no_draft(tmp_path: Path) -> None:
     file = tmp_path / "a.json"
     store.write_atomically(file, b"one")
