@@ -14,6 +14,7 @@ import pytest
 from synthetic import Scene
 
 from swtch import report
+from swtch.report import charts
 
 Swtch = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -25,6 +26,13 @@ def names(folder: Path) -> list[str]:
 @pytest.fixture
 def run_dir(tmp_path: Path) -> Path:
     return Scene().scenario("A", "pthread", n=2).gantt(n=1).write(tmp_path / "run")
+
+
+def test_a_place_without_devices_allows_files_to_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a container may be."""
+    monkeypatch.setattr(os, "devnull", "/absent/null")
+    charts._may_open.cache_clear()
+    assert charts._may_open(charts.DESCRIPTORS)
 
 
 @pytest.mark.parametrize("broken", ["_html", "_markdown", "_json"])

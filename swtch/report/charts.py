@@ -159,7 +159,8 @@ def _may_open(count: int) -> bool:
     opened: list[int] = []
     try:
         while len(opened) < count:
-            opened.append(os.open(os.devnull, os.O_RDONLY))
+            # There is one in every place, as there need not be a device.
+            opened.append(os.open(os.sep, os.O_RDONLY))
     except OSError:
         return False
     finally:
