@@ -51,6 +51,8 @@ LOGS = "logs"
 NAMED_MOST = 6
 # Of a log, in bytes without its ending; a file system takes 255, some of them 143.
 LONGEST_NAME = 128
+# Of a draft, in bytes without its ending of 13.
+LONGEST_STEM = 242
 _NO_NAME = re.compile(r"[/\x00-\x1f\x7f]")
 _DRAFT = re.compile(re.escape(MANIFEST) + r"\.[0-9a-f]{8}\.tmp")
 _SOURCE = re.compile(r"[\w.+-]+\.py(\.[0-9a-f]{8}\.tmp)?")
@@ -436,7 +438,7 @@ def write_atomically(file: Path, data: bytes) -> None:
     draft = file
     try:
         while True:
-            draft = file.with_name(f"{file.name}.{secrets.token_hex(4)}.tmp")
+            draft = file.with_name(f"{_draft_stem(file)}.{secrets.token_hex(4)}.tmp")
             with draft.open("xb") as stream:
                 _lock(stream.fileno())
                 if not os.fstat(stream.fileno()).st_nlink:
@@ -459,9 +461,17 @@ def write_atomically(file: Path, data: bytes) -> None:
         os.close(folder)
 
 
+def _draft_stem(file: Path) -> str:
+    """What a draft's name begins with: a file may have a name that is nearly as long as any."""
+    stem = file.name
+    while len(os.fsencode(stem)) > LONGEST_STEM:
+        stem = stem[:-1]
+    return stem
+
+
 def _remove_drafts(file: Path) -> None:
     """Those of `file` that nobody writes any more; what cannot be removed stays."""
-    name = re.compile(re.escape(file.name) + r"\.[0-9a-f]{8}\.tmp")
+    name = re.compile(re.escape(_draft_stem(file)) + r"\.[0-9a-f]{8}\.tmp")
     left: list[str] = []
     with contextlib.suppress(OSError), os.scandir(file.parent) as entries:
         left = [e.path for e in entries if name.fullmatch(e.name) and e.is_file()]

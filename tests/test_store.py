@@ -514,6 +514,20 @@ def test_write_atomically_names_the_file_that_it_cannot_make(tmp_path: Path) -> 
     assert raised.value.filename == str(tmp_path / "absent" / "report.html")
 
 
+@pytest.mark.parametrize("name", ["x" * 255, "ü" * 127, "\udcff" * 250])
+def test_write_atomically_takes_any_name_that_a_file_may_have(name: str, tmp_path: Path) -> None:
+    try:
+        (tmp_path / name).touch()
+    except OSError:
+        pytest.skip("not on this file system")
+    store.write_atomically(tmp_path / name, b"text")
+    assert (tmp_path / name).read_bytes() == b"text"
+    left = tmp_path / f"{store._draft_stem(tmp_path / name)}.0123abcd.tmp"
+    left.touch()
+    store.write_atomically(tmp_path / name, b"anew")
+    assert [one.name for one in tmp_path.iterdir()] == [name]
+
+
 def test_write_atomically_leaves_no_draft(tmp_path: Path) -> None:
     file = tmp_path / "a.json"
     store.write_atomically(file, b"one")
