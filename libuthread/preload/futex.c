@@ -98,6 +98,25 @@ static bool is_ours(int op)
 	}
 }
 
+/* FUTEX_WAIT took the clock from Linux 4.5 to 5.13; nothing else here does but
+ * FUTEX_WAIT_BITSET. The word is another, so nobody waits. */
+static bool takes_clock(int command)
+{
+	static const uint32_t other;
+	const int saved = errno;
+	bool takes;
+
+	if (command != FUTEX_WAIT)
+		return command == FUTEX_WAIT_BITSET;
+	takes = core_syscall(SYS_futex, &other,
+			     FUTEX_WAIT | FUTEX_PRIVATE_FLAG |
+				     FUTEX_CLOCK_REALTIME,
+			     1, NULL, NULL, 0) == 0 ||
+		errno != ENOSYS;
+	errno = saved;
+	return takes;
+}
+
 /* FUTEX_WAKE_OP's fourth word: what is done to *to, which is *was before, and whether
  * that says that who waits there is woken, too. -ENOSYS: nothing that is known. */
 static int operate(uint32_t *to, uint32_t what)
@@ -158,26 +177,28 @@ static long futex(uint32_t *word, int op, uint32_t value,
 	struct timespec until;
 	int move, also;
 
+	if (unlikely(waits && time)) {
+		if (is_nowhere(time))
+			return -EFAULT;
+		if (!time_is_valid(time) || time->tv_sec < 0)
+			return -EINVAL;
+	}
+	if (unlikely(op & FUTEX_CLOCK_REALTIME) && !takes_clock(op & COMMAND))
+		return -ENOSYS;
 	if (unlikely((uintptr_t)word % sizeof(*word)))
 		return -EINVAL;
 	if (unlikely((waits || (op & COMMAND) == FUTEX_CMP_REQUEUE) &&
 		     is_nowhere(word)))
 		return -EFAULT;
-	if (unlikely(waits && time && is_nowhere(time)))
-		return -EFAULT;
 	switch (op & COMMAND) {
 	case FUTEX_WAIT:
 		if (time) {
-			if (!time_is_valid(time) || time->tv_sec < 0)
-				return -EINVAL;
 			until = time_after(clock, time);
 			time = &until;
 		}
 		return -uthread_futex_wait(word, value, UTHREAD_FUTEX_ANY,
 					   clock, time, ends);
 	case FUTEX_WAIT_BITSET:
-		if (time && (!time_is_valid(time) || time->tv_sec < 0))
-			return -EINVAL;
 		return -uthread_futex_wait(word, value, value3, clock,
 					   kernels(clock, time, &until), ends);
 	case FUTEX_WAKE:

@@ -142,6 +142,31 @@ static void wrong(void)
 	fails(syscall(NR_REQUEUE, w, 0l, 1l, 0l), EAGAIN);
 }
 
+/* Only a wait for bits has a choice of clocks. With FUTEX_WAIT some kernels have it: of these
+ * the word is told to be another. */
+static void clocks(void)
+{
+	const int realtime = FUTEX_PRIVATE_FLAG | FUTEX_CLOCK_REALTIME;
+	const struct timespec past = { 0, 0 }, bad = { 0, -1 };
+	long got;
+
+	fails(syscall(SYS_futex, &words[0], FUTEX_WAKE | realtime, 1), ENOSYS);
+	fails(syscall(SYS_futex, &words[0], FUTEX_REQUEUE | realtime, 1, 1l,
+		      &words[1], 0),
+	      ENOSYS);
+	fails(syscall(SYS_futex, &words[0], FUTEX_WAIT_BITSET | realtime, 0,
+		      &past, NULL, 1),
+	      ETIMEDOUT);
+	fails(syscall(SYS_futex, &words[0], FUTEX_WAIT | realtime, 0, &bad),
+	      EINVAL);
+	/* A shared one is the kernel's. */
+	got = syscall(SYS_futex, &words[0], FUTEX_WAIT | FUTEX_CLOCK_REALTIME,
+		      1, &past);
+	IS(got, -1);
+	fails(syscall(SYS_futex, &words[0], FUTEX_WAIT | realtime, 1, &past),
+	      errno);
+}
+
 static int has(long nr)
 {
 	return syscall(nr, 0l, 0l, 0l, 0l, 0l, 0l) != -1 || errno != ENOSYS;
@@ -158,6 +183,7 @@ int main(void)
 			try(waits_for_two, 1, by);
 	}
 	wakes_none();
+	clocks();
 	if (has(NR_WAKE) && has(NR_WAIT) && has(NR_REQUEUE)) {
 		some = 1;
 		wrong();
