@@ -319,6 +319,73 @@ static void test_pause(void)
 	pthread_join(t, NULL);
 }
 
+/* ---- more than there are workers, in calls that let the signal in ---- */
+
+#define SEVERAL 6
+
+static void *lets_it_in(void *arg)
+{
+	sigset_t none, other;
+
+	sigemptyset(&none);
+	sigemptyset(&other);
+	sigaddset(&other, SIGRTMIN + 1);
+	sem_post(&done);
+	if ((long)arg % 3 == 0) {
+		IS(sigsuspend(&none), -1);
+	} else { /* it is let in before, so it may come before the call */
+		IS(pthread_sigmask(SIG_SETMASK, &none, NULL), 0);
+		while (!handled) {
+			IS((long)arg % 3 == 1 ? pause() :
+						sigwaitinfo(&other, NULL),
+			   -1);
+			IS(errno, EINTR);
+		}
+	}
+	sem_post(&done);
+	return arg;
+}
+
+static volatile int at_end;
+
+static void *sends_again(void *arg)
+{
+	while (!at_end) {
+		for (long i = 0; i < SEVERAL; i++)
+			IS(pthread_kill(all[i], SIGUSR2), 0);
+		usleep(1000);
+	}
+	return arg;
+}
+
+/* Each ends, the main thread hears of all, and who sends has its turn. */
+static void test_several(void)
+{
+	struct sigaction a = { .sa_handler = notes };
+	sigset_t usr2;
+	pthread_t t;
+
+	handled = 0;
+	IS(sigaction(SIGUSR2, &a, NULL), 0);
+	sigemptyset(&usr2);
+	sigaddset(&usr2, SIGUSR2);
+	IS(pthread_sigmask(SIG_BLOCK, &usr2, NULL), 0);
+	for (long i = 0; i < SEVERAL; i++)
+		all[i] = start(lets_it_in, (void *)i);
+	for (int i = 0; i < SEVERAL; i++)
+		while (sem_wait(&done))
+			IS(errno, EINTR);
+	t = start(sends_again, NULL);
+	for (int i = 0; i < SEVERAL; i++)
+		while (sem_wait(&done))
+			IS(errno, EINTR);
+	at_end = 1; /* before any is joined */
+	pthread_join(t, NULL);
+	for (int i = 0; i < SEVERAL; i++)
+		pthread_join(all[i], NULL);
+	IS(pthread_sigmask(SIG_UNBLOCK, &usr2, NULL), 0);
+}
+
 static void test_many(void)
 {
 	const union sigval v = { .sival_int = 1 };
@@ -354,6 +421,7 @@ int main(int argc, char *argv[])
 	if (argc > 1 && !strcmp(argv[1], "many")) {
 		test_many();
 		test_pause();
+		test_several();
 		return 0;
 	}
 	gets(NULL);
@@ -368,5 +436,6 @@ int main(int argc, char *argv[])
 	pthread_join(start(forks, NULL), NULL);
 	test_many();
 	test_pause();
+	test_several();
 	return 0;
 }

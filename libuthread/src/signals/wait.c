@@ -3,7 +3,8 @@
  * wait.c - waiting for a signal. A tick ends these calls as any signal does;
  * they are begun again unless a handler of the program has run, and never
  * return the tick's signal. Without ticks nobody ends them for what others send to
- * the uthread, or for its cancellation: it looks by itself, every LOOK_NS.
+ * the uthread, or for its cancellation: it looks by itself, every LOOK_NS, and as
+ * nobody stands in then, parks for a moment in between.
  */
 #include "base/clock.h"
 #include "base/interpose.h"
@@ -12,6 +13,7 @@
 #include "preempt/preempt.h"
 #include "sched/ask.h"
 #include "sched/cancel.h"
+#include "sched/waiter.h"
 #include "signals/signals.h"
 
 #if !UTHREAD_SAN
@@ -55,6 +57,15 @@ static uint64_t until_it_looks(uint64_t left)
 	return rt.tick_ns || left < LOOK_NS ? left : LOOK_NS;
 }
 
+/* Between two looks: not a yield, after which its worker sees to deadlines and
+ * descriptors at times only. */
+#define TURN_NS 1000u
+
+static void others_turn(void)
+{
+	waiter_sleep_cancellable(now_ns() + TURN_NS);
+}
+
 /* The signal, or -1 and errno. */
 static int wait_for(struct uthread *me, const sigset_t *which, siginfo_t *si,
 		    uint64_t deadline)
@@ -94,10 +105,12 @@ static int wait_for(struct uthread *me, const sigset_t *which, siginfo_t *si,
 		sig = (int)syscall(SYS_rt_sigtimedwait, &set, si,
 				   ns == NO_DEADLINE ? NULL : &t, sizeof(set));
 		end_wait(me);
-		if (sig > 0)
+		if (sig > 0) {
 			handler_info(si);
-		else if (errno == EAGAIN && ns < left)
+		} else if (errno == EAGAIN && ns < left) {
+			others_turn();
 			continue;
+		}
 		if (sig > 0 || errno != EINTR || me->handled != handled)
 			return sig;
 	}
@@ -163,12 +176,30 @@ WEAK int sigwait(const sigset_t *set, int *sig)
 
 static int (*next_sigsuspend)(const sigset_t *);
 
-/* The same for so long at most. */
-static void suspend_shortly(const uint64_t *mask)
+/* The same for so long at most, with the mask that it has. */
+static void suspend_shortly(void)
 {
 	struct timespec t = { .tv_nsec = LOOK_NS };
 
-	syscall(SYS_ppoll, NULL, 0, &t, mask, mask ? sizeof(*mask) : 0);
+	syscall(SYS_ppoll, NULL, 0, &t, NULL, 0);
+}
+
+/* The mask is its own meanwhile: on each turn it would let in what it let in before. */
+static void suspend_by_looks(struct uthread *me, const sigset_t *set)
+{
+	const uint32_t handled = me->handled;
+	sigset_t own;
+
+	pthread_sigmask(SIG_SETMASK, set, &own);
+	while (me->handled == handled) {
+		begin_wait(me);
+		if (!mask_let_raised_in(set))
+			suspend_shortly();
+		end_wait(me);
+		if (me->handled == handled)
+			others_turn();
+	}
+	pthread_sigmask(SIG_SETMASK, &own, NULL);
 }
 
 WEAK int sigsuspend(const sigset_t *set)
@@ -179,6 +210,11 @@ WEAK int sigsuspend(const sigset_t *set)
 
 	if (!me || is_nowhere(set))
 		return next_sigsuspend(set);
+	if (unlikely(!rt.tick_ns)) {
+		suspend_by_looks(me, set);
+		errno = EINTR;
+		return -1;
+	}
 	mask = mask_usable(ksig_word(set));
 	handled = me->handled;
 	for (;;) {
@@ -186,12 +222,8 @@ WEAK int sigsuspend(const sigset_t *set)
 		mask_let_raised_in(set);
 		if (me->handled != handled)
 			break;
-		if (likely(rt.tick_ns)) {
-			gives_worker(SYS_rt_sigsuspend);
-			syscall(SYS_rt_sigsuspend, &mask, sizeof(mask));
-		} else {
-			suspend_shortly(&mask);
-		}
+		gives_worker(SYS_rt_sigsuspend);
+		syscall(SYS_rt_sigsuspend, &mask, sizeof(mask));
 		if (me->handled != handled)
 			break;
 	}
@@ -233,7 +265,9 @@ WEAK int pause(void)
 		}
 		look(me);
 		if (load_acquire(&actions_begun) == begun)
-			suspend_shortly(NULL);
+			suspend_shortly();
+		if (load_acquire(&actions_begun) == begun)
+			others_turn();
 	}
 	errno = EINTR;
 	return -1;
