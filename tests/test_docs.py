@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The documentation against the tree: programs run, links lead somewhere, names agree.
 
-- Every C and C++ program printed on a page compiles as printed, with warnings
+- Every C and C++ program printed on a page or in the manual compiles as printed, with warnings
   as errors, and ends with status 0 when it is linked with the static library.
 - Every relative link and anchor points at something.
 - What the code can be told (environment, commands, options) and what it says
@@ -36,6 +36,7 @@ MAN = DOCS / "man"
 # Named one by one, so that a page that went missing is a failure.
 NAMED = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "kthread_perf/README.md")
 PAGES = (*NAMED, *sorted(str(page.relative_to(ROOT)) for page in DOCS.rglob("*.md")))
+MANUAL = tuple(sorted(str(page.relative_to(ROOT)) for page in MAN.glob("*.scd")))
 
 # Set by people and systems for many programs; not ours to document.
 CONVENTIONAL = {"COLUMNS", "LD_LIBRARY_PATH", "PATH"}
@@ -56,25 +57,34 @@ class Program:
     source: str
 
 
-def programs(page: str) -> Iterator[Program]:
-    """The fenced blocks of `page` that are whole programs."""
+def blocks(page: str) -> Iterator[Program]:
+    """The fenced blocks of `page`, as a reader sees them; those of the manual, where a
+    backslash is written twice, name no language, and are C if they are code."""
     path = ROOT / page
     if not path.is_file():
         return  # test_page_is_there says so
-    fence = re.compile(r"^```(c|cpp|c\+\+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
     content = path.read_text(encoding="utf-8")
-    for found in fence.finditer(content):
-        if "int main" in found[2]:
-            line = content.count("\n", 0, found.start()) + 1
-            yield Program(page, line, "c" if found[1] == "c" else "c++", found[2])
+    languages = {"": "c"} if path.suffix == ".scd" else {"cpp": "c++"}
+    for found in re.finditer(r"^```(\S*)\n(.*?)^```$", content, re.DOTALL | re.MULTILINE):
+        line = content.count("\n", 0, found.start()) + 1
+        source = re.sub(r"\\(.)", r"\1", found[2]) if path.suffix == ".scd" else found[2]
+        yield Program(page, line, languages.get(found[1], found[1]), source)
 
 
-PROGRAMS = [program for page in PAGES for program in programs(page)]
+def programs(page: str) -> Iterator[Program]:
+    """The fenced blocks of `page` that are whole programs."""
+    for block in blocks(page):
+        if block.language in ("c", "c++") and "int main" in block.source:
+            yield block
+
+
+PROGRAMS = [program for page in (*PAGES, *MANUAL) for program in programs(page)]
 
 
 def test_pages_have_programs() -> None:
     """Guards the search itself: these pages promise a program each."""
     promised = {"README.md", *(f"docs/runtime/{page}.md" for page in ("README", "porting", "sync"))}
+    promised.add("docs/man/uthread.7.scd")
     assert promised <= {program.page for program in PROGRAMS}
 
 
