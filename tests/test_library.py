@@ -169,3 +169,15 @@ def test_static_library_unwinds_beside_handlers_of_the_program(
     links = ["-x", "none", str(archive), "-pthread", "-ldl", "-o", str(program)]
     run([*command, *links], source=CLEANUP)
     run([str(program)])
+
+
+def test_wholly_static_program_is_told_so(libuthread_build: Path, tmp_path: Path) -> None:
+    """By a line before it begins: it crashed in the first function that stands before libc's."""
+    program = tmp_path / "program"
+    command = [*compiler("c"), "-static", "-I", str(INCLUDE), "-x", "c", "-"]
+    links = ["-x", "none", str(libuthread_build / "libuthread.a"), "-pthread", "-ldl"]
+    run([*command, *links, "-o", str(program)], source=CLEANUP)
+    done = subprocess.run([str(program)], capture_output=True, text=True, timeout=120)
+    assert done.stderr.startswith("uthread: a program that is wholly static is not supported")
+    assert done.stderr.count("\n") == 1
+    assert done.returncode == 127

@@ -64,7 +64,6 @@ TREES = (
             ("tls/own_stack.c", "pthread_getattr_np"): "libc's, of a pthread of our own",
             ("process/worker.c", "pthread_getattr_np"): "libc's, which thread only stands in for",
             ("process/main_thread.c", "pthread_getattr_np"): "libc's: main is no uthread yet",
-            ("base/panic.c", "write"): "libc's, before which preempt/calls_socket.c stands",
             ("stack/stack.c", "write"): "libc's, before which preempt/calls_socket.c stands",
             ("stack/stack.c", "close"): "libc's, before which io/close.c stands",
             ("preempt/monitor.c", "close"): "libc's, before which io/close.c stands",

@@ -3,6 +3,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "base/nouns.h"
 
@@ -39,7 +41,8 @@ static void line(const char *fmt, va_list ap)
 	for (i = 0; said[i] && n < BYTES; i++)
 		n += put(buf + n, said[i]);
 	buf[n++] = '\n';
-	while (write(2, buf, n) < 0 && errno == EINTR)
+	/* Not write(), which is one of ours, and may be what is not there. */
+	while (syscall(SYS_write, 2, buf, n) < 0 && errno == EINTR)
 		;
 	errno = saved;
 }
