@@ -13,7 +13,7 @@
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 # docs/runtime/preload.md says why.
-KNOWN=(tst-cancel{,x}{9,20,21} tst-cancel30 tst-signal3
+KNOWN=(tst-cancel{,x}{9,20,21} tst-cancel30 tst-signal3 tst-setuid2
 	tst-malloc-stats-cancellation tst-gettid-kill tst-tgkill tst-pthread_cancel-exited)
 
 export WORK=$ROOT/build-conformance WAYS=${WAYS:-default tick single}
