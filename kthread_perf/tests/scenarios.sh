@@ -40,12 +40,18 @@ control "probe=scenario work_mode=yield yield_interval=1000 work_target=100000 y
 same mode_yield_counts_exactly 400000 "$(number counter)"
 between mode_yield_switches_voluntarily 380 396 "$(total nvcsw)"
 
-# SCHED_FIFO: equal threads take turns by sched_yield, and the barrier holds.
+# SCHED_FIFO: equal threads take turns by sched_yield, and the barrier holds. Nothing is kept back
+# for others meanwhile: each time that they get it would be a switch more.
+old=$(limits)
+lifted | set_limits
+same limits_are_lifted "$(lifted)" "$(limits)"
 control "probe=scenario work_mode=sched_yield policy=fifo cpus=0 start wait"
 same mode_sched_yield_counts_exactly 4000000 "$(number counter)"
 between mode_sched_yield_fifo_switches 391 398 "$(total nivcsw)"
 control "probe=scenario work_mode=schedule policy=fifo cpus=0 start wait"
 between mode_schedule_fifo_does_not_switch 0 4 "$(total nivcsw)"
+echo "$old" | tac | set_limits
+same limits_are_given_back "$old" "$(limits)"
 
 # Two loops, the same work.
 control "probe=scenario loop=instrumented work_target=20000 every=100 start wait"
