@@ -15,6 +15,10 @@
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 [ -n "${1:-}" ] || die 2 "usage: make install PREFIX=DIR"
+# Meson alone would follow it, and the rest go where PREFIX says.
+[ -z "${DESTDIR:-}" ] ||
+	die 2 "DESTDIR is set, and the lab's environment works only where it was made;" \
+		"use PREFIX, or for a package of libuthread: meson install --tags runtime,devel,man"
 prefix=$(realpath -m -- "$1")
 home=$prefix/lib/swtch
 venv=$home/venv
