@@ -36,7 +36,7 @@
 
 #if !UTHREAD_SAN /* it has functions of these names itself */
 
-uint32_t actions_ours, actions_begun;
+uint32_t actions_ours;
 
 static struct action table[_NSIG];
 static uint32_t lock, sequence; /* odd: somebody writes */
@@ -186,7 +186,6 @@ struct action action_take(int sig)
 	struct action a = action_get(sig);
 	uint64_t old;
 
-	__atomic_fetch_add(&actions_begun, 1, __ATOMIC_RELEASE);
 	if (likely(!(a.flags & (int)SA_RESETHAND)) || !is_handler(a.handler))
 		return a;
 	if (actions_of_guest()) {

@@ -50,6 +50,8 @@ uint64_t for_another_begun;
 
 #if !UTHREAD_SAN
 
+uint32_t for_main_begun;
+
 static bool is_to_process(int sig, const siginfo_t *si)
 {
 	return si->si_code != SI_TKILL && !(KSIG_BIT(sig) & KSIG_FAULTS) &&
@@ -122,17 +124,27 @@ static bool main_runs(int sig, const siginfo_t *si)
 	}
 }
 
+void for_main_begins(int sig, const siginfo_t *si)
+{
+	if (is_to_process(sig, si))
+		__atomic_fetch_add(&for_main_begun, 1, __ATOMIC_RELEASE);
+}
+
+/* The program's own: there is no place for one that must not be lost. */
+static void handle_here(int sig, siginfo_t *si, void *uc)
+{
+	const struct action a = action_take(sig);
+
+	for_main_begins(sig, si);
+	if (a.handler != (void *)SIG_DFL && a.handler != (void *)SIG_IGN)
+		(*(void (**)(int, siginfo_t *, void *))&a.handler)(sig, si, uc);
+}
+
 /* In place of the program's handler, and as one. */
 static void give(int sig, siginfo_t *si, void *uc)
 {
-	struct action a;
-
-	if (sent_pass_on(&main_uthread, si, true))
-		return;
-	/* No place for one that must not be lost. */
-	a = action_take(sig);
-	if (a.handler != (void *)SIG_DFL && a.handler != (void *)SIG_IGN)
-		(*(void (**)(int, siginfo_t *, void *))&a.handler)(sig, si, uc);
+	if (!sent_pass_on(&main_uthread, si, true))
+		handle_here(sig, si, uc);
 }
 
 bool for_main(int sig, const siginfo_t *si, struct action *a)
@@ -226,7 +238,6 @@ static struct uthread *who_has_it(int sig)
 static void give_to_another(int sig, siginfo_t *si, void *uc)
 {
 	struct uthread *ut;
-	struct action a;
 	int n = GIVE_TRIES;
 
 	/* In a handler, say, who let it in a moment ago does so no more. The kernel may
@@ -234,11 +245,8 @@ static void give_to_another(int sig, siginfo_t *si, void *uc)
 	while (!(ut = who_lets_in(sig)) && n--)
 		if (for_nobody(sig, si))
 			return;
-	if (ut && sent_pass_on(ut, si, true))
-		return;
-	a = action_take(sig);
-	if (a.handler != (void *)SIG_DFL && a.handler != (void *)SIG_IGN)
-		(*(void (**)(int, siginfo_t *, void *))&a.handler)(sig, si, uc);
+	if (!ut || !sent_pass_on(ut, si, true))
+		handle_here(sig, si, uc);
 }
 
 void for_another_setup(void)

@@ -56,6 +56,7 @@ bool handler_take(int sig, const siginfo_t *si, struct action *a)
 {
 	if (for_main(sig, si, a) || for_another(sig, si, a))
 		return false;
+	for_main_begins(sig, si);
 	*a = action_take(sig);
 	return true;
 }
@@ -159,6 +160,7 @@ static void in_place(int sig, siginfo_t *si, ucontext_t *uc)
 	const struct jump jump = jump_plain.jump; /* of what it interrupts */
 	uint64_t mask;
 
+	for_main_begins(sig, si);
 	if (handler_is_gone(&a, sig))
 		return;
 	jump_plain.jump.env = NULL;

@@ -56,8 +56,6 @@ struct action {
 
 /* Do programs' handlers go through ours? From the start of the runtime on. */
 extern uint32_t actions_ours;
-/* How many handlers of the program's have begun, in any thread. */
-extern uint32_t actions_begun;
 
 /* A child of vfork() calls: its signals are its own, our words its parent's. */
 bool actions_of_guest(void);
@@ -142,6 +140,10 @@ static inline bool sent_any(const struct uthread *ut)
 /* Is this what main, which is parked, waits to be interrupted by? With what it is
  * given to main by, in place of the program's handler, then. */
 bool for_main(int sig, const siginfo_t *si, struct action *a);
+/* How many handlers have begun, in any thread, that main may have been meant to run. */
+extern uint32_t for_main_begun;
+/* One begins where its signal came to. */
+void for_main_begins(int sig, const siginfo_t *si);
 /* In the base context: does another let it in? As above. */
 bool for_another(int sig, const siginfo_t *si, struct action *a);
 /* True: nobody lets it in. It waits for one at the process. */

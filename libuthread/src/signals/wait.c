@@ -247,26 +247,38 @@ static void look(const struct uthread *me)
 	region_leave();
 }
 
-/* Any handler ends it that has begun before a tick does: what is meant for main
- * may come while its worker runs another, and nothing else would come. */
+/* What is meant for main may come where nobody can give it to it, and is handled there:
+ * nothing else would come. */
+static bool pause_lasts(const struct uthread *me, uint32_t handled,
+			uint32_t begun)
+{
+	return me->handled == handled &&
+	       (me != &main_uthread || load_acquire(&for_main_begun) == begun);
+}
+
 WEAK int pause(void)
 {
-	const uint32_t begun = load_acquire(&actions_begun);
+	const uint32_t begun = load_acquire(&for_main_begun);
 	struct uthread *me = uthread_current();
+	uint32_t handled;
 
 	if (!me)
 		return next_pause();
-	while (load_acquire(&actions_begun) == begun) {
+	handled = me->handled;
+	while (pause_lasts(me, handled, begun)) {
 		cancel_point();
-		if (likely(rt.tick_ns)) {
+		if (likely(rt.tick_ns))
 			gives_worker(PAUSE_NR);
+		else
+			look(me);
+		if (!pause_lasts(me, handled, begun))
+			break;
+		if (likely(rt.tick_ns)) {
 			next_pause();
 			continue;
 		}
-		look(me);
-		if (load_acquire(&actions_begun) == begun)
-			suspend_shortly();
-		if (load_acquire(&actions_begun) == begun)
+		suspend_shortly();
+		if (pause_lasts(me, handled, begun))
 			others_turn();
 	}
 	errno = EINTR;
