@@ -234,12 +234,20 @@ static int goes_on(int fd, const struct wait *w)
 	return uthread_io_goes_on(fd, w->deadline, &tcp) || !tcp;
 }
 
+/* A part of it has gone, so any handler ends the wait for the rest, as in the kernel. */
+static void ends_by_any(void)
+{
+	uthread_interruptible(2);
+}
+
 /* All of it, where a blocking call would; what is done counts more than an error. */
 static ssize_t rest(int fd, const char *from, size_t bytes, int part)
 {
 	ssize_t got;
 
 	WAIT_OUT(w, fd);
+	if (part)
+		ends_by_any();
 	if (part && !goes_on(fd, &w))
 		return 0;
 	got = uthread_write_timed(fd, from, bytes, w.deadline);
@@ -329,6 +337,7 @@ static ssize_t rest_of(int fd, const struct iovec *from, size_t n, ssize_t got,
 	ssize_t more;
 
 	WAIT_OUT(w, fd);
+	ends_by_any();
 	parts_done(&p, (size_t)got);
 	while (p.n && goes_on(fd, &w)) {
 		m.msg_iovlen = (size_t)parts_next(&p, part);
@@ -464,6 +473,8 @@ EXPORT ssize_t sendto(int fd, const void *from, size_t bytes, int flags,
 	errno = saved;
 	WAIT_OUT(w, fd);
 	done = got > 0 ? (size_t)got : 0;
+	if (done)
+		ends_by_any();
 	more = done && !goes_on(fd, &w) ?
 		       0 :
 		       uthread_sendto_timed(fd, (const char *)from + done,

@@ -20,6 +20,7 @@
 #include "io/backend.h"
 #include "io/request.h"
 #include "sched/cancel.h"
+#include "sched/waiter.h"
 
 #define NS_PER_S 1000000000u
 
@@ -143,6 +144,21 @@ long io_or_closed(const struct io_request *r, long err)
 		return err;
 	io_call_closed();
 	return -EBADF;
+}
+
+/* A part is through, and is told then as the kernel does: any handler ends it that the
+ * caller hears of. */
+static int wait_for_rest(struct io_request *r, uint32_t edges)
+{
+	struct uthread *me = uthread_current();
+	int err;
+
+	if (likely(!me || me->intr != INTR_PLAIN))
+		return wait_for(r, edges);
+	me->intr = INTR_ANY;
+	err = wait_for(r, edges);
+	me->intr = INTR_PLAIN;
+	return err;
 }
 
 #define WASTED 16 /* in a row, before it pauses */
@@ -337,7 +353,9 @@ long io_run(struct io_request *r)
 		if (wasted && !r->looked)
 			io_call_retries();
 		err = r->looked ? 0 : pause_if_wasted(r, wasted++);
-		err = err ? err : wait_for(r, edges);
+		if (!err)
+			err = unlikely(done) ? wait_for_rest(r, edges) :
+					       wait_for(r, edges);
 		if (unlikely(err == EPERM)) {
 			/* It is not of a kind that waits. */
 			store_relaxed(&r->e->kind, IO_FILE);
