@@ -74,6 +74,27 @@ static int masked_end(const struct call *c, const sigset_t *mask, int got)
 	return got;
 }
 
+/* Is there anything that this mask may let in? It comes only where nothing is ready, and
+ * waits for another time otherwise, as in the kernel. */
+static bool looks_first(const sigset_t *mask)
+{
+	const struct uthread *me = uthread_current();
+
+	return mask && !is_nowhere(mask) && me &&
+	       unlikely(me->raised || load_relaxed(&me->flags) & UT_ASK_SIGNAL);
+}
+
+/* What such a look found: is the call done? */
+static bool is_told(int got, int saved)
+{
+	if (got > 0 || (got < 0 && errno != EINTR))
+		return true;
+	errno = saved;
+	return false;
+}
+
+static const struct timespec no_time;
+
 /* The mask as the kernel shall have it. */
 static const sigset_t *usable(const sigset_t *mask, sigset_t *copy)
 {
@@ -125,9 +146,13 @@ WEAK int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout,
 	const struct timespec *said = timeout;
 	const uint64_t began = c.me ? now_ns() : 0;
 	struct timespec t;
+	const int saved = errno;
 	sigset_t copy;
 	int got;
 
+	if (looks_first(mask) &&
+	    is_told(got = LIBC(ppoll)(fds, n, &no_time, NULL), saved))
+		return got;
 	mask = usable(mask, &copy);
 	while ((got = masked_begin(&c, mask) ?
 			      -1 :
@@ -161,6 +186,27 @@ WEAK int select(int n, fd_set *in, fd_set *out, fd_set *except,
 	return got;
 }
 
+/* The sets stay as they are where nothing is ready: 0, as for those that this does not
+ * look at. There may be no more of them than `n` says. */
+static int pselect_now(int n, fd_set *in, fd_set *out, fd_set *except)
+{
+	fd_set copies[3], *sets[] = { in, out, except }, *now[3] = { NULL };
+	const size_t bytes = ((size_t)n + 63) / 64 * sizeof(uint64_t);
+	int got;
+
+	if (n < 0 || n > FD_SETSIZE || is_said_nowhere(in) ||
+	    is_said_nowhere(out) || is_said_nowhere(except))
+		return 0;
+	for (int i = 0; i < 3; i++)
+		if (sets[i])
+			now[i] = memcpy(&copies[i], sets[i], bytes);
+	got = LIBC(pselect)(n, now[0], now[1], now[2], &no_time, NULL);
+	for (int i = 0; got > 0 && i < 3; i++)
+		if (sets[i])
+			memcpy(sets[i], &copies[i], bytes);
+	return got;
+}
+
 WEAK int pselect(int n, fd_set *in, fd_set *out, fd_set *except,
 		 const struct timespec *timeout, const sigset_t *mask)
 {
@@ -168,9 +214,13 @@ WEAK int pselect(int n, fd_set *in, fd_set *out, fd_set *except,
 	const struct timespec *said = timeout;
 	const uint64_t began = c.me ? now_ns() : 0;
 	struct timespec t;
+	const int saved = errno;
 	sigset_t copy;
 	int got;
 
+	if (looks_first(mask) &&
+	    is_told(got = pselect_now(n, in, out, except), saved))
+		return got;
 	mask = usable(mask, &copy);
 	while ((got = masked_begin(&c, mask) ?
 			      -1 :
@@ -205,10 +255,14 @@ WEAK int epoll_pwait(int fd, struct epoll_event *events, int n, int ms,
 {
 	CALL(c, SYS_epoll_pwait);
 	const uint64_t until = c.me ? ms_end(ms) : 0;
+	const int saved = errno;
 	sigset_t copy;
 	int got;
 
 	c.for_any = true;
+	if (looks_first(mask) &&
+	    is_told(got = LIBC(epoll_wait)(fd, events, n, 0), saved))
+		return got;
 	mask = usable(mask, &copy);
 	while ((got = masked_begin(&c, mask) ?
 			      -1 :
@@ -227,6 +281,7 @@ WEAK int epoll_pwait2(int fd, struct epoll_event *events, int n,
 	const struct timespec *said = timeout;
 	const uint64_t began = c.me ? now_ns() : 0;
 	struct timespec t;
+	const int saved = errno;
 	sigset_t copy;
 	int got;
 
@@ -235,6 +290,9 @@ WEAK int epoll_pwait2(int fd, struct epoll_event *events, int n,
 		errno = ENOSYS;
 		return -1;
 	}
+	if (looks_first(mask) &&
+	    is_told(got = LIBC(epoll_wait)(fd, events, n, 0), saved))
+		return got;
 	mask = usable(mask, &copy);
 	while ((got = masked_begin(&c, mask) ?
 			      -1 :
