@@ -14,7 +14,7 @@
 
 # docs/runtime/preload.md says why.
 KNOWN=(tst-cancel{,x}{9,20,21} tst-cancel30 tst-signal3 tst-setuid2
-	tst-malloc-stats-cancellation tst-malloc-tcache-leak tst-gettid-kill tst-tgkill tst-pthread_cancel-exited)
+	tst-malloc-stats-cancellation tst-gettid-kill tst-tgkill tst-pthread_cancel-exited)
 
 export WORK=$ROOT/build-conformance WAYS=${WAYS:-default tick single}
 export RUN=$ROOT/build-programs/libuthread/preload/uthread-run
