@@ -42,7 +42,8 @@
 #define SPARES_DEFAULT 512
 #define SPARES_MAX 4096
 #define SPARES_RESERVE 8 /* beyond the limit, for who cannot be stopped */
-#define WATCH_WORDS ((WORKERS_MAX + SPARES_MAX + SPARES_RESERVE + 1 + 63) / 64)
+#define WORKERS_EVER (WORKERS_MAX + SPARES_MAX + SPARES_RESERVE + 1)
+#define WATCH_WORDS ((WORKERS_EVER + 63) / 64)
 #define CONFINE_CPUS 1024 /* of the machine, as in a cpu_set_t */
 #define STACK_CLASS_MIN 15 /* log2 of the smallest slot, 32 KiB */
 #define STACK_CLASS_MAX 31 /* log2 of the largest slot, 2 GiB */

@@ -287,8 +287,7 @@ static void *monitor_main(void *arg)
 	const uint64_t every = rt.tick_source == UTHREAD_TICK_MONITOR ?
 				       rt.tick_ns :
 				       LOOK_EVERY_NS;
-	static struct seen
-		seen[WORKERS_MAX + SPARES_MAX + SPARES_RESERVE + 1] LARGE;
+	static struct seen seen[WORKERS_EVER] LARGE;
 	uint64_t next = now_ns() + every, second = next + SECOND_NS, soon;
 	uint64_t beside = next;
 	uint32_t word, quiet = 0;

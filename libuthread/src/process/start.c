@@ -38,6 +38,9 @@ static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
  * never was. */
 static struct config kept;
 
+/* Not on the heap, which a program may watch: most of it is never touched. */
+static struct worker *workers[WORKERS_EVER + WORKERS_MAX] LARGE;
+
 static void *prove(void *err)
 {
 	*(int *)err = tls_setup();
@@ -244,10 +247,7 @@ static int start_locked(const struct uthread_config *user)
 	rt.capacity = WORKERS_MAX;
 	if (c.tick_ns)
 		rt.capacity += c.spares + SPARES_RESERVE + 1;
-	rt.workers = calloc((size_t)rt.capacity + WORKERS_MAX,
-			    sizeof(rt.workers[0]));
-	if (!rt.workers)
-		goto out;
+	rt.workers = workers;
 	rt.proper = rt.workers + rt.capacity;
 	if (fork_setup())
 		goto out;
@@ -327,7 +327,6 @@ out:
 	if (!err)
 		kept = c;
 	if (err) {
-		free(rt.workers);
 		rt.workers = NULL;
 		rt.capacity = 0;
 	}
@@ -493,7 +492,11 @@ void runtime_forked(struct uthread *me)
 	if (!me) {
 		rt.started = NOT_STARTED;
 		rt.nworkers = 0;
-		left_add(rt.workers, NULL);
+		for (i = 0; i < rt.existing; i++)
+			rt.workers[i] = NULL;
+		/* It may not have been started at all. */
+		for (i = 0; rt.workers && i < WORKERS_MAX && rt.proper[i]; i++)
+			rt.proper[i] = NULL;
 		rt.workers = NULL;
 		rt.existing = 0;
 		monitor_forked(true);

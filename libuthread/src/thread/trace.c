@@ -41,7 +41,6 @@
 #define ANSWER_NS 1000000000u
 #define BUSY_NS 60000000000u /* who could run, if it had a CPU */
 #define AGAIN_NS 20000000u
-#define HELD_MAX (WORKERS_MAX + SPARES_MAX + SPARES_RESERVE + 1)
 
 /* trace.S */
 __attribute__((visibility("hidden"))) void
@@ -55,7 +54,7 @@ struct held {
 	const struct uthread *ut; /* whose stack that is; NULL: nobody's */
 };
 
-static struct held held[HELD_MAX] LARGE; /* by index in rt.workers */
+static struct held held[WORKERS_EVER] LARGE; /* by index in rt.workers */
 static uint32_t gate; /* atomic, a futex: odd while workers are held */
 static uint32_t answers; /* atomic, a futex */
 static struct trace *traces;
