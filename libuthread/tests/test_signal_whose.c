@@ -178,6 +178,52 @@ TEST(those_that_wait_for_a_handler_go_where_it_goes)
 	}
 }
 
+#define ENDS SCALE(200)
+#define PLACES 256 /* for those that a uthread has sent to itself and blocks */
+
+static void ends_its_thread(int sig)
+{
+	(void)sig;
+	uthread_exit(NULL);
+}
+
+static void *has_all_places(void *arg)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGRTMIN);
+	CHECK(!pthread_sigmask(SIG_BLOCK, &set, NULL));
+	for (int i = 0; i < PLACES; i++)
+		CHECK_EQ(uthread_sigqueue(uthread_self(), SIGRTMIN,
+					  (union sigval){ i }),
+			 0);
+	return arg;
+}
+
+/* Those behind the one in whose handler it ends are nobody's: there is room for others. */
+TEST(what_is_for_one_that_ends_in_a_handler_is_forgotten)
+{
+	if (TEST_ASAN || TEST_TSAN)
+		SKIP("no preemption, and sanitizers have functions of these names");
+	if (TEST_EMULATED)
+		SKIP("qemu-user does not tell whose it is");
+	CHECK(signal(SIGRTMIN, ends_its_thread) != SIG_ERR);
+	store(&came, 0);
+	for (int i = 0; i < ENDS; i++) {
+		store(&runs, 0);
+		whose = spawn(computes_till_all_came, NULL);
+		while (!load(&runs))
+			usleep(100);
+		for (int n = 0; n < IN_A_ROW; n++)
+			CHECK_EQ(uthread_sigqueue(whose, SIGRTMIN,
+						  (union sigval){ n }),
+				 0);
+		joined(whose);
+	}
+	in_uthread(has_all_places, NULL);
+}
+
 #define SENT 10000
 #define CROWD 2000
 

@@ -391,6 +391,7 @@ struct worker {
 	uint64_t ahead;
 	siginfo_t deferred_info[64];
 	struct uthread *deferred_whose[64]; /* NULL: the process's */
+	uint32_t deferred_id[64]; /* of whose it is: another may have its place */
 	struct raised
 		*strays; /* atomic: signals of uthreads that do not run here */
 };

@@ -43,6 +43,7 @@ struct raised {
 	struct raised *next;
 	siginfo_t si;
 	struct uthread *whose; /* in a worker's `strays` */
+	uint32_t id; /* the name that it has */
 	bool to_process;
 };
 
@@ -142,12 +143,13 @@ void raised_take_over(struct uthread *me, struct raised **first)
 	}
 }
 
-void raised_set_whose(struct raised *r, struct uthread *ut)
+void raised_set_whose(struct raised *r, struct uthread *ut, uint32_t id)
 {
 	r->whose = ut;
+	r->id = id;
 }
 
-struct uthread *raised_stray(struct raised **first, siginfo_t *si)
+struct uthread *raised_stray(struct raised **first, siginfo_t *si, uint32_t *id)
 {
 	struct raised *r = load_acquire(first);
 	struct uthread *ut;
@@ -161,6 +163,7 @@ struct uthread *raised_stray(struct raised **first, siginfo_t *si)
 		return NULL;
 	*si = r->si;
 	ut = r->whose;
+	*id = r->id;
 	place_put(r);
 	return ut;
 }

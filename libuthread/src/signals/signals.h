@@ -84,9 +84,10 @@ extern uint32_t handler_traps_nowait;
 /* It waits for the caller, `me`, who blocks it. EAGAIN: there is no place. */
 int raised_add(struct uthread *me, int sig, int code, union sigval value);
 int raised_add_info(struct uthread *me, const siginfo_t *si);
-/* Of a list of others': whose it is, or NULL: none is there. */
-void raised_set_whose(struct raised *r, struct uthread *ut);
-struct uthread *raised_stray(struct raised **first, siginfo_t *si);
+/* Of a list of others': whose it is, with the name that it had, or NULL: none is there. */
+void raised_set_whose(struct raised *r, struct uthread *ut, uint32_t id);
+struct uthread *raised_stray(struct raised **first, siginfo_t *si,
+			     uint32_t *id);
 /* The first of these that waits, by number; 0: none. */
 int raised_take(struct uthread *me, uint64_t set, siginfo_t *si);
 /* The same with a place for what others send; NULL: there is none. */

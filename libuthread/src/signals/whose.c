@@ -97,12 +97,13 @@ void handler_info(siginfo_t *si)
 	whose_is(si, &gone);
 }
 
-static void set_aside(struct worker *w, struct uthread *ut, const siginfo_t *si)
+static void set_aside(struct worker *w, struct uthread *ut, uint32_t id,
+		      const siginfo_t *si)
 {
 	struct raised *r = raised_place_of(si, false);
 
 	if (r) {
-		raised_set_whose(r, ut);
+		raised_set_whose(r, ut, id);
 		raised_push(&w->strays, r);
 	} else {
 		handler_send_back(si);
@@ -117,36 +118,47 @@ void whose_pass_on(struct uthread *ut, const siginfo_t *si)
 		handler_send_back(si); /* there is no place for it */
 }
 
+/* It has waited: the uthread may have ended, and another be in its place. */
+static void pass_kept_on(struct uthread *ut, uint32_t id, const siginfo_t *si)
+{
+	if (load_relaxed(&ut->id) == id)
+		whose_pass_on(ut, si);
+}
+
 /* In a region. */
 static void pass_strays_on(struct worker *w)
 {
 	struct uthread *ut;
+	uint32_t id;
 	siginfo_t si;
 
 	while (unlikely(load_relaxed(&w->strays)) &&
-	       (ut = raised_stray(&w->strays, &si)))
-		whose_pass_on(ut, &si);
+	       (ut = raised_stray(&w->strays, &si, &id)))
+		pass_kept_on(ut, id, &si);
 }
 
 void whose_keep(struct worker *w, int sig, const siginfo_t *si,
 		struct uthread *whose)
 {
 	struct uthread **first = &w->deferred_whose[sig - 1];
+	uint32_t *const id = &w->deferred_id[sig - 1];
+	const uint32_t new_id = whose ? load_relaxed(&whose->id) : 0;
 
 	if (load_relaxed(&w->deferred) & KSIG_BIT(sig) &&
-	    (sig >= SIGRTMIN || whose != *first)) {
+	    (sig >= SIGRTMIN || whose != *first || new_id != *id)) {
 		if (whose) {
-			set_aside(w, whose, si);
+			set_aside(w, whose, new_id, si);
 			return;
 		}
 		if (!*first) {
 			handler_send_back(si);
 			return;
 		}
-		set_aside(w, *first, &w->deferred_info[sig - 1]);
+		set_aside(w, *first, *id, &w->deferred_info[sig - 1]);
 	}
 	w->deferred_info[sig - 1] = *si;
 	*first = whose;
+	*id = new_id;
 }
 
 void whose_sort_out(struct worker *w, struct uthread *me)
@@ -154,19 +166,22 @@ void whose_sort_out(struct worker *w, struct uthread *me)
 	uint64_t some = load_relaxed(&w->deferred), bit;
 	struct uthread *whose;
 	siginfo_t si;
+	uint32_t id;
 
 	for (; some; some &= some - 1) {
 		bit = some & -some;
 		whose = w->deferred_whose[__builtin_ctzll(some)];
-		if (!whose || (whose == me && !(me->mask & bit)))
+		id = w->deferred_id[__builtin_ctzll(some)];
+		if (!whose || (whose == me && id == load_relaxed(&me->id) &&
+			       !(me->mask & bit)))
 			continue;
 		si = w->deferred_info[__builtin_ctzll(some)];
 		barrier(); /* pairs: whose_keep(), same CPU */
 		__atomic_fetch_and(&w->deferred, ~bit, __ATOMIC_RELAXED);
-		if (whose == me)
+		if (whose == me && id == load_relaxed(&me->id))
 			raised_add_info(me, &si);
 		else
-			whose_pass_on(whose, &si);
+			pass_kept_on(whose, id, &si);
 	}
 	pass_strays_on(w);
 }

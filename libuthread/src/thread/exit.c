@@ -140,13 +140,18 @@ void thread_end(struct uthread *me)
 	if (unlikely(load_relaxed(&me->pi_held)))
 		pi_abandon(me);
 	region_enter(); /* for good */
+	w = me->worker;
+	/* In a handler. Not at its last switch, when it may be another's already. */
+	if (unlikely(load_relaxed(&me->flags) & UT_MASK_UNSURE)) {
+		sched_hooks.mask_out(w, me);
+		ut_flags_clear(me, UT_MASK_UNSURE);
+	}
 	if (unlikely(me->raised))
 		raised_forget(me);
 	if (unlikely(sent_any(me)))
 		sent_forget(me);
 	if (load_relaxed(&me->flags) & UT_OWN_TLS)
 		tls_reset(me);
-	w = me->worker;
 	uthread_become(me, UT_ENDED);
 	for_another_ends(me);
 	/* release: after its create, for who counts (last.c). */
