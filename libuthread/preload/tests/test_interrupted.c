@@ -4,6 +4,7 @@
  * call that has done a part any, with the part; one with a signal mask only where nothing
  * is ready.
  */
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -119,7 +120,6 @@ static void test_pause_of_its_own(void)
 /* ---- a part is done ---- */
 
 #define MUCH (4 << 20)
-#define PIPE 65536
 
 static char much[MUCH];
 
@@ -166,12 +166,13 @@ static long put(long (*call)(int), int from, int to, int full)
 
 static void test_parts(void)
 {
-	int fd[2];
+	int fd[2], full;
 
 	IS(pipe(fd), 0);
-	IS(put(writes, fd[0], fd[1], PIPE), PIPE);
-	IS(read(fd[0], much, MUCH), PIPE);
-	IS(put(writes_parts, fd[0], fd[1], PIPE), there(fd[0]));
+	full = fcntl(fd[1], F_GETPIPE_SZ);
+	IS(put(writes, fd[0], fd[1], full), full);
+	IS(read(fd[0], much, MUCH), full);
+	IS(put(writes_parts, fd[0], fd[1], full), there(fd[0]));
 	close(fd[0]);
 	close(fd[1]);
 	for (int i = 0; i < 2; i++) {
