@@ -108,35 +108,52 @@ static void comes_in_order(int sig, siginfo_t *si, void *uc)
 
 #define LONG_CALL (4 << 20) /* bytes, in one that no signal ends */
 
-/* Mostly in the kernel, where a tick comes for several at once. */
-static void *computes_till_all_came(void *arg)
+static void *map(void *at, int flags)
 {
-	void *some;
+	void *got = mmap(at, LONG_CALL, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
 
-	store(&runs, 1);
-	while (load(&came) < IN_A_ROW) {
-		some = mmap(NULL, LONG_CALL, PROT_READ | PROT_WRITE,
-			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-		CHECK(some != MAP_FAILED && !munmap(some, LONG_CALL));
-	}
-	return arg;
+	CHECK(got != MAP_FAILED);
+	return got;
 }
 
-static void *computes_beside_it(void *arg)
+/* Mostly in the kernel, where a tick comes for several at once. It may end anywhere, and
+ * leaves nothing mapped beside. */
+static void *computes_till_all_came(void *area)
+{
+	store(&runs, 1);
+	while (load(&came) < IN_A_ROW)
+		map(area, MAP_FIXED | MAP_POPULATE);
+	return area;
+}
+
+/* `whose` computes, and has been sent so many. */
+static void begin_and_send(void *area)
+{
+	store(&runs, 0);
+	whose = spawn(computes_till_all_came, area);
+	while (!load(&runs))
+		usleep(100);
+	for (int n = 0; n < IN_A_ROW; n++)
+		CHECK_EQ(uthread_sigqueue(whose, SIGRTMIN, (union sigval){ n }),
+			 0);
+}
+
+static void *computes_beside_it(void *area)
 {
 	store(&others_run, 1);
-	return computes_till_all_came(arg);
+	return computes_till_all_came(area);
 }
 
 /* Who blocks all and leaves that worker to nobody else before they came. */
-static uthread_t spawn_deaf_on(int worker)
+static uthread_t spawn_deaf_on(int worker, void *area)
 {
 	sigset_t all, old;
 	uthread_t ut;
 
 	sigfillset(&all);
 	CHECK(!pthread_sigmask(SIG_SETMASK, &all, &old));
-	ut = spawn_on(worker, computes_beside_it, NULL);
+	ut = spawn_on(worker, computes_beside_it, area);
 	CHECK(!pthread_sigmask(SIG_SETMASK, &old, NULL));
 	return ut;
 }
@@ -151,6 +168,7 @@ TEST(those_that_wait_for_a_handler_go_where_it_goes)
 				    .workers = 2,
 				    .spares = -1 };
 	uthread_t other;
+	void *area;
 
 	if (TEST_ASAN || TEST_TSAN)
 		SKIP("no preemption, and sanitizers have functions of these names");
@@ -158,21 +176,15 @@ TEST(those_that_wait_for_a_handler_go_where_it_goes)
 		SKIP("qemu-user does not tell whose it is");
 	CHECK(!sigaction(SIGRTMIN, &sa, NULL));
 	CHECK_EQ(uthread_init(&c), 0);
+	area = map(NULL, 0);
 	for (int i = 0; i < ROUNDS; i++) {
 		store(&came, 0);
-		store(&runs, 0);
 		store(&others_run, 0);
 		store(&stopped_on, -1);
-		whose = spawn(computes_till_all_came, NULL);
-		while (!load(&runs))
-			usleep(100);
-		for (int n = 0; n < IN_A_ROW; n++)
-			CHECK_EQ(uthread_sigqueue(whose, SIGRTMIN,
-						  (union sigval){ n }),
-				 0);
+		begin_and_send(area);
 		while (load(&stopped_on) < 0)
 			usleep(100);
-		other = spawn_deaf_on(load(&stopped_on));
+		other = spawn_deaf_on(load(&stopped_on), area);
 		joined(whose);
 		joined(other);
 	}
@@ -204,21 +216,17 @@ static void *has_all_places(void *arg)
 /* Those behind the one in whose handler it ends are nobody's: there is room for others. */
 TEST(what_is_for_one_that_ends_in_a_handler_is_forgotten)
 {
+	void *area;
+
 	if (TEST_ASAN || TEST_TSAN)
 		SKIP("no preemption, and sanitizers have functions of these names");
 	if (TEST_EMULATED)
 		SKIP("qemu-user does not tell whose it is");
 	CHECK(signal(SIGRTMIN, ends_its_thread) != SIG_ERR);
 	store(&came, 0);
+	area = map(NULL, 0);
 	for (int i = 0; i < ENDS; i++) {
-		store(&runs, 0);
-		whose = spawn(computes_till_all_came, NULL);
-		while (!load(&runs))
-			usleep(100);
-		for (int n = 0; n < IN_A_ROW; n++)
-			CHECK_EQ(uthread_sigqueue(whose, SIGRTMIN,
-						  (union sigval){ n }),
-				 0);
+		begin_and_send(area);
 		joined(whose);
 	}
 	in_uthread(has_all_places, NULL);
