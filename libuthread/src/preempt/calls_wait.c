@@ -81,7 +81,8 @@ static bool looks_first(const sigset_t *mask)
 	const struct uthread *me = uthread_current();
 
 	return mask && !is_nowhere(mask) && me &&
-	       unlikely(me->raised || load_relaxed(&me->flags) & UT_ASK_SIGNAL);
+	       unlikely(me->raised & ~ksig_word(mask) ||
+			load_relaxed(&me->flags) & UT_ASK_SIGNAL);
 }
 
 /* What such a look found: is the call done? */

@@ -12,6 +12,11 @@
  * that it is on at that moment, and so come as any signal does, default actions,
  * alternate stacks and all.
  *
+ * Of one number the kernel thread takes the second as the first one's handler ends. Where
+ * that is stopped, and others go on with the uthread, a switch takes back what has been
+ * sent ahead (mask_out()), to before what came later; a kernel thread says by /proc what
+ * waits there, so it stays where that cannot be read.
+ *
  * Anybody adds, in a handler too, so the list is a stack with one compare-and-swap,
  * taken as a whole and turned round. Places are those of raised.c; an ordinary
  * signal that finds none is a bit, as there.
